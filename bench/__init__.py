@@ -1,1 +1,1 @@
-"""Benchmarks, each against PyTorch where it is installed: `python -m bench`."""
+"""Benchmarks, compared with PyTorch if it is installed: `python -m bench`."""

@@ -23,14 +23,14 @@ from bench.harness import (
 )
 from bench.kept import keep, when_and_what
 
-# Benchmarks that write their own figures into files, and fail for missed targets.
+# Benchmarks that write their figures to files, and fail if they miss a target.
 HELD = ("first_contact", "gpu")
-# The packages in benchmarks' NEEDS, by their names on the index.
+# The names on the package index of the modules in benchmarks' NEEDS.
 PACKAGES = {"zmq": "pyzmq", "prometheus_client": "prometheus_client"}
 
 
 def main() -> None:
-    """List, or run, print and save."""
+    """List the benchmarks, or run those named, print their tables and save the figures."""
     known = benchmarks()
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="see the list, or all")
@@ -62,7 +62,7 @@ def main() -> None:
             raise SystemExit(f"slower than {options.against}: {', '.join(r.name for r in slower)}")
         return
     one_thread_each()
-    # Before torch, which loads NumPy as well: whoever comes first chooses the kernels of its BLAS.
+    # Before torch, which loads NumPy too: the first import chooses the kernels of NumPy's BLAS.
     importlib.import_module("fastdist")
     facts = machine()
     print(machine_line(facts))
@@ -82,7 +82,7 @@ def main() -> None:
     if wrong:
         raise SystemExit("; ".join(wrong))
     if options.svg:
-        # After one_thread_each, since it loads NumPy.
+        # Imported after one_thread_each, because it loads NumPy.
         chart = importlib.import_module("bench.chart").chart
         try:
             options.svg.write_text(chart(figures))
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def listing(known: dict[str, str]) -> str:
-    """Return the menu."""
+    """Return the usage and the list of benchmarks."""
     width = max(map(len, known), default=0)
     lines = [f"  {name.ljust(width)}  {about}" for name, about in known.items()]
     return "\n".join(
@@ -106,7 +106,7 @@ def listing(known: dict[str, str]) -> str:
 
 
 def at_least_two(text: str) -> int:
-    """Return a number of rounds; one alone has no spread."""
+    """Return a number of rounds of at least 2, because one round has no spread."""
     rounds = int(text)
     if rounds < 2:
         raise argparse.ArgumentTypeError(f"{rounds} rounds have no spread; take 2 or more")
@@ -114,7 +114,7 @@ def at_least_two(text: str) -> int:
 
 
 def missed(results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the cases whose ratio is above their target."""
+    """Yield the names of the cases whose ratio is above their target."""
     for result in results:
         for row in result["rows"]:
             if row["ratio"] and row["target"] and row["ratio"]["median"] > row["target"]:
@@ -122,8 +122,9 @@ def missed(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def run(name: str, rounds: int, device: str | None, tables: dict[str, str]) -> dict[str, Any]:
-    """Run one benchmark and print its table, below what it says itself of the machine; or say what
-    keeps it from running here. The table is put into tables as well.
+    """Run one benchmark, and print its facts about the machine and its table.
+
+    If packages are missing, print which ones instead. The table is also stored in `tables`.
     """
     module = importlib.import_module(module_of(name))
     if lacking := [one for one in getattr(module, "NEEDS", ()) if not find_spec(one)]:

@@ -1,16 +1,16 @@
-"""`python -m bench NAME --against COMMIT`: this tree against that of a commit, in turns.
+"""`python -m bench NAME --against COMMIT`: compares this tree with a commit, in interleaved rounds.
 
-Two processes run the benchmark's module of this tree: one imports fastdist and kernels of this
-tree, the other those of the commit. With a `--device`, for which bench has a stand-in, the other
-imports bench of the commit as well: a stand-in fits the kernels that it was written for. Neither
-process times alone: where the module calls `harness.compare`, it offers its cases to the parent
-process, which requests samples from both in interleaved rounds. So the machine's drifting clock
-affects both alike, and a ratio is new / old. torch is left out.
+Two processes run this tree's module of the benchmark. One imports fastdist and kernels of this
+tree, the other those of the commit. With a `--device` that bench simulates, the other process also
+imports the commit's bench, because the simulation fits only the kernels it was written for. The
+processes do not measure on their own: when the module calls `harness.compare`, it sends its cases
+to the parent process, which requests samples from both in interleaved rounds. So changes of the
+machine's clock affect both equally. A ratio is new / old; torch is left out.
 
-The addresses of a process's arrays move some rows by up to 20 %, for as long as it runs: layer_norm
-of 1e5 numbers took 0.83 and 1.06 of its own time in two pairs of processes of one commit (AMD EPYC,
-Zen 3). So rows that look slower are timed again in two further pairs, and only those that are
-slower in all three count.
+The addresses of a process's arrays change some rows by up to 20 %, for as long as it runs:
+layer_norm of 1e5 numbers had ratios of 0.83 and 1.06 in two pairs of processes of the same commit
+(AMD EPYC, Zen 3). So rows that look slower are timed again in two more pairs of processes, and only
+rows that are slower in all three count.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from bench import catalogue, harness
 from bench.catalogue import module_of
 from bench.harness import Case, Row, Stopwatch, compare, table
 
-# The lower quartile of new / old above which a case has become slower.
+# A case counts as slower if the lower quartile of new / old is above this.
 LIMIT = 1.03
-# These are so short, or so much the memory's, that their ratio wanders further.
+# Limits for cases that are very short or bound by memory, whose ratio varies more.
 _WIDER = {"matmul": 1.05, "mul": 1.05, "exp": 1.05}
 _ROOT = Path(__file__).parents[1]
 _END_S = 60.0
-# In how many further pairs of processes a row must be slower to count.
+# The number of additional pairs of processes in which a row must be slower too.
 _FURTHER_PAIRS = 2
 
 
 def measure(names: Sequence[str], commit: str, rounds: int, device: str | None = None) -> list[Row]:
-    """Print the table of each benchmark, new against old, and return the rows that became slower.
+    """Print a table of new against old for each benchmark, and return the rows that are slower.
 
-    Raises  SystemExit where git has no such commit, or a side cannot run a benchmark
+    Raises  SystemExit if git does not have the commit, or a side cannot run a benchmark
     """
     slower = []
     with tempfile.TemporaryDirectory(prefix="bench-against-") as folder:
@@ -68,13 +68,15 @@ def measure(names: Sequence[str], commit: str, rounds: int, device: str | None =
 
 
 def is_slower(row: Row) -> bool:
-    """Return whether three of four ratios are above the limit of this case."""
+    """Return whether three quarters of the ratios are above the limit of this case."""
     return row.ratio is not None and row.ratio.low > _WIDER.get(row.name.partition(" ")[0], LIMIT)
 
 
 def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
-    """Return a folder from which a process imports fastdist of a commit, or of this tree, and this
-    tree's bench; a commit that is whole takes this file and catalogue.py of it alone.
+    """Return a new folder with fastdist and kernels of a commit (this tree's if commit is None).
+
+    The folder's bench is this tree's. With `whole`, it is the commit's, except this file and
+    catalogue.py.
     """
     folder.mkdir()
     packages = ("fastdist", "kernels", "bench")
@@ -91,7 +93,7 @@ def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
     if archive.returncode:
         raise SystemExit(f"--against {commit}: {archive.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-    if whole:  # both ends of the link speak alike
+    if whole:  # both processes must use the same protocol
         for file in (__file__, catalogue.__file__):
             shutil.copy(file, folder / "bench")
     return folder
@@ -104,7 +106,7 @@ def _rows(
     device: str | None,
     chosen: Collection[str] | None = None,
 ) -> list[Row]:
-    """Return the rows of a benchmark: all, or those of the chosen names."""
+    """Return the rows of a benchmark: all, or only those with the chosen names."""
     rows: list[Row] = []
     new_side, old_side = (_Player(name, side, rounds, device) for side in sides)
     with new_side as new, old_side as old:
@@ -134,7 +136,7 @@ class _Player:
     def __init__(self, name: str, folder: Path, rounds: int, device: str | None) -> None:
         self._called = f"{name}, {folder.name}"
         self._here, there = Pipe()
-        # In its folder, which is where -m looks first, before any installed fastdist.
+        # Started in its folder, where -m looks first, before any installed fastdist.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.against", name, str(rounds), str(there.fileno())]
             + [harness.chosen()]
@@ -155,12 +157,12 @@ class _Player:
             ) from None
 
     def offer(self) -> tuple[list[tuple[str, int | None, int]], int] | None:
-        """Return name, turns a sample and parts of each case, and the rounds; None at the end."""
+        """Return each case's name, turns per sample and parts, and the rounds; None at the end."""
         offered: tuple[list[tuple[str, int | None, int]], int] | None = self._hear()
         return offered
 
     def watch(self, place: int) -> Stopwatch:
-        """Return the stopwatch of the case at that place."""
+        """Return the stopwatch of the case at a position."""
 
         def seconds(turns: int) -> float:
             self._here.send((place, turns))
@@ -170,7 +172,7 @@ class _Player:
         return seconds
 
     def go_on(self) -> None:
-        """Let the benchmark go on to its next cases."""
+        """Let the benchmark continue with its next cases."""
         self._here.send(None)
 
     def __enter__(self) -> _Player:
@@ -207,7 +209,7 @@ def _play(name: str, rounds: int, link: Connection, only: str, *device: str) -> 
     harness.one_thread_each()
     importlib.import_module("fastdist")
     harness.timed_by(offer)
-    if only:  # the bench of a commit may not know of it
+    if only:  # the commit's bench may not have `choose`
         harness.choose(only)
     importlib.import_module(module_of(name)).run(rounds, *device)
     link.send(None)

@@ -1,6 +1,6 @@
-"""Scaled dot product attention, forward and there and back, against torch's.
+"""Scaled dot product attention, forward and with its backward, against torch's.
 
-At one size it is thinned out by dropout as well, and has a mask, and one that learns.
+At one size it also runs with dropout, with a mask, and with a mask that requires grad.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-# Samples, heads, length, width; whether a query sees those before it alone; dtype.
+# Samples, heads, length, width; whether it is causal; dtype.
 SHAPES = {
     "4 x 8 x 256 x 64": ((4, 8, 256, 64), False, "float32"),
     "4 x 8 x 256 x 64, causal": ((4, 8, 256, 64), True, "float32"),
@@ -18,7 +18,7 @@ SHAPES = {
     "1 x 8 x 1024 x 64, causal, bfloat16": ((1, 8, 1024, 64), True, "bfloat16"),
 }
 FORWARD_TARGET, BOTH_TARGET = 0.9, 0.8
-# Further arguments for 1 x 8 x 1024 x 64.
+# More arguments for the size 1 x 8 x 1024 x 64.
 MORE = ("dropout", "mask", "mask that learns")
 
 
@@ -31,7 +31,7 @@ def run(rounds: int) -> list[Row]:
     for name, (shape, is_causal, dtype) in SHAPES.items():
         samples, heads, length, width = shape
         product = 2.0 * samples * heads * length * length * width / (2 if is_causal else 1)
-        # Two products forward; four for the gradients, and one that they compute again.
+        # Two products forward; four for the gradients, and one that the backward recomputes.
         for both, target, count in ((False, FORWARD_TARGET, 2), (True, BOTH_TARGET, 7)):
             ours, peer = (
                 None if one is None else watch(one, shape, dtype, is_causal=is_causal, both=both)
@@ -55,7 +55,7 @@ def run(rounds: int) -> list[Row]:
 def watch(
     library: Any, shape: tuple[int, ...], dtype: str, *, is_causal: bool, both: bool, more: str = ""
 ) -> Stopwatch:
-    """Return a stopwatch of attention and, with `both`, its gradients; more is one of MORE."""
+    """Return a stopwatch of attention and, with `both`, its gradients; `more` is one of MORE."""
     import numpy as np
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""vmap of a batch of 64 calls, Jacobians and Hessians, against PyTorch's."""
+"""vmap over 64 calls, Jacobians and Hessians, against PyTorch's."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _lstm(t: Any, x: Any, *weights: Any) -> Any:
     return t.lstm(x, (state, state), list(weights), True, 1, 0.0, False, False, False)[0]
 
 
-# The called function of a library, the arguments that are batched, their shapes, and whether
-# PyTorch has a rule for it.
+# The function to call, the arguments that are batched, their shapes, and whether PyTorch has a
+# batching rule for it.
 VMAPS: dict[str, tuple[Callable[..., Any], Any, tuple[tuple[int, ...], ...], bool]] = {
     "a net's gradients, each sample's": (
         lambda t, x, *w: t.func.grad(lambda x, *w: _net(t, x, *w).square().sum(), (1, 2))(x, *w),
@@ -42,7 +42,9 @@ DERIVATIVES: dict[str, Callable[..., Any]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare vmaps, and derivatives of a net of two layers of as many inputs as outputs."""
+    """Compare vmaps, and derivatives of a two-layer network with equal numbers of inputs and
+    outputs.
+    """
     import fastdist
 
     torch = peer_torch()

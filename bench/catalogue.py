@@ -1,4 +1,4 @@
-"""The benchmarks: each module with a function `run`, here or in a subpackage, is one."""
+"""The list of benchmarks: each module here or in a subpackage that has a function `run`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FOLDER = Path(__file__).parent
 
 
 def benchmarks() -> dict[str, str]:
-    """Return the first line of each benchmark by its name, without importing any."""
+    """Return a dict from each benchmark's name to its docstring's first line, without imports."""
     found = {}
     for path in _modules():
         tree = ast.parse(path.read_text())

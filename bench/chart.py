@@ -1,4 +1,4 @@
-"""A picture of what benchmarks found: each ratio to the peer, with its spread, as SVG text."""
+"""A chart of benchmark results as SVG: each ratio to the peer, with its spread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastdist.examples.svg import COLOURS, Axis, Canvas, number
 _WIDTH, _LEFT, _RIGHT = 860, 372, 120
 _TOP, _LINE, _HEADING = 84, 20, 30
 _FASTER, _SLOWER = COLOURS[2], COLOURS[1]
-# No ratio that is worth a picture lies outside; what does is drawn at the edge.
+# The range of the axis; ratios outside of it are drawn at its edge.
 _LOWEST, _HIGHEST = 0.1, 10.0
 
 
 def chart(figures: Mapping[str, Any]) -> str:
-    """Draw the figures of `--json`: a dot for the median ratio, a line from quartile to quartile.
+    """Draw the figures of `--json`: a dot at the median ratio, and a line between the quartiles.
 
-    Left of the line at 1 fastdist is faster. The scale is logarithmic, so that twice as fast and
-    half as fast lie equally far from it. A stroke across a row is its target.
+    Left of 1 fastdist is faster. The scale is logarithmic, so twice as fast and half as fast are at
+    equal distances from 1. A vertical stroke in a row is its target.
 
     Raises  ValueError if no row has a peer
     """
@@ -73,7 +73,7 @@ def _scale(canvas: Canvas, ratios: Sequence[float], height: int) -> Axis:
 
 def _draw_row(canvas: Canvas, across: Axis, row: Mapping[str, Any], y: float) -> None:
     def place(ratio: float) -> float:
-        # Nothing at all, such as an idle worker's share of a core, has no logarithm.
+        # A ratio of 0, such as that of an idle worker's CPU share, has no logarithm.
         return across.place(min(max(math.log(max(ratio, 1e-9)), across.low), across.high))
 
     ratio = row["ratio"]

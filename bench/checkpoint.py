@@ -1,4 +1,4 @@
-"""Checkpoints of 1 GB: saving, loading, and for how long async_save stops a training."""
+"""Checkpoints of 1 GB: saving, loading, and how long async_save blocks training."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _MOST_ROUNDS = 5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare one process's save, load and async_save, each into a new folder, after which the
-    previous one is removed: by keep=1 in fastdist, explicitly for PyTorch. Both sync to the disk;
-    fastdist also checks the data that it reads.
+    """Compare save, load and async_save of one process, each into a new folder.
+
+    The previous folder is then removed: by keep=1 in fastdist, explicitly for PyTorch. Both sync to
+    the disk; fastdist also checks the data that it reads.
     """
     import fastdist
 
@@ -40,8 +41,8 @@ def run(rounds: int) -> list[Row]:
 
 
 def ways(library: Any, parent: str) -> dict[str, Stopwatch]:
-    """Return one stopwatch for each way."""
-    # PyTorch warns that it saves in one process, and that its tensors are on the CPU.
+    """Return a stopwatch for each operation, by name."""
+    # PyTorch warns that it saves from one process, and that its tensors are on the CPU.
     warnings.filterwarnings("ignore", module="torch")
     dcp = import_module(f"{library.__name__}.distributed.checkpoint")
     is_ours = library.__name__ == "fastdist"
@@ -57,7 +58,7 @@ def ways(library: Any, parent: str) -> dict[str, Stopwatch]:
         "pause of async_save": pause(dcp, state, os.path.join(parent, "async"), is_ours=is_ours),
     }
     if is_ours:
-        # PyTorch keeps its copies in pinned memory, and where there is no GPU not at all.
+        # Only for fastdist: PyTorch reuses staged copies only in pinned memory, which needs a GPU.
         kept = {"cache_staged_state_dict": True}
         folder = os.path.join(parent, "kept")
         found["pause of async_save, copies kept"] = pause(dcp, state, folder, is_ours=True, **kept)
@@ -65,7 +66,7 @@ def ways(library: Any, parent: str) -> dict[str, Stopwatch]:
 
 
 def saver(dcp: Any, state: Any, parent: str, *, is_ours: bool) -> Callable[[], object]:
-    """Return a function that saves into the next folder, and removes the previous one."""
+    """Return a function that saves into a new folder, and removes the previous one."""
     numbers = itertools.count(1)
 
     def save() -> None:
@@ -81,9 +82,9 @@ def saver(dcp: Any, state: Any, parent: str, *, is_ours: bool) -> Callable[[], o
 
 
 def pause(dcp: Any, state: Any, parent: str, *, is_ours: bool, **options: Any) -> Stopwatch:
-    """Return a stopwatch for what async_save takes until it returns; it waits for the rest.
+    """Return a stopwatch for the time until async_save returns; it then waits for the save.
 
-    Where copies are kept, the first ones are made before.
+    With options that reuse copies, one untimed save makes the copies first.
     """
     numbers = itertools.count(1)
 

@@ -1,4 +1,4 @@
-"""Random numbers: what distributions draw, and places drawn by their chances."""
+"""Random numbers: samples of distributions, and indices drawn with given probabilities."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATEMENTS = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each; ours against torch."""
+    """Compare each draw; ours against torch."""
     import fastdist
 
     torch = peer_torch()

@@ -1,4 +1,4 @@
-"""The commonest ops on 8x8 float32: one call without grad, one recorded, one with its backward."""
+"""The most common ops on 8x8 float32: without grad, recorded, and with their backward."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-# The calls, over the names of `operands`. Results are dropped.
+# The statements, with the names of `operands`. Their results are dropped.
 POINTWISE = {
     "x + y": "x + y",
     "x - y": "x - y",
@@ -85,7 +85,7 @@ MOVEMENT = {
     "clone": "x.clone()",
     "contiguous": "t.contiguous()",
 }
-# These have no gradient, or are never recorded.
+# Ops without a gradient, or that are never recorded.
 PLAIN = {
     "x > 0": "x > 0",
     "x > y": "x > y",
@@ -116,13 +116,13 @@ PLAIN = {
     "numpy": "x.numpy()",
 }
 RECORDED = {**POINTWISE, **REDUCTIONS, **LAYERS, **MOVEMENT}
-# Calls with several results, which have no single gradient.
+# Ops with several results, which are not timed with a backward pass.
 _SEVERAL = ("max(1)", "split")
 TARGET = 1.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each op three ways; ours against torch."""
+    """Compare each op in three modes; ours against torch."""
     import fastdist
 
     torch = peer_torch()
@@ -130,7 +130,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return all cases, the three of an op next to each other."""
+    """Return all cases; the three cases of an op are adjacent."""
     made = []
     for name, statement in {**RECORDED, **PLAIN}.items():
         ways = [_case(name, statement, fastdist, torch, False)]
@@ -162,7 +162,7 @@ def _with_backward(name: str, statement: str, fastdist: Any, torch: Any) -> Case
 
 
 def operands(library: Any, grad: bool) -> dict[str, Any]:
-    """Return the names that statements use; with grad all floating ones require it."""
+    """Return the values of the names in statements; with grad, floating-point ones require it."""
     import numpy as np
 
     rng = np.random.default_rng(0)

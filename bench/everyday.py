@@ -1,7 +1,7 @@
-"""Everyday calls of 8x8: creation, views, writes, optimiser steps, vmap and small layers.
+"""Everyday calls on 8x8: creation, views, writes, optimiser steps, vmap and small layers.
 
-`bench small` times them after its rows, each with a bound; calls outside of a graph are timed
-without grad alone.
+`bench small` times them after its own rows, each with a bound. Calls that record no graph are only
+timed without grad.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.harness import Case, chosen, stopwatch
 
-# Bound -> statements: the ratio to PyTorch's time that each must keep.
+# Bound -> statements: the largest allowed ratio to PyTorch's time.
 CALLS = {
     1.2: """
         zeros(8, 8); ones(8, 8); empty(8, 8); full((8, 8), 2.0); arange(8); zeros_like(x)
@@ -51,7 +51,7 @@ _APART: tuple[str, ...] = (
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return the cases that were chosen."""
+    """Return the chosen cases."""
     found = []
     for has_grad in (False, True):
         ours = names_of(fastdist, has_grad=has_grad)
@@ -68,7 +68,7 @@ def cases(fastdist: Any, torch: Any) -> list[Case]:
 
 
 def names_of(library: Any, *, has_grad: bool) -> dict[str, Any]:
-    """Return the operands, functions, layers and optimisers of the calls."""
+    """Return the operands, functions, layers and optimisers that the statements use."""
     import numpy as np
 
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""save and load: a state dict of 1 GB, and 10,000 small tensors, in a file that is in the cache."""
+"""save and load: a state dict of 1 GB, and 10,000 small tensors, in a file in the page cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIB = 1 << 20
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare writing and reading; ours also syncs to the disk, and checks what it reads."""
+    """Compare writing and reading; ours also syncs to the disk, and checks the data it reads."""
     import fastdist
 
     torch = peer_torch()
@@ -25,19 +25,19 @@ def run(rounds: int) -> list[Row]:
 
 
 def big_state(library: Any) -> dict[str, Any]:
-    """Return 1 GB in 16 tensors."""
+    """Return a state dict of 1 GB in 16 tensors."""
     return {f"layer{n}.weight": library.ones(4096, 4096) * n for n in range(LARGE)}
 
 
 def small_state(library: Any) -> dict[str, Any]:
-    """Return 10,000 tensors of 10 numbers."""
+    """Return a state dict of 10,000 tensors of 10 numbers."""
     return {f"layer{n}.bias": library.ones(10) for n in range(SMALL)}
 
 
 def cases(
     title: str, folder: str, fastdist: Any, torch: Any, make: Any, gigabytes: float | None = None
 ) -> list[Case]:
-    """Return saving, loading and loading by mmap of one state dict."""
+    """Return the cases of saving, loading, and loading with mmap for one state dict."""
     amount = None if gigabytes is None else Amount(gigabytes * 1e9, "GB/s")
     ours, peer = ways(fastdist, folder, make), ways(torch, folder, make) if torch else {}
     return [
@@ -47,7 +47,7 @@ def cases(
 
 
 def ways(library: Any, folder: str, make: Any) -> dict[str, Stopwatch]:
-    """Return one stopwatch for each way, over a file that is there."""
+    """Return a stopwatch for each operation, on an existing file."""
     state = make(library)
     path = os.path.join(folder, f"{library.__name__}-{len(state)}.pt")
     library.save(state, path)

@@ -1,10 +1,10 @@
-"""The waits of first calls with large tensors: in new processes, with empty and full caches.
+"""The waiting time of first calls with large tensors, in new processes with empty and full caches.
 
 Each round starts three processes, one after the other. The first has an empty kernel cache and
 calls some ops for the first time; the second has the cache that the first one filled. The third has
-an empty one and FASTDIST_START=numpy: NumPy serves elementwise calls meanwhile, and another thread
-compiles. At the end `fastdist info --warm` runs once with an empty cache, and once with its result.
-The aims are in seconds, for a machine that has nothing else to do.
+an empty cache and FASTDIST_START=numpy: NumPy serves elementwise calls while another thread
+compiles. At the end `fastdist info --warm` runs twice: with an empty cache, and with the full one.
+The targets are in seconds, for a machine without other work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 
 from bench.harness import Row
 
-# With 1000 x 1000 float32, called in this order; the first one also waits for Numba and the runner.
+# On 1000 x 1000 float32, called in this order; the first call also waits for Numba to load.
 CALLS = {
     "x + y": "x + y",
     "x * y": "x * y",
@@ -68,7 +68,7 @@ Waits = dict[str, tuple[float, float]]
 
 
 def run(rounds: int) -> list[Row]:
-    """Print the wait of each call next to its aim; they are not rows, as there is no peer."""
+    """Print the wait of each call next to its target; without a peer there are no rows."""
     rounds = min(rounds, _MOST_ROUNDS)
     cold, warm, by_numpy = [], [], []
     for _ in range(rounds):
@@ -93,8 +93,8 @@ def run(rounds: int) -> list[Row]:
 
 def _environment(cache: str, **more: str) -> dict[str, str]:
     environment = {**os.environ, "FASTDIST_CACHE_DIR": cache, "NUMBA_NUM_THREADS": "2", **more}
-    # As many threads as are usual on a small machine, not one as for the other benchmarks: more
-    # than one would need another kernel, if that were still so.
+    # With the usual threads of a small machine, unlike the other benchmarks, because several
+    # threads might need other kernels than one thread does.
     environment.pop("OMP_NUM_THREADS", None)
     environment.pop("FASTDIST_SHIPPED_CACHE_DIR", None)
     return environment
@@ -111,7 +111,7 @@ def _fresh_process(cache: str, **more: str) -> Waits:
 
 
 def _warming(cache: str) -> tuple[float, float]:
-    """Return how long `fastdist info --warm` takes, and how much of it is CPU time."""
+    """Return how long `fastdist info --warm` takes, and the CPU time of it."""
     start, before = time.perf_counter(), _cpu_of_children()
     subprocess.run(WARM, env=_environment(cache), capture_output=True, check=True)
     return time.perf_counter() - start, _cpu_of_children() - before

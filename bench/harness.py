@@ -1,4 +1,4 @@
-"""How benchmarks are timed: ours and the peer's in turn, within one run, on one thread each.
+"""How benchmarks are timed: fastdist and the peer alternate within one run, on one thread each.
 
 A benchmark is a module of this folder with one function `run(rounds) -> list[Row]`, usually
 
@@ -10,16 +10,16 @@ A benchmark is a module of this folder with one function `run(rounds) -> list[Ro
         peer = stopwatch("x + x", x=torch.ones(8, 8)) if torch else None
         return compare([Case("add 8x8", ours, peer, target=0.65)], rounds)
 
-and, where figures depend on more of the machine than `machine` below tells, a function `machine`
-that returns it by name. Where nothing can be measured, `run` prints why and returns no rows. The
-variables of `one_thread_each` are set before either is called, so it is there that fastdist and
-torch are imported. A stopwatch is any function that does the work n times and returns the seconds
-it took; one that asks another process to do so and to answer with the seconds is as good.
+If figures depend on more facts about the machine than `machine` below returns, the module also has
+a function `machine` that returns them by name. If nothing can be measured, `run` prints why and
+returns no rows. Both functions are called after `one_thread_each`, so they may import fastdist and
+torch. A stopwatch is any function that does the work n times and returns the seconds it took; it
+may also have another process do so.
 
-Machines are shared and clocks wander, so only what was measured side by side is compared: each
-round takes one sample of every case, ours and the peer's next to each other, in changing order. A
-ratio is the median of the rounds' ratios, not the ratio of medians. The collector of garbage stays
-on, as users have it.
+Machines are shared and clocks change, so only times measured side by side are compared. Each round
+takes one sample of every case; ours and the peer's are adjacent, in alternating order. A ratio is
+the median of the rounds' ratios, not the ratio of medians. The garbage collector stays on, as for
+users.
 """
 
 from __future__ import annotations
@@ -53,30 +53,30 @@ _LIBRARIES = ("numpy", "numba", "pyzmq", "torch", "cupy-cuda12x", "cupy-cuda13x"
 
 @dataclass(frozen=True)
 class Amount:
-    """The work of one part of a turn, for a rate: 12e9 bytes in a second are 12 GB/s."""
+    """The amount of work of one part of a turn, for a rate: 12e9 bytes in a second are 12 GB/s."""
 
     value: float
-    unit: str  # of the rate, such as GB/s; it counts in 1e9
+    unit: str  # the rate's unit, such as GB/s, in multiples of 1e9
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time, by us and by the peer if there is one."""
+    """One piece of work to time, for fastdist and for the peer if there is one."""
 
     name: str
     ours: Stopwatch
     peer: Stopwatch | None = None
     target: float | None = None  # the ratio ours / peer to reach
-    parts: int = 1  # into how many equal parts one turn falls, such as the Nodes of a chain
-    number: int | None = None  # turns a sample; found by trial if not given
+    parts: int = 1  # the equal parts of a turn, such as the Nodes of a chain
+    number: int | None = None  # turns per sample; found by trial if None
     amount: Amount | None = None
-    measures: bool = False  # others are held against it: timed whatever `choose` says
-    unit: str = "s"  # or "bytes": what ours and peer return
+    measures: bool = False  # other cases refer to it, so it is timed whatever `choose` selects
+    unit: str = "s"  # the unit of the stopwatches' results: "s" or "bytes"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A median between its quartiles."""
+    """A median with its quartiles."""
 
     median: float
     low: float
@@ -84,14 +84,14 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return the quartiles of two values or more."""
+        """Return the median and quartiles of two values or more."""
         low, median, high = statistics.quantiles(values, n=4, method="inclusive")
         return cls(median, low, high)
 
 
 @dataclass(frozen=True)
 class Row:
-    """The result of one case; ratio is time / time, so below 1 we are faster."""
+    """The result of one case; a ratio below 1 means that fastdist is faster."""
 
     name: str
     ours_s: Spread
@@ -100,7 +100,7 @@ class Row:
     target: float | None
     rounds: int
     amount: Amount | None = None
-    unit: str = "s"  # of ours_s and peer_s: they are bytes where it says so
+    unit: str = "s"  # the unit of ours_s and peer_s: "s" or "bytes"
 
     @property
     def missed(self) -> bool:
@@ -110,12 +110,12 @@ class Row:
         )
 
 
-# Times the cases in place of `compare`, if set; see against.py.
+# If this function is set, it times the cases instead of `compare`; see against.py.
 _conductor: Callable[[Sequence[Case], int], list[Row]] | None = None
 
 
 def timed_by(conductor: Callable[[Sequence[Case], int], list[Row]]) -> None:
-    """Let conductor time what `compare` is given from now on, without a peer."""
+    """Make `compare` pass its cases to conductor from now on, and leave out the peer."""
     global _conductor
     _conductor = conductor
 
@@ -124,13 +124,13 @@ _chosen = ""
 
 
 def choose(text: str) -> None:
-    """Let `compare` time no cases from now on but those that have text in their names."""
+    """Make `compare` time only cases with text in their names from now on."""
     global _chosen
     _chosen = text
 
 
 def chosen() -> str:
-    """Return the value of `choose`; modules may build only the chosen cases."""
+    """Return the text of `choose`; modules may build only the chosen cases."""
     return _chosen
 
 
@@ -141,8 +141,10 @@ def one_thread_each() -> None:
 
 
 def peer_torch() -> Any:
-    """Return torch on one thread, or None where it is not installed, or is fastdist under torch's
-    name, or not the peer.
+    """Return torch, set to one thread.
+
+    Return None if it is not installed, if it is fastdist under torch's name, or if there is no
+    peer.
     """
     if _conductor is not None:
         return None
@@ -157,15 +159,15 @@ def peer_torch() -> Any:
 
 
 def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
-    """Return a stopwatch for a function, or for a statement over names.
+    """Return a stopwatch for a function, or for a statement that uses names.
 
-    Note    a statement costs no call, which is 30 ns or more; take it where work is that short
+    Note    a statement saves the function call of 30 ns or more; use it for very short work
     """
     return timeit.Timer(work, setup=gc.enable, globals=names).timeit
 
 
 class Failed(Exception):
-    """Says what a benchmark found wrong, or did not come to; it has the rows all the same."""
+    """A benchmark found errors, or did not complete; the exception has the rows it measured."""
 
     def __init__(self, wrong: str, rows: Sequence[Row]) -> None:
         super().__init__(wrong)
@@ -175,8 +177,9 @@ class Failed(Exception):
 def compare(
     cases: Sequence[Case], rounds: int = DEFAULT_ROUNDS, until_s: float = math.inf
 ) -> list[Row]:
-    """Time all cases in interleaved rounds of one sample each, at least two rounds; no others begin
-    once time.monotonic() is at until_s.
+    """Time all cases in interleaved rounds of one sample each, for at least two rounds.
+
+    No round starts after time.monotonic() has reached until_s.
     """
     if _conductor is not None:
         return _conductor(cases, rounds)
@@ -198,18 +201,18 @@ def compare(
 
 
 def join_freed_memory() -> None:
-    """Let glibc join what was freed of small memory, which it does when more is wanted at once.
+    """Make glibc merge its small free blocks, which it does before a larger allocation.
 
-    Else a sample pays for what others freed: 70,000 blocks, which steps of torch's optimizers had
-    left, cost one of ours 10 ms of its 20.
+    Otherwise a sample pays for blocks that other samples freed. Steps of torch's optimizers freed
+    70,000 blocks, which added 10 ms to one of our samples of 20 ms.
     """
     bytearray(4096)
 
 
 def turns_per_sample(watch: Stopwatch) -> int:
-    """Return how many turns take about SAMPLE_S; trying also warms up.
+    """Return how many turns take about SAMPLE_S; the trials also warm up.
 
-    Each trial is made twice: the very first turn may load a library, and any may be held up.
+    Each trial is made twice: the very first turn may load a library, and any may be delayed.
     """
     number = 1
     while (seconds := min(watch(number), watch(number))) < SAMPLE_S / 2:
@@ -233,9 +236,9 @@ def row(case: Case, ours_s: Sequence[float], peer_s: Sequence[float]) -> Row:
 
 
 def table(rows: Sequence[Row], sides: tuple[str, str] = ("fastdist", "peer")) -> str:
-    """Return rows as text: time a turn, quartiles in brackets, rates, and whether targets are met.
+    """Return rows as text: time per turn, quartiles in brackets, rates, and missed targets.
 
-    A column that says nothing of any row is left out.
+    Empty columns are left out.
     """
     lines = [("case", *sides, "ratio", f"rate ({sides[1]}'s)", "target")]
     for row in rows:
@@ -277,8 +280,8 @@ def _range(spread: Spread, scale: float) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Return the facts that the figures depend on."""
-    # Not by its metadata: a checkout that was not installed has none.
+    """Return the facts about the machine that figures depend on."""
+    # Not from its metadata, because a checkout that is not installed has none.
     versions = {"fastdist": importlib.import_module("fastdist").__version__}
     for library in _LIBRARIES:
         try:
@@ -298,7 +301,7 @@ def machine() -> dict[str, Any]:
 
 
 def machine_line(facts: dict[str, Any]) -> str:
-    """Return those facts in one line."""
+    """Return the facts of `machine` in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     return (
         f"{facts['cpu']}, {facts['cores']} cores (load {facts['load']}), {facts['system']}, "
@@ -307,7 +310,7 @@ def machine_line(facts: dict[str, Any]) -> str:
 
 
 def as_json(name: str, rows: Sequence[Row], facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows of a benchmark, and its own facts of the machine, in the form of --json."""
+    """Return a benchmark's rows, and its own facts about the machine, in the format of --json."""
     return {"bench": name, "machine": facts, "rows": [asdict(row) for row in rows]}
 
 

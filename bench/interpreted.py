@@ -1,6 +1,6 @@
-"""Small calls while an interpreter sees them: autocast, a function mode, dual tensors, a profile.
+"""Small calls under an interpreter: autocast, a function mode, dual tensors, a profile.
 
-8x8 float32; `bench small` has these cases among its bounds.
+All are on 8x8 float32; `bench small` includes these cases with bounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Block = Callable[[Any, dict[str, Any]], AbstractContextManager[Any]]
 
 
 class Call(NamedTuple):
-    """A statement over the names of `_operands`, run in a block, and the ratio that it keeps."""
+    """A statement with the names of `_operands`, a context to run it in, and the ratio to reach."""
 
     title: str
     statement: str
@@ -72,14 +72,14 @@ ON_TO_OFF = 1.5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare the calls; ours against torch, and with a profile against without."""
+    """Compare the calls with torch, and calls under a profile with the same calls without one."""
     import fastdist
 
     return compare([*cases(fastdist, peer_torch())], rounds)
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return the cases that were chosen."""
+    """Return the chosen cases."""
     found = []
     for call in CALLS:
         if chosen() in call.title:

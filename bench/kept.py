@@ -1,4 +1,4 @@
-"""Figures of a GPU, written into bench/results as they are measured: a GPU may be gone tomorrow."""
+"""Figures of a GPU, saved into bench/results immediately, because the GPU may be gone later."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ RESULTS = Path(__file__).with_name("results")
 
 
 def when_and_what() -> dict[str, str]:
-    """Return the day, and the commit that is measured; a + behind it says that files differ from
-    it, and without git it is unknown.
+    """Return the date and the commit that is measured.
+
+    A + after the commit means that files differ from it. Without git the commit is unknown.
     """
     here = Path(__file__).parent
     try:
@@ -34,8 +35,9 @@ def _git(*words: str, folder: Path) -> str:
 
 
 def keep(figures: Mapping[str, Any], printed: str) -> list[Path]:
-    """Write the figures of --json, what was printed of them, and their picture where a row has a
-    peer; return the files, called after the day, the GPU and the benchmarks.
+    """Write the figures of --json, their printed tables and, if a row has a peer, their chart.
+
+    Return the files, which are named after the date, the GPU and the benchmarks.
     """
     of_gpu = [result for result in figures["results"] if "gpu" in result["machine"]]
     gpu = of_gpu[0]["machine"]["gpu"]
@@ -44,7 +46,7 @@ def keep(figures: Mapping[str, Any], printed: str) -> list[Path]:
     RESULTS.mkdir(exist_ok=True)
     texts = {".json": json.dumps(figures, indent=2) + "\n", ".txt": printed}
     if any(row["ratio"] for result in figures["results"] for row in result["rows"]):
-        # After one_thread_each, since it loads NumPy.
+        # Imported after one_thread_each, because it loads NumPy.
         texts[".svg"] = importlib.import_module("bench.chart").chart(figures)
     made = []
     for suffix, text in texts.items():

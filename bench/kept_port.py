@@ -1,4 +1,4 @@
-"""A port that is a benchmark's, or a test's, before anybody listens there."""
+"""A port that is reserved for a benchmark or a test before it is listened on."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import socket
 
 
 class KeptPort:
-    """A port of 127.0.0.1 that the system assigns to nobody, also not as a connection's own.
+    """A port of 127.0.0.1 that the system does not assign to other sockets.
 
-    A process that knows its number can listen there.
+    A process that has its number can listen on it.
     """
 
     def __init__(self) -> None:
         self._socket = socket.socket()
-        # libzmq sets it as well, and so finds the port free as long as nobody listens.
+        # libzmq sets SO_REUSEADDR too, so it can bind the port while no other socket listens.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", 0))
         self.number = int(self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the port."""
         self._socket.close()

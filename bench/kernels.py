@@ -1,11 +1,11 @@
 """Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, against PyTorch and the memory.
 
-At 1e6 elements some go along rows of other lengths as well.
+At 1e6 elements some kernels also run along rows of other lengths.
 
-A case is done where we take at most 0.7 of PyTorch's time (0.4 where the result is as large as the
-input and that is 1e7 elements or more) or read at 85 % of the speed at which the BLAS reads two
-halves of as many elements for their dot product. The figure behind a name is that share of the
-machine: bytes that the work must read or write once, over time, relative to the dot product's.
+A case reaches its target with at most 0.7 of PyTorch's time (0.4 if the result is as large as the
+input and that is 1e7 elements or more). A case also reaches it with 85 % of the read bandwidth of a
+BLAS dot product of as many elements. The figure after a name is this share: the bytes that the work
+must read or write once, over its time, relative to the dot product's rate.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ENOUGH = 0.85
 
 
 class Kernel(NamedTuple):
-    """A statement over x, of rows, and how many times as much memory as x's it must touch."""
+    """A statement over x, and the memory it must access, in multiples of x's."""
 
     statement: str
     passes: float
     backward: float
 
 
-# Backward counts the forward pass, too: the gradient of a sum writes x's memory again.
+# Including the forward pass; the gradient of a sum also writes as much memory as x has.
 KERNELS = {
     "sum": Kernel("x.sum()", 1, 2),
     "sum of rows": Kernel("x.sum(1)", 1, 2),
@@ -48,7 +48,7 @@ KERNELS = {
     "rms_norm": Kernel("F.rms_norm(x, shape, weight)", 2, 5),
     "cross_entropy": Kernel("F.cross_entropy(x, target)", 1, 3),
 }
-# Row lengths at which most kernels take different paths, each for MIDDLING elements in all.
+# Row lengths at which most kernels take different code paths, for MIDDLING elements in all.
 LENGTHS = (7, 100, 33_000)
 OF_LENGTHS = ("sum of rows", "amax of rows", "softmax", "layer_norm", "cross_entropy")
 MIDDLING = 1_000_000
@@ -59,7 +59,7 @@ def run(rounds: int) -> list[Row]:
     """Compare each kernel alone, and with its gradients."""
     rows = []
     for size in SIZES:
-        # Large ones go one kernel at a time: all together would not fit into memory.
+        # Large sizes run one kernel at a time, because together they would exceed the memory.
         lots = [tuple(KERNELS)] if size < LARGE else [(name,) for name in KERNELS]
         for names in lots:
             rows += of_size(size, rounds, names)
@@ -71,7 +71,7 @@ def run(rounds: int) -> list[Row]:
 def of_size(
     size: int, rounds: int, names: Any = tuple(KERNELS), length: int | None = None
 ) -> list[Row]:
-    """Compare kernels over so many elements, by their names; of rows of 1,000, or of a length."""
+    """Compare kernels by name over `size` elements, in rows of 1,000 or of another length."""
     in_rows = f" in rows of {length:,}" if length else ""
     wanted = [
         (title, name, backward)
@@ -102,8 +102,9 @@ def _title(name: str, backward: bool, size: int) -> str:
 
 
 def _beside(reading: Row, row: Row) -> Row:
-    """Return row with its share of the machine, and with no target if that is enough; as it is
-    where somebody else times the cases.
+    """Return row with its share of the bandwidth, and without a target if the share is enough.
+
+    The row is returned unchanged if another process times the cases.
     """
     if row.amount is None or reading.amount is None:
         return row

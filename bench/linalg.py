@@ -1,4 +1,4 @@
-"""Linear algebra of a matrix and of batches, float32, with the backward too, against PyTorch."""
+"""Linear algebra of a matrix and of batches, float32, also with the backward, against PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness import Case, Row, compare, peer_torch, stopwatch
 
-# a is positive-definite, b as tall as a and a quarter as wide.
+# a is positive definite; b has as many rows as a, and a quarter of its columns.
 STATEMENTS = {
     "cholesky": "L.cholesky(a)",
     "solve": "L.solve(a, b)",

@@ -1,4 +1,4 @@
-"""A DataLoader: how soon two workers bring batches, and how many samples pass."""
+"""DataLoader: how soon two workers deliver batches, and how many samples per second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVER = "2 workers of a server, 200 items"
 
 
 class Pictures:
-    """Small pictures with their labels, as tensors of one library."""
+    """Small images with their labels, as tensors of one library."""
 
     def __init__(self, library: str, count: int) -> None:
         self.library, self.count = library, count
@@ -27,12 +27,12 @@ class Pictures:
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare whole epochs; workers start and end in those of 200 items."""
+    """Compare whole epochs; in those of 200 items, workers start and stop."""
     import fastdist
 
     torch = peer_torch()
     ours, peer = ways(fastdist), ways(torch) if torch else {}
-    # Its server would import torch in each worker, for seconds; nobody who has fork uses it.
+    # Its server would import torch in each worker, which takes seconds and is not usual with fork.
     peer.pop(SERVER, None)
     cases = [
         Case(name, watch, peer.get(name), 1.0 if name.startswith("here") else 1.5, number=1)
@@ -42,7 +42,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def ways(library: Any) -> dict[str, Stopwatch]:
-    """Return one stopwatch for each way of going through the data."""
+    """Return a stopwatch for each way of iterating over the data."""
     importlib.import_module(f"{library.__name__}.utils.data")
     lasting = epoch(library, MANY, 2, persistent_workers=True)
     lasting()
@@ -58,7 +58,7 @@ def ways(library: Any) -> dict[str, Stopwatch]:
 def epoch(
     library: Any, count: int, workers: int, stop: int = 0, **options: Any
 ) -> Callable[[], None]:
-    """Return a function that goes through one epoch, or its first `stop` batches."""
+    """Return a function that iterates over one epoch, or over its first `stop` batches."""
     data = Pictures(library.__name__, count)
     loader = library.utils.data.DataLoader(data, BATCH, num_workers=workers, **options)
 

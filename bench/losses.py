@@ -1,4 +1,4 @@
-"""Connectionist temporal classification there and back, of short and of long texts."""
+"""The CTC loss, forward and with its backward, for short and long texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.harness import Case, Row, compare, peer_torch, stopwatch
 
-# Steps, samples, classes, letters of a text.
+# Steps, samples, classes, target length.
 SIZES = ((50, 16, 20, 20), (400, 32, 80, 100))
 
 

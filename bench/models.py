@@ -1,7 +1,7 @@
-"""Steps of training of whole models against PyTorch's: forward, loss, backward and optimiser.
+"""Training steps of whole models against PyTorch's: forward, loss, backward and optimiser.
 
-Both libraries run the same text with the same first weights on the same data. A model whose layers
-fastdist lacks is left out, and said so.
+Both libraries run the same source with the same initial weights on the same data. A model that
+needs layers which fastdist does not have is left out, with a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Build = Callable[[Any], tuple[Any, Any]]
 
 
 class Model(NamedTuple):
-    """A model and its data by library, the ratio to reach, and the layers that it needs."""
+    """A builder of a model and its data, the ratio to reach, and the layers it needs."""
 
     build: Build
     target: float
@@ -31,7 +31,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def cases(fastdist: Any, torch: Any) -> Iterator[Case]:
-    """Yield a case for each model; print which are left out."""
+    """Yield a case for each model; print which models are left out."""
     for name, model in MODELS.items():
         lacking = [layer for layer in model.layers if not hasattr(fastdist.nn, layer)]
         if lacking:
@@ -46,13 +46,13 @@ def cases(fastdist: Any, torch: Any) -> Iterator[Case]:
 
 
 def step(library: Any, build: Build) -> tuple[Stopwatch, Any]:
-    """Return the stopwatch of one step of training, and the model."""
+    """Return the stopwatch of one training step, and the model."""
     train, network = training(library, build)
     return stopwatch(train), network
 
 
 def training(library: Any, build: Build, device: str = "cpu") -> tuple[Callable[[], None], Any]:
-    """Return one step of training on a device, and the model."""
+    """Return one training step on a device, and the model."""
     network, data = build(library)
     network.to(device)
     inputs, target = [tensor.to(device) for tensor in data]
@@ -69,7 +69,7 @@ def training(library: Any, build: Build, device: str = "cpu") -> tuple[Callable[
 
 
 def share_weights(ours: Any, theirs: Any, torch: Any) -> None:
-    """Write our parameters and buffers into the peer's."""
+    """Copy our parameters and buffers to the peer's model."""
     state = ours.state_dict()
     values = {name: torch.from_numpy(t.cpu().numpy().copy()) for name, t in state.items()}
     theirs.load_state_dict(values)
@@ -83,14 +83,14 @@ def numbers(library: Any, *shape: int) -> Any:
 
 
 def classes(library: Any, most: int, *shape: int) -> Any:
-    """Return random integers below most."""
+    """Return random integers from 0 to most - 1."""
     import numpy as np
 
     return library.tensor(np.random.default_rng(1).integers(0, most, shape))
 
 
 def mlp(width: int, rows: int = 64) -> Build:
-    """Return three linear layers of a width, on so many rows."""
+    """Return a builder of an MLP with three linear layers of a width, and its data."""
 
     def build(library: Any) -> tuple[Any, Any]:
         nn = library.nn
@@ -107,7 +107,7 @@ def mlp(width: int, rows: int = 64) -> Build:
 
 
 def gpt(width: int, *, heads: int = 4, blocks: int = 2, texts: int = 8, length: int = 32) -> Build:
-    """Return a transformer of so many blocks and heads, on texts of so many letters."""
+    """Return a builder of a transformer, and texts of `length` tokens."""
 
     def build(library: Any) -> tuple[Any, Any]:
         nn, functional = library.nn, library.nn.functional
@@ -145,7 +145,7 @@ def gpt(width: int, *, heads: int = 4, blocks: int = 2, texts: int = 8, length: 
 
 
 def char_lstm(library: Any) -> tuple[Any, Any]:
-    """Return an LSTM of 128, on 32 texts of 64 letters."""
+    """Return an LSTM of width 128, and 32 texts of 64 letters."""
     nn = library.nn
 
     class CharLstm(nn.Module):  # type: ignore[misc, name-defined]
@@ -161,7 +161,7 @@ def char_lstm(library: Any) -> tuple[Any, Any]:
 
 
 def small_cnn(library: Any) -> tuple[Any, Any]:
-    """Return two convolutions, each halved, and two linear layers, on 64 images of 28 x 28."""
+    """Return a CNN of two pooled convolutions and two linear layers, and 64 images of 28 x 28."""
     import fastdist
 
     nn = library.nn
@@ -187,8 +187,9 @@ def small_cnn(library: Any) -> tuple[Any, Any]:
 
 
 def resnet18(library: Any, images: int = 16, side: int = 64, width: int = 64) -> tuple[Any, Any]:
-    """Return a ResNet-18 of 10 classes, on images of side x side. A width of 64 channels in the
-    first layers is its own.
+    """Return a ResNet-18 with 10 classes, and images of side x side.
+
+    width is the number of channels of the first layers; ResNet-18 has 64.
     """
     nn = library.nn
 

@@ -1,7 +1,7 @@
 """The eager call path: tiny ops, a chain of Nodes, an MLP step, and the time of the import.
 
-With `--device shim` it is the Python of calls on `cuda`, over kernels that are free, and the peer
-is the bound that each must keep.
+With `--device shim` it measures the Python overhead of calls on `cuda`, with kernels that do
+nothing. The peer is then the bound of each call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(rounds: int, device: str = "cpu") -> list[Row]:
 
 
 def tiny_cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return 8x8 float32 ops: one call, result dropped; with grad all operands require it."""
+    """Return cases of 8x8 float32 ops; results are dropped; with grad, all operands require it."""
     cases = []
     for grad, target in ((False, 0.65), (True, 0.6)):
         for name, statement in TINY.items():
@@ -61,7 +61,7 @@ def _operands(library: Any, grad: bool) -> dict[str, Any]:
 
 
 def chain_case(fastdist: Any, torch: Any) -> Case:
-    """Return y = y * a + b a hundred times on 8x8, sum, backward; per Node."""
+    """Return y = y * a + b a hundred times on 8x8, sum, backward; the time is per Node."""
 
     def chain(library: Any) -> Stopwatch:
         operands = _operands(library, True)
@@ -80,7 +80,7 @@ def chain_case(fastdist: Any, torch: Any) -> Case:
 
 
 def mlp_case(fastdist: Any, torch: Any) -> Case:
-    """Return MLP 784-256-256-10, batch 64: forward, cross-entropy, backward, no optimiser."""
+    """Return an MLP 784-256-256-10 with batch 64: forward, loss, backward, without optimiser."""
     from fastdist.system.blas import openblas_core, runs_right_core
 
     core = openblas_core() or "unknown core"
@@ -93,7 +93,7 @@ def mlp_case(fastdist: Any, torch: Any) -> Case:
 
 
 def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], None]:
-    """Return one step of the MLP for a library."""
+    """Return a function that does one step of the MLP in a library."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -119,10 +119,10 @@ def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], No
 
 
 def import_rows() -> list[Row]:
-    """Return the time of `import fastdist` in a warm process, less that of a bare interpreter.
+    """Return the time of `import fastdist` in a new process, minus that of a bare interpreter.
 
-    The ratio is to the limit of 0.2 s, so that a miss shows as one. A warm process has its bytecode
-    cached, also where the environment forbids Python to keep it next to the sources.
+    The ratio is to the limit of 0.2 s, so that exceeding it shows as a missed target. The bytecode
+    is cached, even if the environment forbids Python to store it next to the sources.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}

@@ -1,8 +1,8 @@
 """One step of each optimizer over four float32 parameters, small and large, against torch's.
 
-Optimizers for which torch has fused kernels also step over ten million numbers in one parameter,
-and over a thousand parameters of a thousand, against torch's fused ones; with the share of the
-machine's triad (reading two arrays and writing a third) that their reads and writes reach.
+Optimizers for which torch has fused kernels also step over one parameter of ten million numbers,
+and over a thousand parameters of a thousand numbers, against torch's fused ones. The table shows
+their memory bandwidth as a share of the machine's triad (read two arrays and write a third).
 
 The rows of `_foreach_` time functions over fifty tensors, as optimizers of packages call them.
 """
@@ -33,11 +33,11 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "Muon": ("Muon", {}),
 }
 TARGET = 1.0
-# Arrays of a parameter's size that a step reads or writes.
+# The number of arrays of a parameter's size that a step reads or writes.
 FUSED = {"SGD": 3, "SGD, momentum": 5, "Adam": 7, "AdamW": 7}
 MANY = {"1 x 10,000,000": (1, (10_000_000,)), "1,000 x 1,000": (1_000, (1_000,))}
 FUSED_TARGET = 0.9
-# Calls over lists a, b, c.
+# Calls over the lists a, b and c.
 FOREACH = {
     "_foreach_add_": "add_(a, b, alpha=1e-9)",
     "_foreach_mul_": "mul_(a, 1.0)",
@@ -55,7 +55,7 @@ _TRIAD_LENGTH = 10_000_000
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each; ours against torch."""
+    """Compare a step of each optimizer; ours against torch."""
     import fastdist
 
     torch = peer_torch()
@@ -102,7 +102,7 @@ def watch_lists(library: Any, name: str, size: int) -> Stopwatch:
 
 
 def triad() -> float:
-    """Return how many bytes a second NumPy's x + y into memory that is there already moves."""
+    """Return the bytes per second of NumPy's x + y into existing memory."""
     import numpy as np
 
     x, y, out = (np.ones(_TRIAD_LENGTH, np.float32) for _ in range(3))
@@ -112,14 +112,14 @@ def triad() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return the machine's rate that the shares refer to."""
+    """Return the bandwidth of the machine's triad, to which the shares refer."""
     return {"triad": f"{triad() / 1e9:.1f} GB/s"}
 
 
 def watch(
     library: Any, way: str, shape: tuple[int, ...], count: int = COUNT, **more: Any
 ) -> Stopwatch:
-    """Return a stopwatch of steps over parameters of a shape, with gradients that stay."""
+    """Return a stopwatch of steps over parameters of a shape, with constant gradients."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def watch(
         parameter = library.tensor(values, requires_grad=True)
         parameter.grad = library.tensor(slopes)
         parameters.append(parameter)
-    # So slowly that nothing overflows, however many steps are timed.
+    # A learning rate so small that nothing overflows, however many steps are timed.
     optimizer = getattr(library.optim, name)(parameters, lr=1e-6, **options, **more)
     optimizer.step()
     return stopwatch("optimizer.step()", optimizer=optimizer)

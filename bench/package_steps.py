@@ -1,7 +1,8 @@
 """The jobs of `bench packages`: each maker builds a model of a package, and returns one step of it.
 
-`torch` is here what the process has as torch: PyTorch or fastdist. Weights and data come from
-NumPy, so both have the same. A step returns a number by which the two are compared.
+`torch` is here the module that this process has under that name: PyTorch or fastdist. Weights and
+data come from NumPy, so both libraries have the same. A step returns a number that is compared
+between them.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ def _torch() -> Any:
 
 
 def random(*shape: int, seed: int = 1) -> Any:
-    """Return a tensor of float32 from a normal distribution."""
+    """Return a float32 tensor of normally distributed numbers."""
     drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
     return _torch().from_numpy(drawn)
 
 
 def integers(high: int, *shape: int, seed: int = 2) -> Any:
-    """Return a tensor of int64 below high."""
+    """Return an int64 tensor of random integers below high."""
     return _torch().from_numpy(np.random.default_rng(seed).integers(0, high, shape))
 
 
 def fill(module: Any, scale: float = 0.05) -> Any:
-    """Set weights to small numbers that depend on their names' order alone, and return module.
+    """Set weights to small numbers that depend only on the order of their names; return module.
 
-    Parameters of one dimension keep their first values: scales of norms are 1, biases mostly 0.
+    Parameters of one dimension keep their initial values: scales of norms are 1, biases mostly 0.
     """
     torch = _torch()
     generator = np.random.default_rng(0)
@@ -50,7 +51,7 @@ def fill(module: Any, scale: float = 0.05) -> Any:
 
 
 def _training(parameters: Any, loss_of: Callable[[], Any], make_optimizer: Any) -> Step:
-    """Return one step of training: gradients set to None, loss, backward pass, optimizer."""
+    """Return one training step: gradients set to None, loss, backward pass, optimizer."""
     optimizer = make_optimizer(list(parameters))
 
     def step() -> float:
@@ -64,7 +65,7 @@ def _training(parameters: Any, loss_of: Callable[[], Any], make_optimizer: Any) 
 
 
 def gpt2_training() -> Step:
-    """Train a GPT-2 of 2 layers of 128 on 8 texts of 64 tokens, with AdamW."""
+    """Train a GPT-2 with 2 layers of width 128 on 8 texts of 64 tokens, with AdamW."""
     torch, transformers = _torch(), importlib.import_module("transformers")
     config = transformers.GPT2Config(
         vocab_size=512, n_positions=64, n_embd=128, n_layer=2, n_head=4,
@@ -80,7 +81,7 @@ def gpt2_training() -> Step:
 
 
 def bert_forward() -> Step:
-    """Compute a BERT of 2 layers of 128, of 8 texts of 64 tokens, some of them padded."""
+    """Run a BERT with 2 layers of width 128 on 8 texts of 64 tokens, some of them padded."""
     torch, transformers = _torch(), importlib.import_module("transformers")
     config = transformers.BertConfig(
         vocab_size=1024, hidden_size=128, num_hidden_layers=2, num_attention_heads=2,
@@ -100,8 +101,9 @@ def bert_forward() -> Step:
 
 
 def llama_generate() -> Step:
-    """Generate 32 tokens after 4 texts of 16, greedily and with the cache, by a Llama of
-    2 layers of 128.
+    """Generate 32 tokens after 4 texts of 16, greedily and with a cache.
+
+    The model is a Llama with 2 layers of width 128.
     """
     transformers = importlib.import_module("transformers")
     config = transformers.LlamaConfig(
@@ -133,8 +135,10 @@ def timm_training() -> Step:
 
 
 def import_torchvision() -> None:
-    """Import torchvision where it is installed, also where its compiled operators do not load: one
-    for CUDA with a PyTorch for the CPU. The jobs use its Python alone.
+    """Import torchvision if it is installed, even if its compiled operators do not load.
+
+    The operators of a CUDA build do not load into PyTorch for the CPU. The jobs only use Python
+    code of torchvision.
     """
     if not find_spec("torchvision"):
         return
@@ -170,7 +174,7 @@ def gpytorch_fit() -> Step:
     model = Process(x, y, likelihood).train()
     likelihood.train()
     marginal = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    # A small rate: the fit stays near its start, however often it is timed.
+    # A small rate, so that the fit stays near its start however often it is timed.
     make = lambda p: torch.optim.Adam(p, lr=1e-5)  # noqa: E731
     return _training(model.parameters(), lambda: -marginal(model(x), y), make)
 

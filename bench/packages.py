@@ -2,9 +2,10 @@
 
     pip install transformers timm torchvision gpytorch torch-geometric
 
-Two processes of this interpreter have the same text, weights and data: in one, `import torch` finds
-fastdist. Each step's first numbers are compared before any is timed. Jobs whose packages are not
-installed are left out, with the command that installs them. REASONS explains ratios above 1.
+Two processes of this interpreter have the same source, weights and data: in one of them
+`import torch` finds fastdist. Before a step is timed, its first results in both are compared. Jobs
+whose packages are not installed are left out, and the command that installs them is printed.
+REASONS explains ratios above 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .harness import Case, Row, chosen, compare, peer_torch
 
 NEEDS = ("zmq",)
 TARGET = 1.3  # the ratio that each job is to reach
-# For each job: its repetitions per sample, and the distributions it needs, with their modules.
+# For each job, its repetitions per sample, and the distributions it needs, with their modules.
 JOBS: dict[str, tuple[int, dict[str, str]]] = {
     "GPT-2 training step": (2, {"transformers": "transformers"}),
     "BERT forward": (5, {"transformers": "transformers"}),
@@ -50,12 +51,12 @@ REASONS = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each job, once its first numbers are found to be the same."""
+    """Compare a step of each job, after checking that its first results in both are equal."""
     jobs = installed([job for job in JOBS if chosen() in job])
     if not jobs:
         return []
     names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
-    # All end, whatever becomes of one.
+    # Ends all processes, even if one fails.
     with ExitStack() as ends:
         sides = []
         for name in names:
@@ -75,7 +76,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def installed(jobs: list[str]) -> list[str]:
-    """Return the jobs whose packages are installed; print which others are left out."""
+    """Return the jobs whose packages are installed; print which jobs are left out."""
     found = []
     for job in jobs:
         missing = [package for package, module in JOBS[job][1].items() if not find_spec(module)]
@@ -90,7 +91,7 @@ def _live(library: str, connection: Connection) -> None:
     if library == "fastdist":
         importlib.import_module("fastdist").install_as_torch()
     warn_nobody()
-    # Nothing is downloaded.
+    # So that nothing is downloaded.
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     importlib.import_module("torch").set_num_threads(1)
     steps = importlib.import_module("bench.package_steps")

@@ -1,7 +1,7 @@
-"""Pointwise ops over 64 to 5e7 float32, and fewer of half types, against PyTorch and the memory.
+"""Pointwise ops over 64 to 5e7 float32, and over fewer half-type numbers, against PyTorch.
 
-Behind the times stands the share of the machine's triad (reading two arrays and writing a third)
-that an op's reads and writes come to: those of large results wait for pages, as everybody's do.
+After the times, the table shows each op's memory bandwidth as a share of the machine's triad (read
+two arrays and write a third). Ops with large results also wait for page faults, in all libraries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TARGET = 0.8
 
 
 class Kernel(NamedTuple):
-    """An expression over x and y, and how many arrays of their size it reads and writes."""
+    """An expression over x and y, and the number of arrays of their size it reads and writes."""
 
     expression: str
     arrays: float
@@ -40,8 +40,8 @@ KERNELS = {
     "sigmoid": Kernel("x.sigmoid()", 2),
     "gelu": Kernel("gelu(x)", 2),
 }
-# Over b and c, which are bfloat16, and h, k and l, which are float16; what they read and write in
-# arrays of float32. The gradient of l is added to what is there.
+# Over b and c, which are bfloat16, and h, k and l, which are float16. The number counts arrays of
+# float32. The gradient of l is accumulated.
 HALVES = {
     "to float16": Kernel("x.half()", 1.5),
     "from float16": Kernel("h.float()", 1.5),
@@ -64,7 +64,7 @@ HALVES = {
     "bfloat16 sin": Kernel("b.sin()", 1),
 }
 
-# Also compared with few elements, for the overhead of a call.
+# Ops also compared with few elements, for the overhead of a call.
 CALLS = {
     "clamp": Kernel("x.clamp(-0.5, 0.5)", 2),
     "mul by a number in place": KERNELS["mul by a number in place"],
@@ -81,7 +81,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def of_size(size: int, rounds: int, rate: float) -> list[Row]:
-    """Compare each op over so many elements; rate is the triad, in bytes a second."""
+    """Compare each op over `size` elements; rate is the triad's, in bytes per second."""
     import fastdist
 
     torch = peer_torch()
@@ -111,7 +111,7 @@ def _work(library: Any, expression: str, size: int) -> Callable[[], Any]:
     }
     made |= {"h": x.half, "k": x.half, "l": lambda: x.half().requires_grad_()}
     made |= {"b": x.bfloat16, "c": x.bfloat16}
-    used = compile(expression, "<expression>", "eval").co_names  # of all memory would not suffice
+    used = compile(expression, "<expression>", "eval").co_names  # all `made` exceed the memory
     names: dict[str, Any] = {name: make() for name, make in made.items() if name in used}
     names |= {name: getattr(library.nn.functional, name) for name in ("gelu", "leaky_relu")}
     function: Callable[[], Any] = eval(f"lambda: {expression}", names)

@@ -1,6 +1,7 @@
 """Reading, writing and reducing at an index, alone and with gradients.
 
-Along an axis of 1,000,000 elements, and at pairs of places, x[i, j], 10,000 to 1,000,000 of them.
+The index is along an axis of 1,000,000 elements, or pairs x[i, j]; 10,000 to 1,000,000 elements are
+accessed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ STATEMENTS = {
     "index_reduce amax along 0": "x.index_reduce(0, index[0], y, 'amax')",
     "index_reduce mean along 1": "x.index_reduce(1, index[0], y, 'mean')",
 }  # fmt: skip
-# Statements over vectors of places and values, and whether they have a gradient.
+# Statements over vectors of indices and values, and whether they have a gradient.
 AT_PLACES = {
     "x[i, j]": ("x[i, j]", True),
     "x[i] of negative places": ("x.reshape(-1)[i - SIDE]", True),
@@ -38,7 +39,7 @@ COUNTS = (10_000, 100_000, 1_000_000)
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare each alone, and with the gradients of both operands; ours against torch."""
+    """Compare each statement alone, and with gradients of both operands; ours against torch."""
     import fastdist
 
     torch = peer_torch()
@@ -65,8 +66,9 @@ def run(rounds: int) -> list[Row]:
 def _work(
     library: Any, statement: str, backward: bool, count: int | None = None
 ) -> Callable[[], Any]:
-    """Return a statement over matrices x, y and index; with a count y is a vector of so many
-    numbers, which go to places i, j of x.
+    """Return a statement over matrices x, y and index.
+
+    With a count, y is a vector of so many numbers, which belong to the pairs i, j of x.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Steps of recurrent models and of attention: forward, backward and the optimiser's step."""
+"""Training steps of recurrent models and of attention: forward, backward and optimiser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOCABULARY, BATCH = 65, 32
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a char model of each kind at two sizes, and causal attention; ours against torch."""
+    """Compare a character model of each kind at two sizes, and attention; ours against torch."""
     import fastdist
 
     torch = peer_torch()
@@ -59,7 +59,7 @@ def char_model(library: Any, kind: str, hidden: int, steps: int) -> Stopwatch:
 
 
 def attention(library: Any, width: int, heads: int) -> Stopwatch:
-    """Return causal self-attention of 8 sequences of 64, there and back."""
+    """Return causal self-attention of 8 sequences of 64, with its backward."""
     library.manual_seed(0)
     given = [library.randn(8, heads, 64, width // heads, requires_grad=True) for _ in range(3)]
     attend = library.nn.functional.scaled_dot_product_attention

@@ -1,6 +1,6 @@
-"""Rows of few numbers: softmax, norms, losses and reductions of 64 to 10,000 of them.
+"""Ops on few numbers: softmax, norms, losses and reductions of 64 to 10,000 of them.
 
-Each op is timed alone, recorded, with its gradients, and with second gradients, where it has them.
+Each op is timed alone, recorded, with its gradients and, if it has them, with second gradients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOUND = 0.8
 
 
 class Op(NamedTuple):
-    """An op: its statement, the names that require grad, and how often it can be differentiated."""
+    """An op: its statement, the names that require grad, and how often it is differentiable."""
 
     statement: str
     leaves: str = "x"
@@ -64,7 +64,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return the cases that were chosen."""
+    """Return the chosen cases."""
     found = []
     for name, op in OPS.items():
         for size in SIZES:
@@ -80,9 +80,9 @@ def cases(fastdist: Any, torch: Any) -> list[Case]:
 
 
 def _compiled(work: Callable[[], object]) -> Stopwatch:
-    """Return the stopwatch of ours, once the loops that it wants are compiled.
+    """Return the stopwatch of our work, after its loops are compiled.
 
-    Note    both ways make the same bits; NumPy serves until a thread has compiled
+    Note    NumPy runs until a thread has compiled them; both give bitwise equal results
     """
     importlib.import_module("fastdist.kernels.cpu.jit.compiler")
     for _ in range(3):
@@ -129,7 +129,7 @@ def _operands(library: Any, size: tuple[int, int]) -> dict[str, Any]:
     def draw(*shape: int) -> Any:
         return library.tensor(rng.standard_normal(shape).astype(np.float32))
 
-    # Planes of as many numbers: some samples of two groups of channels.
+    # Planes of `size` numbers in all: samples with two groups of channels.
     samples, channels = (2, 4)
     planes = (samples, channels, max(rows * length // (samples * channels), 2))
     return {

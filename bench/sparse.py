@@ -15,7 +15,7 @@ NEEDS = ("zmq",)
 ROWS, WIDTH = 200_000, 64
 TOUCHED = (100, 10_000)
 WAYS = {"SGD": 2.0, "Adagrad": 1.0, "SparseAdam": 1.0}
-# case: (what, turns a sample, ratio to reach)
+# case: (work, turns per sample, ratio to reach)
 APART: dict[str, tuple[str, int, float | None]] = {
     "100 rows of a table there, sparse": ("rows", 20, 1.0),
     "100 rows of a table there, dense": ("rows, dense", 1, None),
@@ -74,14 +74,14 @@ def _product(library: Any, work: Callable[[Any, Any, Any], object]) -> Stopwatch
     return stopwatch(lambda: work(library, a, b))
 
 
-# ---- what the other worker does -----------------------------------------------------------------
+# ---- on the other worker ------------------------------------------------------------------------
 
 _library: Any = None
 _tables: dict[int, Any] = {}
 
 
 def look_up(places: Any, sparse: bool) -> Any:
-    """Return rows of the table that is here."""
+    """Return rows of this worker's table."""
     table = _tables.get(0)
     if table is None:
         table = _tables[0] = _library.ones(ROWS, WIDTH).requires_grad_()
@@ -89,12 +89,12 @@ def look_up(places: Any, sparse: bool) -> Any:
 
 
 def look_up_in(table: Any, places: Any, sparse: bool) -> Any:
-    """Return rows of a table that was sent."""
+    """Return rows of a table that the caller sent."""
     return _library.nn.functional.embedding(places, table, sparse=sparse)
 
 
 def step(context_id: int) -> None:
-    """Change the table by its gradient in a context."""
+    """Update the table with its gradient in a context."""
     autograd = importlib.import_module(f"{_library.__name__}.distributed.autograd")
     table = _tables[0]
     with _library.no_grad():
@@ -143,6 +143,6 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.sparse")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

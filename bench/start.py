@@ -1,8 +1,8 @@
 """The cost of a program's start: its first kernels with full and empty caches, and their calls.
 
-Each figure is of fresh processes and stands next to its bound; those above it fail the benchmark. A
-full cache is one that a process before has filled. CPU time, and memory that is resident, are what
-comes on top of `import fastdist`. The worker is one of a job of two, which has run a kernel.
+Each figure comes from new processes and is printed next to its bound; figures above it fail the
+benchmark. A full cache was filled by an earlier process. CPU time and resident memory exclude those
+of `import fastdist`. The worker is one of a job of two, and has run a kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096 / 1e6
 """
-# The operands are there before, and the result's 4 MB do not count.
+# The operands exist before the measurement, and the result's 4 MB do not count.
 _FIRST = """
 x = torch.ones(1000, 1000)
 cpu, memory = time.process_time(), resident()
@@ -45,7 +45,7 @@ loop(x, places, out)
 run = loop._functions[0]
 print(min(timeit.repeat(lambda: run(x, places, out), number=100_000, repeat=9)) / 100_000, 0)
 """
-# NumPy serves until the loop is loaded, in a thread.
+# NumPy runs until a thread has loaded the compiled loop.
 _FEW = """
 x = torch.ones(8, 64)
 cpu = time.process_time()
@@ -74,7 +74,7 @@ WARM = (sys.executable, "-m", "fastdist", "info", "--warm")
 
 
 class Figure(NamedTuple):
-    """One line: what was measured, its bound, and what it is in."""
+    """One figure: its name, its bound and its unit."""
 
     name: str
     value: float
@@ -89,7 +89,7 @@ class Figure(NamedTuple):
 def run(rounds: int) -> list[Row]:
     """Print each figure next to its bound.
 
-    Raises  Failed for what is above its bound
+    Raises  Failed for figures above their bound
     """
     rounds = min(rounds, _MOST_ROUNDS)
     print(f"{rounds} fresh processes each, medians\n{'':46}{'now':>9}{'bound':>9}")

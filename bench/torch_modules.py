@@ -1,4 +1,4 @@
-"""Writes tests/nn/torch_modules.json: what PyTorch's modules show and save. Run it where torch is.
+"""Writes tests/nn/torch_modules.json: repr and state of PyTorch's modules. It needs torch.
 
 python bench/torch_modules.py
 """
@@ -39,7 +39,7 @@ CALLS = """
 
 
 def shown(nn: Any, call: str) -> dict[str, Any]:
-    """Return the parts of one module that must be equal: its repr, its entries, its parameters."""
+    """Return the parts of one module that must be equal: repr, state dict entries, parameters."""
     module = eval(call, {name: getattr(nn, name) for name in dir(nn)})
     kind = type(module)
     lazy = "Uninitialized"

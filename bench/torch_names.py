@@ -1,8 +1,8 @@
-"""Writes tests/namespace/torch_names.json: PyTorch's public names, and which of them we lack.
+"""Writes tests/namespace/torch_names.json: PyTorch's public names, and those fastdist lacks.
 
-Where torch is      python bench/torch_names.py names
-                    python bench/torch_names.py modules     (those that `import torch` brings along)
-Where fastdist is   python -m bench.torch_names lacking    (after each name that came to be)
+With torch          python bench/torch_names.py names
+                    python bench/torch_names.py modules     (those that `import torch` loads)
+With fastdist       python -m bench.torch_names lacking     (after names were added to fastdist)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOMS = (
     "utils.module_tracker", "utils.weak",
 )  # fmt: skip
 
-# Names that files leave behind by accident: users do not import them from there.
+# Public only by accident: users do not import these names from these files.
 _NOT_OFFERED = frozenset({"S", "T", "TYPE_CHECKING", "common_args", "multi_dim_common"})
 
 
@@ -42,7 +42,7 @@ def room(top: str, path: str) -> Any:
 
 
 def lacking(top: str, path: str, names: list[str]) -> list[str]:
-    """Return the names that a module of another package does not have."""
+    """Return the names that another package's module has and fastdist's does not."""
     try:
         found = room(top, path)
     except ImportError:
@@ -51,13 +51,11 @@ def lacking(top: str, path: str, names: list[str]) -> list[str]:
 
 
 def _public(home: Any) -> list[str]:
-    """Return the names that are there for users: those of __all__, or what dir() shows less what
-    the file has imported for its own use.
-    """
+    """Return a module's public names: __all__, or dir() without the file's own imports."""
     listed = set(getattr(home, "__all__", ()))
     for name in dir(home):
         one = getattr(home, name, None)
-        # A file's imports for its own use, and the classes of torch._C, which are for typing.
+        # Without the file's own imports, and without classes of torch._C, which are for typing.
         from_elsewhere = isinstance(one, ModuleType) or not str(
             getattr(one, "__module__", None) or "torch"
         ).startswith("torch")
@@ -69,7 +67,7 @@ def _public(home: Any) -> list[str]:
 
 
 def _modules(home: ModuleType, path: str = "") -> list[str]:
-    """Return the paths of the public modules that are attributes of a module, or of one below."""
+    """Return the paths of public modules that are attributes of a module or of its submodules."""
     found = []
     for name, one in sorted(vars(home).items()):
         is_below = isinstance(one, ModuleType) and one.__name__ == f"{home.__name__}.{name}"
@@ -79,7 +77,7 @@ def _modules(home: ModuleType, path: str = "") -> list[str]:
 
 
 def read() -> dict[str, dict[str, list[str]]]:
-    """Return room -> names, for "names", "lacking" and, below torch as a whole, "modules"."""
+    """Return the stored dict: for "names", "lacking" and "modules", a dict from module to names."""
     lists = json.loads(_JSON.read_text())
     return {
         kind: {path: " ".join(lines).split() for path, lines in lists.get(kind, {}).items()}

@@ -1,4 +1,4 @@
-"""The parts of this build, as PyTorch's programs print them."""
+"""The components of this installation, in the form of PyTorch's `torch.__config__`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """Return versions; `fastdist info` says more."""
+    """Return the versions of fastdist's components; `fastdist info` shows more."""
     parts = [f"{name} {version(name)}" for name in ("numpy", "numba", "pyzmq")]
     lines = [f"fastdist {__version__}, with the names of PyTorch {TORCH_VERSION}:"]
     lines += [f"  - {part}" for part in (f"Python {platform.python_version()}", *parts)]
@@ -21,7 +21,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """Return how many threads kernels may use."""
+    """Return a text with the number of threads that kernels may use."""
     return f"fastdist.get_num_threads() : {get_num_threads()}\n"
 
 

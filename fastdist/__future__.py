@@ -1,7 +1,7 @@
-"""How Modules are converted, as PyTorch's programs choose it: in place, whatever is chosen.
+"""PyTorch's switches for how Modules are converted. fastdist always converts them in place.
 
-Parameters stay the same objects when a Module is moved or converted. The switches are kept and
-returned, since packages set them; they change nothing.
+Parameters stay the same objects when a Module is moved or converted. The switches are stored and
+returned, because third-party packages set them, but they have no effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _switches = {"overwrite": False, "swap": False}
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Remember whether converting a Module makes new parameters; here it always keeps them."""
+    """Store whether converting a Module makes new parameters; fastdist always keeps the
+    old ones.
+    """
     _switches["overwrite"] = value
 
 
@@ -29,8 +31,8 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Remember whether converting a Module swaps its parameters' contents; here they are replaced
-    in place in any case.
+    """Store whether converting a Module swaps its parameters' contents; fastdist always replaces
+    them in place.
     """
     _switches["swap"] = value
 

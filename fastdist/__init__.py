@@ -1,12 +1,13 @@
 """Distributed automatic differentiation with PyTorch's names, on NumPy, Numba, CuPy and ZeroMQ.
 
-`import fastdist as torch` runs a PyTorch script as far as the names go. The ops are here at once;
-`nn`, `optim`, `autograd`, `distributed` and the other packages are imported on first access.
+`import fastdist as torch` runs a PyTorch script if fastdist has the names that the script uses. The
+ops are imported with this module; `nn`, `optim`, `autograd`, `distributed` and the other packages
+are imported on first access.
 
 The modules next to this file are PyTorch's public modules (`types.py`, `futures.py`, `jit.py` ...).
-Some only import names from packages: type checkers look for files and run no import hook, so
-`fastdist.futures` must be a file here. The other modules are the commands: `cli.py`, `run.py`,
-`info.py`, `warm.py`, `__main__.py`, and `as_torch.py`, the finder of `import torch`.
+Some only re-export names from packages: type checkers look for files and run no import hook, so
+`fastdist.futures` must be a file here. The other modules implement commands: `cli.py`, `run.py`,
+`info.py`, `warm.py`, `__main__.py`, and `as_torch.py`, the finder for `import torch`.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from .system.quiet_interrupt import end_quietly_if_command as _end_quietly_if_co
 
 _end_quietly_if_command()
 
-# The kernels are in the top-level folder kernels/ and are imported as fastdist.kernels. A wheel has
-# them inside the package; an uninstalled or editable checkout has them next to it.
+# The kernels are in the top-level folder kernels/, and are imported as fastdist.kernels. A wheel
+# contains them inside the package. In a checkout they are next to the package.
 _here = _os.path.dirname(_os.path.abspath(__file__))
 _beside = _os.path.dirname(_here)
 if not _os.path.isdir(_os.path.join(_here, "kernels")) and _os.path.isfile(
     _os.path.join(_beside, "kernels", "__init__.py")
 ):
-    # Appended last, so that all names but `kernels` are found in the package first.
+    # Appended last, so that all other names are found in the package first.
     __path__.append(_beside)
 
-# First of all: OpenBLAS reads its core type when NumPy loads it.
+# This must be the first import: OpenBLAS reads its core type when NumPy loads it.
 from .system import blas as _blas
 
 _blas.choose_core()
@@ -89,7 +90,8 @@ from .namespace.settings import SETTINGS as _SETTINGS
 from .namespace.threads import get_num_threads, set_num_threads
 from .namespace.typed_tensors import TYPED_TENSORS as _TYPED_TENSORS
 
-# By name, since type checkers would take `fastdist.tensor` for the package of that name.
+# Imported under the same name explicitly: type checkers would otherwise resolve `fastdist.tensor`
+# to the package of that name.
 from .ops import return_types
 from .ops.create.creation import tensor as tensor
 from .random_numbers.generator import Generator, default_generator, initial_seed, manual_seed, seed
@@ -202,12 +204,12 @@ _made = {
 }
 __all__ += sorted(_made)  # noqa: PLE0605 (the catalogue says its names)
 
-# einops looks for a backend class when it first gets a tensor, so the class must exist by then.
+# einops looks for a backend class when it first sees a tensor, so the class must exist by then.
 _after_import("einops._backends", f"{__name__}.utils.einops")
 
 
 def __getattr__(name: str) -> _Any:
-    """Import a room, or the room of a name, when it is first named."""
+    """Import a public module, or the module that defines a name, on first access."""
     if name in _ROOMS:
         return _importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_foreach_"):
@@ -226,5 +228,5 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names that are for users: ops, types and public rooms."""
+    """Return the public names: ops, types and modules."""
     return sorted({*__all__, *_ROOMS, "__version__"})

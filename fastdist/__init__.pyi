@@ -360,12 +360,12 @@ sparse_csc: MemoryLayout
 sparse_csr: MemoryLayout
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
-    input, divided by their sums. No share is below the smallest normal number of input's dtype.
+    """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
+    input, divided by their sum. None is below the smallest normal number of input's dtype.
     """
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
-    input's dtype.
+    """Return gamma numbers of the concentrations in input and scale 1. None is below the smallest
+    number of input's dtype.
     """
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the absolute value of each element; the gradient at 0 is 0.
@@ -427,11 +427,11 @@ def acos_(input: Tensor) -> Tensor:
         tensor([0.0000, 1.5708])
     """
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def acosh_(input: Tensor) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of output_size parts of the last axis, as even as can be."""
+    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
 def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + alpha * other.
 
@@ -439,27 +439,27 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 
     Args:
         input: The tensor.
-        other: The second summand: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The second summand, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
         tensor([11., 12.])
     """
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-    """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + value * tensor1 / tensor2.
 
-    Raises  RuntimeError for the quotient of two integers
+    Raises  RuntimeError if tensor1 and tensor2 are integers
     """
 def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + value * tensor1 * tensor2.
 
-    Raises  RuntimeError for bools alone
+    Raises  RuntimeError if all operands are bool
     """
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
@@ -470,20 +470,20 @@ def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
 def adjoint(input: Tensor) -> Tensor:
-    """Return a view with the last two axes swapped; of complex numbers the conjugates.
+    """Return a view with the last two axes swapped; complex numbers are conjugated.
 
     Raises  RuntimeError for a vector
     """
 def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return whether all elements over dim are not 0; true of nothing.
+    """Return whether all elements over dim are nonzero; True for no elements.
 
     Args:
         input: The tensor.
-        dim: The axis or axes to look along; all if None.
+        dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
 
     Returns:
-        A tensor of bool, of uint8 for uint8.
+        A tensor of bool; for uint8 input, of uint8.
 
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -504,7 +504,7 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
         True
     """
 def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+    """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -516,7 +516,7 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         tensor([7, 5])
     """
 def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+    """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -528,42 +528,44 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         tensor([1, 2])
     """
 def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
-    """Return the smallest and the largest along dim, or of all."""
+    """Return the minimum and the maximum of all elements, or along dim."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+    """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
+    gradient is 0.
+    """
 def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return whether any element over dim is not 0; false of nothing.
+    """Return whether any element over dim is nonzero; False for no elements.
 
     Args:
         input: The tensor.
-        dim: The axis or axes to look along; all if None.
+        dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
 
     Returns:
-        A tensor of bool, of uint8 for uint8.
+        A tensor of bool; for uint8 input, of uint8.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
         tensor([False,  True])
     """
 def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+    """Return start, start + step, ... without end; arange(n) starts at 0.
 
     Dtype   int64 if all are integers, else the default dtype
-    Raises  RuntimeError for a step of 0, or one that leads away from end
+    Raises  RuntimeError for a step of 0, or a step away from end
 
     Args:
-        start: The first number, 0 if only end is given.
-        end: The number before which to stop.
-        step: The distance between two numbers; may be negative.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        start: The first number; 0 if only end is given.
+        end: The end of the range, which is excluded.
+        step: The difference between two numbers; it may be negative.
+        dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
-        A tensor of one axis with ceil((end - start) / step) elements.
+        A tensor with one axis of ceil((end - start) / step) elements.
 
     Example:
         >>> torch.arange(4)
@@ -592,39 +594,39 @@ def arccos_(input: Tensor) -> Tensor:
         tensor([0.0000, 1.5708])
     """
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def arccosh_(input: Tensor) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def arcsin_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def arcsinh_(input: Tensor) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
         input: The tensor.
-        other: The first coordinates; a tensor that broadcasts with input.
+        other: The x coordinates of the points; a tensor that broadcasts with input.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
         tensor([0.7854])
     """
 def arctan_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def arctanh_(input: Tensor) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the index of the largest element, the first of several: along dim, or in the flattened
-    tensor.
+    """Return the index of the maximum, along dim or in the flattened tensor. If several elements
+    are equal, it is the first index.
 
     Args:
         input: The tensor.
@@ -639,8 +641,8 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         tensor([1, 0])
     """
 def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the index of the smallest element, the first of several: along dim, or in the
-    flattened tensor.
+    """Return the index of the minimum, along dim or in the flattened tensor. If several elements
+    are equal, it is the first index.
 
     Args:
         input: The tensor.
@@ -660,7 +662,7 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
     Args:
         input: The tensor.
         dim: The axis to sort along.
-        descending: Whether the largest comes first.
+        descending: Whether the largest element comes first.
         stable: Whether equal elements keep their order; here they always do.
 
     Example:
@@ -668,26 +670,26 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         tensor([1, 2, 0])
     """
 def argwhere(input: Tensor) -> Tensor:
-    """Return the places of nonzero elements, a row each."""
+    """Return the indices of nonzero elements, one row for each."""
 def as_strided(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
-    """Return the view of input's memory by size and stride; storage_offset counts elements from
-    where the memory begins, and is input's own unless given.
+    """Return a view of input's memory with this size and stride. storage_offset counts elements
+    from the beginning of the memory; None means input's own offset.
     """
 def as_strided_(input: Tensor, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
     """In-place version of as_strided: lets this tensor be that view, and returns it."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
-    """Return a copy of input with src in the place of its as_strided view."""
+    """Return a copy of input with src written to its as_strided view."""
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ...) -> Tensor:
-    """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
-    (`__cuda_array_interface__`) of the right dtype.
+    """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
+    (`__cuda_array_interface__`) that has the right dtype and device.
 
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
-        device: Where the result lives; the default device if None.
+        dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
+        device: The device of the result; None means that of a tensor, or else the default device.
 
     Returns:
-        A tensor; data itself if it is one of the right dtype and device.
+        A tensor, which is data itself if that is a tensor of the right dtype and device.
 
     Example:
         >>> x = torch.ones(2)
@@ -695,38 +697,38 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
         True
     """
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def asin_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def asinh_(input: Tensor) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the angle in radians, from -pi to pi, of the point (other, input).
 
     Args:
         input: The tensor.
-        other: The first coordinates; a tensor that broadcasts with input.
+        other: The x coordinates of the points; a tensor that broadcasts with input.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
         tensor([0.7854])
     """
 def atan_(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def atanh_(input: Tensor) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with an axis, put in where there is none."""
+    """Return tensors with at least one axis; a 0-d tensor gets an axis of length 1."""
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with two axes at least; a vector is a row."""
+    """Return tensors with at least two axes; a vector becomes a row."""
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with three axes at least; a matrix gets the third one last."""
+    """Return tensors with at least three axes; a matrix gets the third axis at the end."""
 def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True) -> Tensor:
     """Return the averages of windows along the last axis.
 
@@ -737,11 +739,11 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
 def bernoulli(input: Tensor, p: Scalar | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 
-    Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
+    Raises  RuntimeError for a probability outside of [0, 1]; tensors are checked on the CPU only
 
     Args:
-        input: The probability of each element; the shape and dtype alone, if p is given.
-        p: One probability for all.
+        input: The probability of each element. If p is given, only its shape and dtype are used.
+        p: One probability for all elements, or a tensor of probabilities.
         generator: The generator to draw from; the default one if None.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -755,40 +757,40 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
     """
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
-    largest.
+    """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
+    largest integer.
 
-    Dtype   int64; with weights float32 if they are, else float64
+    Dtype   int64; with weights float32 if they are float32, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part
 
     Args:
-        input: The integers, not negative, of one axis.
-        weights: A weight for each integer.
-        minlength: The least length of the result.
+        input: A vector of non-negative integers.
+        weights: A weight for each element of input.
+        minlength: The minimal length of the result.
 
     Example:
         >>> torch.bincount(torch.tensor([0, 2, 2]))
         tensor([1, 0, 2])
     """
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return how many of count succeed, each with the chance prob, in count's dtype."""
+    """Return the number of successes of count trials with probability prob, in count's dtype."""
 def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that input and other share; of bools, whether both hold."""
+    """Return the bitwise AND of input and other; the logical AND for bools."""
 def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with its bits moved up by other places."""
+    """Return input with its bits shifted left by `other` bits."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that input lacks; of bools, the other one."""
+    """Return the bitwise complement of input; the logical NOT for bools."""
 def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that input or other has; of bools, whether one holds."""
+    """Return the bitwise OR of input and other; the logical OR for bools."""
 def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with its bits moved down by other places; the sign is kept."""
+    """Return input with its bits shifted right by `other` bits; the sign is kept."""
 def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the bits that exactly one of input and other has."""
+    """Return the bitwise XOR of input and other; the logical XOR for bools."""
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
-    of none, one of shape (1, 0).
+    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors it has the
+    shape (1, 0).
 
-    Dtype   that in which all meet, in which those without axes count last
+    Dtype   the dtype to which all promote; tensors without axes count only by category
     """
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the products of two batches of matrices.
@@ -808,9 +810,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape that these shapes broadcast to."""
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return views of all tensors, broadcast to one shape."""
+    """Return views of all tensors, broadcast to a common shape."""
 def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
-    """Return the view of input in the shape size.
+    """Return a view of input broadcast to this size.
 
     Args:
         input: The tensor.
@@ -822,31 +824,33 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
                 [1, 2]])
     """
 def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: builtins.bool = False, right: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return between which boundaries each element lies, as an index.
+    """Return the index of the interval between boundaries that contains each element.
 
     Args:
         input: A tensor or a number.
-        boundaries: Numbers in ascending order, of one axis.
+        boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
-        right: Whether an element that equals a boundary belongs behind it.
+        right: Whether an element equal to a boundary belongs to the interval after it.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
         tensor([0, 1])
     """
 def can_cast(from_: DTypeLike, to: DTypeLike) -> builtins.bool:
-    """Return whether results of one dtype may be stored in the other."""
+    """Return whether results of one dtype may be stored in a tensor of the other."""
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return all rows that take one element of each vector, in order; a single one is itself."""
+    """Return all rows with one element of each vector, in order; a single vector is returned
+    itself.
+    """
 def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -855,12 +859,12 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
                 [3, 4]])
     """
 def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
-    """Return the distance of order p of each row of x1 from each of x2.
+    """Return the distance of order p between each row of x1 and each row of x2.
 
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
-    Note    between equal rows the gradient is 0; second derivatives there are those of functions
-            that are smooth in squares of euclidean distances, and NaN for other functions. Forward
-            mode knows them for squares alone, unless a gradient is recorded with create_graph
+    Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
+            that are smooth in the squares of euclidean distances, and NaN for other functions.
+            Forward mode supports only squares there, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.
@@ -873,7 +877,7 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
         tensor([[5.]])
     """
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the smallest integer not below each element; the gradient is 0.
+    """Return each element rounded up to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -883,7 +887,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ 2., -1.])
     """
 def ceil_(input: Tensor) -> Tensor:
-    """Return the smallest integer not below each element; the gradient is 0.
+    """Return each element rounded up to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -893,35 +897,36 @@ def ceil_(input: Tensor) -> Tensor:
         tensor([ 2., -1.])
     """
 def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+    """Return input where it is positive, and alpha * (exp(input / alpha) - 1) elsewhere.
 
     Raises  RuntimeError if alpha is 0
     """
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Return the product of matrices; linalg.multi_dot is its successor."""
+    """Return the product of several matrices; replaced by linalg.multi_dot."""
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return input with its channels, axis 1, dealt out: the first of each group, then the second
-    of each, and so on.
+    """Return input with its channels (axis 1) reordered: the first of each group, then the second
+    of each group, and so on.
     """
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return Cholesky's factor; linalg.cholesky is its successor."""
+    """Return the Cholesky factor; replaced by linalg.cholesky."""
 def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the inverse of the matrix whose Cholesky factor is input.
 
-    Raises  LinAlgError for a 0 on the diagonal
+    Raises  LinAlgError if an element of the diagonal is 0
     """
 def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-    Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+    Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
+            not triangular
     """
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size.
+    """Return at most `chunks` views along dim, all of the same size except the last one.
 
     Args:
         input: The tensor.
-        chunks: How many views to make.
+        chunks: The number of views to make.
         dim: The axis to divide.
 
     Example:
@@ -929,13 +934,13 @@ def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[T
         [[0, 1, 2], [3, 4]]
     """
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-    None.
+    """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+    one may be None.
 
     Args:
         input: The tensor.
         min: The lower bound.
-        max: The upper bound; where it is below min, it wins.
+        max: The upper bound. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -948,15 +953,15 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 def clamp_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
 def clamp_max(input: Tensor, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-    """Return input, but no more than max."""
+    """Return the minimum of each element and max."""
 def clamp_max_(input: Tensor, max: Scalar | None) -> Tensor:
     """In-place version of clamp_max: writes the result into this tensor and returns it."""
 def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger of each element and min.
+    """Return the maximum of each element and min.
 
     Args:
         input: The tensor.
-        min: The lower bound: a number or a tensor.
+        min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -966,13 +971,13 @@ def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -
 def clamp_min_(input: Tensor, min: Scalar | None) -> Tensor:
     """In-place version of clamp_min: writes the result into this tensor and returns it."""
 def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-    None.
+    """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+    one may be None.
 
     Args:
         input: The tensor.
         min: The lower bound.
-        max: The upper bound; where it is below min, it wins.
+        max: The upper bound. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -985,7 +990,7 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
 def clip_(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """In-place version of clamp: writes the result into this tensor and returns it."""
 def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return a copy that gradients flow through; it walks memory as input does.
+    """Return a copy of input with the same order of axes in memory. Gradients pass through it.
 
     Args:
         input: The tensor.
@@ -1001,23 +1006,23 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
         tensor([1., 1.])
     """
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors side by side; a vector is a column."""
+    """Join tensors as columns: along axis 1, with vectors as columns."""
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
-    """Return all rows of r elements of a vector, in the order in which they stand."""
+    """Return all combinations of r elements of a vector as rows, in order of position."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return complex numbers of their parts, which broadcast and are of one dtype.
+    """Return complex numbers made from their parts, which broadcast and must have the same dtype.
 
-    Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
+    Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
     """
 def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -1026,14 +1031,14 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
                 [3, 4]])
     """
 def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -1042,12 +1047,13 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
                 [3, 4]])
     """
 def conj(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as their conjugates; real numbers themselves.
+    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
-    Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
-            computes the conjugates again: resolve a view that is read often. It is an instance of a
-            subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
-            an instance of that subclass. For sparse numbers it is a copy
+    Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
+            resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
+            read often. The view is an instance of a subclass of Tensor: use isinstance(), not
+            type(). The view of an instance of a user's subclass is not an instance of that
+            subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -1057,62 +1063,62 @@ def conj(input: Tensor) -> Tensor:
         tensor([1.-2.j])
     """
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the conjugates of complex numbers; real numbers themselves."""
+    """Return the conjugates of complex numbers; real tensors are returned unchanged."""
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
-    both ends, "valid" (none) or "same" (as many as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
-    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, and bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
-    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
     Args:
         input: The tensor.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
-        bias: One number for each channel of the result; none if None.
-        stride: The distance between two places of the kernel, one number or one for each axis.
-        padding: How many zeros go around the image, one number or one for each axis; "same" or
+        bias: One number for each channel of the result, or None.
+        stride: The distance between positions of the kernel, one number or one for each axis.
+        padding: The number of zeros added at each end, one number or one for each axis; "same" or
             "valid".
-        dilation: The distance between two elements of the kernel.
-        groups: Into how many groups the channels are divided.
+        dilation: The distance between neighbouring elements of the kernel.
+        groups: The number of groups into which the channels are divided.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
-    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
+    """Return the adjoint of conv1d applied to signals, plus bias.
 
-    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
+    """Return the adjoint of conv2d applied to images, plus bias.
 
-    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
+    """Return the adjoint of conv3d applied to volumes, plus bias.
 
-    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[builtins.int], padding: Sequence[builtins.int], dilation: Sequence[builtins.int], transposed: builtins.bool, output_padding: Sequence[builtins.int], groups: builtins.int) -> Tensor:
-    """Return a convolution of a batch along as many axes as weight slides, transposed or not."""
+    """Return a convolution of a batch, transposed or not, along the spatial axes of weight."""
 def copysign(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the sign of other, zeros and NaNs included."""
+    """Return input with the sign of other; this includes the signs of zeros and NaNs."""
 def corrcoef(input: Tensor) -> Tensor:
-    """Return the correlations of the rows of input, between -1 and 1."""
+    """Return the correlation coefficients of the rows of input, between -1 and 1."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the cosine of each element, an angle in radians.
+    """Return the cosine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -1125,7 +1131,7 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1.0000, 0.5403])
     """
 def cos_(input: Tensor) -> Tensor:
-    """Return the cosine of each element, an angle in radians.
+    """Return the cosine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -1138,67 +1144,69 @@ def cos_(input: Tensor) -> Tensor:
         tensor([1.0000, 0.5403])
     """
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine of each element."""
 def cosh_(input: Tensor) -> Tensor:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine of each element."""
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
-    """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
-    least.
+    """Return the cosine of the angle between x1 and x2 along dim. Norms smaller than eps are
+    replaced by eps.
     """
 def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-    """Return how many elements over dim are not 0."""
+    """Return the number of nonzero elements over dim."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Return the covariances of the rows of input; fweights says how often each column was seen,
-    aweights how much it counts.
+    """Return the covariances of the rows of input. fweights holds the number of observations for
+    each column, and aweights the weight of each column.
     """
 def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the cross products of vectors of three elements along dim, the first such axis unless
-    given.
+    """Return the cross products of vectors of three elements along dim, by default the first axis
+    of length 3.
     """
 def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
-    """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+    """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
 def cummin(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
-    """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+    """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
 def cumprod(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the running product along dim.
+    """Return the cumulative product along dim.
 
-    Dtype   integers and bool multiply in int64; floating -> the same
+    Dtype   integers and bool are multiplied in int64; floating -> the same
     """
 def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the running sum along dim.
+    """Return the cumulative sum along dim.
 
-    Dtype   integers and bool add in int64; floating -> the same
+    Dtype   integers and bool are added in int64; floating -> the same
 
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype to add in, and of the result.
+        dtype: The dtype in which to add, and of the result.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
         tensor([1, 3, 6])
     """
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integrals of y up to each place along dim but the first, by trapezoids."""
+    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the
+    first 0.
+    """
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return an angle in degrees as radians."""
+    """Convert angles from degrees to radians."""
 def deg2rad_(input: Tensor) -> Tensor:
-    """Return an angle in degrees as radians."""
+    """Convert angles from degrees to radians."""
 def det(input: Tensor) -> Tensor:
-    """Return the determinant; see linalg.det."""
+    """Return the determinant; an alias of linalg.det."""
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory outside of any graph, and without tangents."""
+    """Return a tensor over the same memory that is not in any graph and has no tangents."""
 def detach_(input: Tensor) -> Tensor:
-    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+    """Detach this tensor from its graph in place: it becomes a leaf without gradient or tangent.
 
-    Raises  RuntimeError for a view, which its base would attach to the graph again
+    Raises  RuntimeError for a view, because its base would attach it to the graph again
     """
 def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
     Args:
         input: The tensor.
-        diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+        diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -1212,7 +1220,7 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
 
     Args:
         input: The tensor.
-        offset: Which diagonal: 0 is the main one, positive ones lie above it.
+        offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         dim1: The axis of rows in the result.
         dim2: The axis of columns in the result.
 
@@ -1224,19 +1232,19 @@ def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2,
 def diagflat(input: Tensor, offset: builtins.int = 0) -> Tensor:
     """Return a matrix with input's elements on a diagonal."""
 def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+    """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """Return a copy of input with src on the diagonal of dim1 and dim2."""
+    """Return a copy of input with src written to the diagonal of dim1 and dim2."""
 def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the differences between neighbours along dim, n times over; prepend and append are
-    joined to input first.
+    """Return the n-th differences of neighbours along dim, after joining prepend and append to
+    input.
 
     Args:
         input: The tensor.
-        n: How often differences are taken.
+        n: How many times to take differences.
         dim: The axis.
-        prepend: A tensor to put before input.
-        append: A tensor to put behind input.
+        prepend: A tensor to insert before input.
+        append: A tensor to append to input.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1247,11 +1255,11 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def dist(input: Tensor, other: Tensor, p: builtins.float = 2) -> Tensor:
     """Return the norm of input - other."""
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -1266,11 +1274,11 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         tensor([ 3, -4])
     """
 def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -1297,27 +1305,27 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor(11)
     """
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of them sparse: an older name of mm."""
+    """Return the product of two matrices, the first of which is sparse: an older name of mm."""
 def dsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the third axis."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors behind each other along the third axis."""
+    """Join tensors along the third axis."""
 def eig(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
-    """Return the sum of products that equation says, such as "ij,jk->ik".
+    """Return the sum of products that equation describes, such as "ij,jk->ik".
 
-    A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
-    taken in from left to right, two at a time, as one batched matrix product each. Numbers may
-    stand for letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
+    Letters that do not occur in the result are summed over; `...` stands for axes that broadcast.
+    Operands are multiplied from left to right, each time by one batched matrix product. Integers
+    may replace letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
 
     Args:
-        equation: A letter for each axis of each operand, "," between operands, "->" before the axes
-            of the result.
+        equation: One letter for each axis of each operand, "," between operands, and "->" before
+            the axes of the result.
         *operands: The tensors.
 
     Returns:
-        A tensor with the axes of the result.
+        A tensor with the axes of the result, in their order.
 
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
@@ -1327,13 +1335,13 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         tensor(3.)
     """
 def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None, out: Tensor | None = None) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held before.
+    """Return a tensor with uninitialized elements.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -1343,14 +1351,14 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         fastdist.Size([2, 3])
     """
 def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return a tensor of input's shape, strides, dtype and device, whose elements are whatever the
-    memory held before.
+    """Return a tensor with uninitialized elements and the shape, strides, dtype and device of
+    input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -1360,7 +1368,7 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         fastdist.Size([2, 3])
     """
 def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether elements are equal; NaN equals nothing.
+    """Return whether elements are equal; NaN is not equal to anything.
 
     Args:
         input: The tensor.
@@ -1374,7 +1382,7 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([False,  True])
     """
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
-    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+    """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
     Args:
         input: The tensor.
@@ -1385,15 +1393,15 @@ def equal(input: Tensor, other: Tensor) -> builtins.bool:
         True
     """
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the error function."""
+    """Return the error function of each element."""
 def erf_(input: Tensor) -> Tensor:
-    """Return the error function."""
+    """Return the error function of each element."""
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 - erf(input), exact where erf is nearly 1."""
+    """Return 1 - erf(input), precise even where erf is nearly 1."""
 def erfc_(input: Tensor) -> Tensor:
-    """Return 1 - erf(input), exact where erf is nearly 1."""
+    """Return 1 - erf(input), precise even where erf is nearly 1."""
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose erf is input."""
+    """Return the inverse error function of each element."""
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return e to the power of each element.
 
@@ -1408,9 +1416,9 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([1.0000, 2.7183])
     """
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 2 to the power of input."""
+    """Return 2 to the power of each element."""
 def exp2_(input: Tensor) -> Tensor:
-    """Return 2 to the power of input."""
+    """Return 2 to the power of each element."""
 def exp_(input: Tensor) -> Tensor:
     """Return e to the power of each element.
 
@@ -1425,18 +1433,18 @@ def exp_(input: Tensor) -> Tensor:
         tensor([1.0000, 2.7183])
     """
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return exp(input) - 1, exact near 0."""
+    """Return exp(input) - 1, precise near 0."""
 def expm1_(input: Tensor) -> Tensor:
-    """Return exp(input) - 1, exact near 0."""
+    """Return exp(input) - 1, precise near 0."""
 def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return an (n, m) matrix with ones on the diagonal; m = n unless given.
+    """Return an (n, m) matrix with ones on the main diagonal and zeros elsewhere.
 
     Args:
         n: The number of rows.
         m: The number of columns; n if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -1451,16 +1459,16 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
     """
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def fix_(input: Tensor) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-    """Return input with the axes from start_dim to end_dim as one; a view where possible.
+    """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
     Args:
         input: The tensor.
-        start_dim: The first axis to join.
-        end_dim: The last axis to join.
+        start_dim: The first axis to merge.
+        end_dim: The last axis to merge.
 
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -1479,15 +1487,15 @@ def flip(input: Tensor, *dims: Sizes) -> Tensor:
                 [4, 3]])
     """
 def fliplr(input: Tensor) -> Tensor:
-    """Return a copy with the order of the columns turned round."""
+    """Return a copy with the order of columns reversed."""
 def flipud(input: Tensor) -> Tensor:
-    """Return a copy with the order of the rows turned round."""
+    """Return a copy with the order of rows reversed."""
 def float_power(input: Scalar, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
-    """Return input to the power of exponent, computed in float64, of complex numbers in
-    complex128.
+    """Return input to the power of exponent, computed in float64, or in complex128 if an operand is
+    complex.
     """
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the largest integer not above each element; the gradient is 0.
+    """Return each element rounded down to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -1497,7 +1505,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ 1., -2.])
     """
 def floor_(input: Tensor) -> Tensor:
-    """Return the largest integer not above each element; the gradient is 0.
+    """Return each element rounded down to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -1507,39 +1515,39 @@ def floor_(input: Tensor) -> Tensor:
         tensor([ 1., -2.])
     """
 def floor_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the largest integer not above input / other.
+    """Return input / other rounded down.
 
     Raises  RuntimeError for an integer divided by zero, and in a backward pass
     """
 def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger one; where one is NaN, the other."""
+    """Return the larger of two elements; if one is NaN, return the other one."""
 def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the smaller one; where one is NaN, the other."""
+    """Return the smaller of two elements; if one is NaN, return the other one."""
 def fmod(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+    """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the fraction of input, with its sign."""
+    """Return the fractional part of input, which has the sign of input."""
 def frac_(input: Tensor) -> Tensor:
-    """Return the fraction of input, with its sign."""
+    """Return the fractional part of input, which has the sign of input."""
 def frexp(input: Tensor, *, out: Any = None) -> Any:
-    """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
-    without its sign; waits for a device.
+    """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+    This waits for a device.
 
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool
     """
 def frobenius_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the root of the sum of squares over dim, one axis or two."""
+    """Return the root of the sum of squares over dim, which is one axis or two axes."""
 def from_numpy(array: NDArray) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 
-    Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+    Raises  TypeError for an object that is not an array, or a dtype that fastdist does not have
 
     Args:
         array: The array, of a dtype that tensors have.
 
     Returns:
-        A tensor: writing into it changes the array as well.
+        A tensor. Writes into it change the array, too.
 
     Example:
         >>> import numpy as np
@@ -1547,14 +1555,14 @@ def from_numpy(array: NDArray) -> Tensor:
         tensor([1., 2.], dtype=fastdist.float64)
     """
 def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given.
+    """Return a tensor of this size, filled with fill_value.
 
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
         dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -1564,14 +1572,14 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
                 [7, 7]])
     """
 def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return fill_value in input's shape, strides, dtype and device.
+    """Return a tensor filled with fill_value, with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
         fill_value: The number.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -1581,19 +1589,18 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         tensor([7., 7.])
     """
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
+    """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
-            input.
+        dim: The axis to which the indices apply.
+        index: Indices along dim, in int64. No axis except dim may be longer than in input.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: A number is out of range.
+        RuntimeError: An index is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1602,19 +1609,19 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
                 [4, 3]])
     """
 def gcd(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the greatest common divisor, never negative."""
+    """Return the greatest common divisor of integers; it is never negative."""
 def gcd_(input: Tensor, other: Operand) -> Tensor:
-    """Return the greatest common divisor, never negative."""
+    """Return the greatest common divisor of integers; it is never negative."""
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
 def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
-    """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
-    householder_product takes them.
+    """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
+    reflections, as householder_product accepts them.
 
-    Note    without derivatives, as in PyTorch
+    Note    it has no derivatives, as in PyTorch
     """
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the products of each element of one vector with each of another.
+    """Return the outer product: each element of one vector times each element of another.
 
     Args:
         input: The tensor.
@@ -1630,7 +1637,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [6, 8]])
     """
 def get_rng_state() -> Tensor:
-    """Return where the CPU's stream of random numbers stands, for set_rng_state."""
+    """Return the state of the CPU's default generator, for set_rng_state."""
 def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input > other."""
 def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1642,33 +1649,33 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
 def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input > other."""
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Return input, but 0 within lambd of 0."""
+    """Return input, with elements in [-lambd, lambd] set to 0."""
 def heaviside(input: Operand, values: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return 0 below zero, 1 above it, and values at zero."""
+    """Return 0 for negative input, 1 for positive input, and values where input is 0."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return how many elements fall into each of bins equal intervals from min to max, or from the
-    smallest to the largest if both are 0; others do not count.
+    """Return the number of elements in each of `bins` equal intervals from min to max. If both are
+    0, they are the smallest and the largest element. Elements outside are ignored.
     """
 def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
-    """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
-    bins is a number of equal ones, or the edges.
+    """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
+    of their weights. bins is a number of equal intervals, or a sequence of edges.
     """
 def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False) -> Any:
-    """Return (hist, bin_edges): how many points, or what sum of weights, fall into each box; input
-    holds the points in its last axis.
+    """Return (hist, bin_edges), where hist has the number of points in each box, or the sum of
+    their weights. The last axis of input holds the coordinates of a point.
 
-    bins is a number of equal intervals for all axes, one for each, or for each the edges; range the
-    outermost edges of each axis, one behind the other.
+    bins is a number of equal intervals for all axes, a sequence of such numbers, or a sequence of
+    edges for each axis. range holds the outermost edges of all axes in one sequence.
 
-    Shape   (..., D) -> D lengths
-    Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
+    Shape   (..., D) -> D axes
+    Raises  RuntimeError unless bins has D items, and range 2 * D
     """
 def hsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis; of a vector, along its only axis."""
+    """Return views of parts along the second axis, or along the only axis of a vector."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors side by side: vectors along axis 0, all else along axis 1."""
+    """Join tensors horizontally: vectors along axis 0, all others along axis 1."""
 def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return sqrt(input**2 + other**2) without overflow in between.
+    """Return sqrt(input**2 + other**2) without intermediate overflow.
 
     Raises  RuntimeError for integers
     """
@@ -1681,31 +1688,31 @@ def igamma(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tens
 def igammac(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the regularised upper incomplete gamma function of input at other."""
 def imag(input: Tensor) -> Tensor:
-    """Return the view of the imaginary parts of complex numbers.
+    """Return a view of the imaginary parts of complex numbers.
 
     Raises  RuntimeError for real numbers
     """
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source, times alpha, added at index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source at index along dim."""
+    """Return input with the slices of source written at the indices `index` along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value in its slices at index along dim."""
+    """Return input with value written to its slices at the indices `index` along dim."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-    """Return input with values written, or added, at indices."""
+    """Return a copy of input with values written, or added, at indices."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Write values into input[indices], or add them there; return input."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-    amin with the old value, unless include_self is False.
+    """Return input with the slices of source combined at the indices `index` along dim. They are
+    reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the slices of input at index along dim, as a copy.
+    """Return a copy of the slices of input at the indices `index` along dim.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of slices, in int64 or int32, of one axis.
+        dim: The axis to which the indices apply.
+        index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -1714,12 +1721,12 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor
                 [4, 4]])
     """
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sums of products along the last axes."""
+    """Return the sums of products along the last axes of both tensors."""
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse; see linalg.inv.
+    """Return the inverse; an alias of linalg.inv.
 
     Args:
-        input: A square matrix, or a batch of them.
+        input: A square matrix, or a batch of square matrices.
 
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1727,11 +1734,11 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [0.0000, 0.2500]])
     """
 def is_complex(input: Tensor) -> builtins.bool:
-    """Return whether input's dtype is complex."""
+    """Return whether the dtype of input is complex."""
 def is_conj(input: Tensor) -> builtins.bool:
-    """Return whether it is a view of complex numbers as their conjugates."""
+    """Return whether the tensor is a lazily conjugated view."""
 def is_floating_point(input: Tensor) -> builtins.bool:
-    """Return whether input's dtype is floating.
+    """Return whether the dtype of input is floating.
 
     Args:
         input: The tensor.
@@ -1741,16 +1748,16 @@ def is_floating_point(input: Tensor) -> builtins.bool:
         True
     """
 def is_neg(input: Tensor) -> builtins.bool:
-    """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+    """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
 def is_nonzero(input: Tensor) -> builtins.bool:
-    """Return whether the only element is not 0.
+    """Return whether the only element of input is not 0.
 
-    Raises  RuntimeError if there is not exactly one
+    Raises  RuntimeError if input does not have exactly one element
     """
 def is_same_size(input: Tensor, other: Tensor) -> builtins.bool:
-    """Return whether the shapes agree."""
+    """Return whether the shapes are equal."""
 def is_signed(input: Tensor) -> builtins.bool:
-    """Return whether input's dtype has negative numbers."""
+    """Return whether the dtype of input can represent negative numbers."""
 def is_tensor(obj: Any) -> builtins.bool:
     """Return whether obj is a Tensor.
 
@@ -1779,7 +1786,7 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
         tensor([ True, False])
     """
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input is neither an infinity nor NaN.
+    """Return whether input is neither infinite nor NaN.
 
     Args:
         input: The tensor.
@@ -1792,9 +1799,9 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False, False])
     """
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return which of elements are among test_elements; a NaN is among none."""
+    """Return which of elements occur in test_elements; NaN never does."""
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input is an infinity.
+    """Return whether input is inf or -inf.
 
     Args:
         input: The tensor.
@@ -1824,28 +1831,28 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return whether input is +inf."""
 def isreal(input: Tensor) -> Tensor:
-    """Return where the imaginary part is 0: for real numbers everywhere."""
+    """Return True where the imaginary part is 0, which includes all real numbers."""
 def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-    """Return the signal whose stretches have these transforms: the input of stft with the same
-    arguments; for other transforms the signal whose stretches are nearest, by squares.
+    """Return the signal with these transforms: the input of stft with the same arguments. If no
+    signal has these transforms, return the least-squares approximation.
 
-    length cuts it, or adds zeros behind
-    Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-    Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
+    length truncates it, or pads it with zeros
+    Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
+    Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
     """
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return Kronecker's product: each element of input times all of other."""
+    """Return the Kronecker product: each element of input times all of other."""
 def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
-    """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+    """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
-    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+    """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, the last ones of input.
-        weight: A scale for each element; none if None.
-        bias: A shift for each element; none if None.
-        eps: Added to the variance, against division by 0.
+        weight: A factor for each element, or None.
+        bias: A summand for each element, or None.
+        eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
 
     Example:
@@ -1853,13 +1860,15 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    """Return the least common multiple of integers; it is never negative, and 0 if an
+    operand is 0.
+    """
 def lcm_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of lcm: writes the result into this tensor and returns it."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input * 2**other.
 
-    Dtype   a floating input times a power of integers keeps its dtype
+    Dtype   a floating input keeps its dtype if other is an integer
     """
 def ldexp_(input: Tensor, other: Tensor) -> Tensor:
     """In-place version of ldexp: writes the result into this tensor and returns it."""
@@ -1868,11 +1877,12 @@ def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
 def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input + weight * (end - input).
 
-    Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+    Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+            dtype that is not 0-d
 
     Args:
         input: The tensor.
-        end: The tensor at weight 1.
+        end: The result for weight 1.
         weight: A number or a tensor.
 
     Example:
@@ -1884,17 +1894,17 @@ def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor
 def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input <= other."""
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return log of the absolute value of gamma(input)."""
+    """Return the logarithm of the absolute value of gamma(input)."""
 def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return steps numbers from start to end, both included, equally far apart.
+    """Return `steps` evenly spaced numbers from start to end, both included.
 
     Args:
         start: The first number.
         end: The last number.
-        steps: How many numbers.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        steps: The number of elements.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -1903,7 +1913,7 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the natural logarithm of each element; -inf at 0, NaN below.
+    """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1916,7 +1926,7 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.6931,   -inf])
     """
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1926,7 +1936,7 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([2.])
     """
 def log10_(input: Tensor) -> Tensor:
-    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1936,7 +1946,7 @@ def log10_(input: Tensor) -> Tensor:
         tensor([2.])
     """
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the natural logarithm of 1 plus each element, exact near 0.
+    """Return the natural logarithm of 1 plus each element, precise near 0.
 
     Args:
         input: The tensor.
@@ -1946,7 +1956,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.6931])
     """
 def log1p_(input: Tensor) -> Tensor:
-    """Return the natural logarithm of 1 plus each element, exact near 0.
+    """Return the natural logarithm of 1 plus each element, precise near 0.
 
     Args:
         input: The tensor.
@@ -1956,7 +1966,7 @@ def log1p_(input: Tensor) -> Tensor:
         tensor([0.0000, 0.6931])
     """
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1966,7 +1976,7 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([3., 0.])
     """
 def log2_(input: Tensor) -> Tensor:
-    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -1976,7 +1986,7 @@ def log2_(input: Tensor) -> Tensor:
         tensor([3., 0.])
     """
 def log_(input: Tensor) -> Tensor:
-    """Return the natural logarithm of each element; -inf at 0, NaN below.
+    """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -2009,8 +2019,8 @@ def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return log(cumsum(exp(input))) along dim, without overflow."""
 def logdet(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
-    complex matrices the one whose imaginary part is in (-pi, pi].
+    """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
+    matrices, return the logarithm whose imaginary part is in (-pi, pi].
     """
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether both elements are not 0.
@@ -2044,13 +2054,14 @@ def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether exactly one of input and other is 0."""
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+    If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+    1 - eps.
     """
 def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:
     """In-place version of logit: writes the result into this tensor and returns it."""
 def logspace(start: Scalar, end: Scalar, steps: builtins.int, base: builtins.float = 10.0, *, dtype: DTypeLike | None = None, device: DeviceLike = ..., requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return base to the powers linspace(start, end, steps), both included."""
+    """Return base raised to the powers linspace(start, end, steps)."""
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
 
@@ -2066,8 +2077,9 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
 def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
-    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or,
-    of packed rows, (batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). For
+    packed rows it is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional)
     """
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return h and c after one step of an LSTM cell; hx is (h, c).
@@ -2079,31 +2091,31 @@ def lstsq(*args: Any, **kwargs: Any) -> Any:
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input < other."""
 def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+    """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+    """Return X with A @ X = input; replaced by linalg.lu_solve."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
-    """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
+    """Return (P, L, U) from the result of lu_factor; parts that were not requested are empty."""
 def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input with elements replaced by value where mask holds.
+    """Return input with elements replaced by value where mask is true.
 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        value: A number, or a tensor without axes.
+        value: A number or a 0-d tensor.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
         tensor([0., 2.])
     """
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return input with the elements of source, in order, where mask is true.
+    """Return input with the elements of source, in order, written where mask is true.
 
-    Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+    Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
             Note [Places outside] in indexing.py
     """
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+    """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
     number.
 
     Args:
@@ -2119,8 +2131,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """Return the matrix product.
 
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
-            is a row on the left, a column on the right, and its axis is gone from the result
-    Raises  RuntimeError if the inner axes differ
+            counts as a row on the left and as a column on the right, and its axis is dropped
+    Raises  RuntimeError if the inner axes have different lengths
 
     Args:
         input: The tensor.
@@ -2133,14 +2145,15 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         fastdist.Size([5, 2, 4])
     """
 def matrix_exp(input: Tensor) -> Tensor:
-    """Return the exponential of matrices; see linalg.matrix_exp."""
+    """Return the exponential of matrices; an alias of linalg.matrix_exp."""
 def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return input times itself, n times; see linalg.matrix_power."""
+    """Return the product of n factors input; an alias of linalg.matrix_power."""
 def matrix_rank(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.matrix_rank, where `symmetric` is called `hermitian`."""
 @overload
 def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2150,10 +2163,11 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2164,7 +2178,8 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2174,10 +2189,11 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2188,7 +2204,8 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2198,10 +2215,11 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2240,7 +2258,7 @@ def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: S
 def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Any:
     """Return the largest element of each window over the last three axes; with return_indices also its index."""
 def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+    """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
     Args:
         input: The tensor.
@@ -2251,7 +2269,7 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         tensor([3, 5])
     """
 def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the mean over dim, or over all axes; NaN of nothing.
+    """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
     Raises  RuntimeError for integers and bool, unless dtype is floating
 
@@ -2259,10 +2277,10 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype in which to compute, and of the result.
 
     Returns:
-        A tensor without the axes dim, or with these at length 1 for keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
     Example:
         >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -2270,7 +2288,7 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
     """
 @overload
 def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the lower median of all elements, or along dim; NaN if there is one.
+    """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
     Args:
         input: The tensor.
@@ -2287,7 +2305,7 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
-    """Return the lower median of all elements, or along dim; NaN if there is one.
+    """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
     Args:
         input: The tensor.
@@ -2303,9 +2321,10 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
         tensor(2)
     """
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
+    """Return each vector expanded to a grid over all of them; indexing "xy" swaps the first two
+    axes.
 
-    Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+    Raises  RuntimeError for tensors with more than one axis, or of different dtypes
 
     Args:
         *tensors: Vectors of one dtype, or one list of them.
@@ -2319,7 +2338,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
     """
 @overload
 def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2329,10 +2349,11 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2343,7 +2364,8 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     """
 @overload
 def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2353,10 +2375,11 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2367,7 +2390,8 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
     """
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -2377,10 +2401,11 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2390,7 +2415,7 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
         tensor([1, 2])
     """
 def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+    """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
     Args:
         input: The tensor.
@@ -2417,35 +2442,36 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [3.]])
     """
 def mode(input: Tensor, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-    """Return (values, indices) of the most common value along dim: the smallest of equally common
-    ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
+    """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
+    smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
+    positions.
     """
 def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Return the view with the axes source moved to the places destination.
+    """Return a view with the axes `source` moved to the positions `destination`.
 
     Args:
         input: The tensor.
-        source: An axis, or several.
-        destination: Its new place, or theirs.
+        source: One axis or several axes.
+        destination: The new position of each of them.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
         fastdist.Size([3, 4, 2])
     """
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Return the view with the axes source moved to the places destination.
+    """Return a view with the axes `source` moved to the positions `destination`.
 
     Args:
         input: The tensor.
-        source: An axis, or several.
-        destination: Its new place, or theirs.
+        source: One axis or several axes.
+        destination: The new position of each of them.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
         fastdist.Size([3, 4, 2])
     """
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input in order along its first axis."""
+    """Return input sorted along its first axis."""
 def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input * other.
 
@@ -2456,23 +2482,23 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         other: The right factor: a tensor or a number.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
         tensor([3., 6.])
     """
 def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """Return places in each row of input, drawn with probabilities in proportion to its values.
+    """Return indices into each row of input, drawn with probabilities proportional to its values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
-    Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
-            without replacement than there are places; on a device, which is not waited for,
-            chances are not looked at
+    Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
+            without replacement than a row has elements; weights on a device are not checked,
+            because that would wait for the device
 
     Args:
-        input: The weights, one row or several; not negative.
-        num_samples: How many indices for each row.
+        input: The weights, one row or several rows; they must not be negative.
+        num_samples: The number of indices for each row.
         replacement: Whether an index may be drawn twice.
         generator: The generator to draw from; the default one if None.
         out: A tensor into which the result is written, in place of a new one.
@@ -2491,7 +2517,7 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
         other: The right factor: a tensor or a number.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2506,9 +2532,9 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
 
     Args:
         input: The tensor.
-        nan: The replacement of NaN; 0 if None.
-        posinf: The replacement of inf; the largest number of the dtype if None.
-        neginf: The replacement of -inf; the smallest number of the dtype if None.
+        nan: The replacement for NaN; 0 if None.
+        posinf: The replacement for inf; the largest number of the dtype if None.
+        neginf: The replacement for -inf; the smallest number of the dtype if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -2524,31 +2550,35 @@ def nanmean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = N
     """
 @overload
 def nanmedian(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
-    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    along dim.
+    """
 @overload
 def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    along dim.
+    """
 def nanquantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the quantiles q of the elements that are not NaN."""
+    """Return the quantiles of the elements that are not NaN, for the probabilities q."""
 def nansum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the sum over dim of the elements that are not NaN."""
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-    """Return the view of length elements along dim from start on.
+    """Return a view of `length` elements along dim, from index start on.
 
     Args:
         input: The tensor.
         dim: The axis.
         start: The first index.
-        length: How many indices.
+        length: The number of indices.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of length elements from start on along dim."""
+    """Return a copy of `length` elements along dim, from index start on."""
 def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether elements differ; NaN differs from everything.
+    """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
         input: The tensor.
@@ -2562,7 +2592,7 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False])
     """
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2572,7 +2602,7 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1,  2])
     """
 def neg_(input: Tensor) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2582,7 +2612,7 @@ def neg_(input: Tensor) -> Tensor:
         tensor([-1,  2])
     """
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2592,7 +2622,7 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1,  2])
     """
 def negative_(input: Tensor) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -2602,8 +2632,8 @@ def negative_(input: Tensor) -> Tensor:
         tensor([-1,  2])
     """
 def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return the floating-point number next to input on the way to other, which it is if both are
-    equal: then it has no gradient, else input's is 1.
+    """Return the next floating-point number after input in the direction of other, or other if both
+    are equal. The gradient of input is 1, and 0 where both are equal.
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -2654,10 +2684,10 @@ def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) 
                 [1, 0]])
     """
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-    """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
+    """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
 def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
-    values.
+    """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
+    singular values of a matrix.
 
     Args:
         input: The tensor.
@@ -2672,9 +2702,11 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         tensor(5.)
     """
 def normal(mean: Any, std: Any = 1.0, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, device: DeviceLike = ..., out: Tensor | None = None) -> Tensor:
-    """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+    """Return normal numbers with this mean and std: numbers and a size, or tensors that
+    broadcast.
+    """
 def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return whether elements differ; NaN differs from everything.
+    """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
         input: The tensor.
@@ -2688,17 +2720,17 @@ def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
         tensor([ True, False])
     """
 def nuclear_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum of the singular values."""
+    """Return the nuclear norm, the sum of the singular values."""
 def numel(input: Tensor) -> builtins.int:
     """Return the number of elements."""
 def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return a tensor of ones, in the default dtype unless dtype is given.
+    """Return a tensor filled with ones.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2708,13 +2740,13 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
                 [1., 1., 1.]])
     """
 def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return ones of input's shape, strides, dtype and device.
+    """Return a tensor of ones with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -2724,15 +2756,17 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         tensor([1, 1])
     """
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the first columns of a product of reflections; see linalg.householder_product."""
+    """Return the first columns of a product of reflections; an alias of
+    linalg.householder_product.
+    """
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
-    see linalg.householder_product.
+    """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
+    reflections; see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the products of each element of one vector with each of another.
+    """Return the outer product: each element of one vector times each element of another.
 
     Args:
         input: The tensor.
@@ -2750,48 +2784,48 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
     """Return the norms of x1 - x2 + eps along the last axis."""
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of the rows of A, less their mean if center; see svd_lowrank. Columns of V
-    are the principal directions.
+    """Return (U, S, V) for the rows of A, minus their mean if center; see svd_lowrank. The columns
+    of V are the principal directions.
 
-    Raises  ValueError for a q above the shorter side, or a negative niter
+    Raises  ValueError for a q larger than the shorter side, or a negative niter
     """
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
-    """Return the distance of order p of each row of input from each behind it."""
+    """Return the distance of order p between each row of input and each later row."""
 def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
     Args:
         input: The tensor.
-        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+        *dims: All axes in their new order, as numbers or as one tuple.
 
     Raises:
-        RuntimeError: An axis is missing or named twice.
+        RuntimeError: An axis is missing or given twice.
 
     Example:
         >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
         fastdist.Size([4, 2, 3])
     """
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
-    """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+    """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
-    """Return an image r times as high and wide, made from r**2 times as many channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
 def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
-    """Return an image of a fraction of the height and width, with r**2 times as many channels: what
-    pixel_shuffle began from.
+    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
+    of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return how many events of the rates in input occur, in input's dtype.
+    """Return Poisson numbers with the rates in input, in input's dtype.
 
-    Raises  RuntimeError for rates that are negative or NaN; on a device, which is not waited for,
-            NaN is returned for them
+    Raises  RuntimeError for a rate that is negative or NaN. Rates on other devices than the CPU are
+            not checked, and give NaN
     """
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the complex numbers at a distance from 0 and an angle, in radians.
+    """Return complex numbers with the given absolute values and angles, in radians.
 
     Raises  RuntimeError as complex does
     """
@@ -2808,7 +2842,7 @@ def positive(input: Tensor) -> Tensor:
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer to a negative integer number
+    Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
     Args:
         input: The base: a tensor or a number.
@@ -2822,26 +2856,26 @@ def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tens
         tensor([1., 4., 9.])
     """
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return input where positive, weight * input elsewhere; weight is one number or one a
-    channel.
+    """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
+    number for each channel.
     """
 def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the product over dim, or over all axes.
 
-    Dtype   integers and bool multiply in int64; floating -> the same
+    Dtype   integers and bool are multiplied in int64; floating -> the same
 
     Args:
         input: The tensor.
-        dim: The axis to multiply along; all if None.
+        dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to multiply in, and of the result.
+        dtype: The dtype in which to multiply, and of the result.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
         tensor([3., 8.])
     """
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
-    """Return the dtype in which tensors of two dtypes meet.
+    """Return the dtype to which tensors of two dtypes promote.
 
     Args:
         type1: The first dtype.
@@ -2852,37 +2886,37 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
         fastdist.float32
     """
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-    """Return input with source at index of its flat order, or added there."""
+    """Return input with source written at flat indices, or added there if accumulate."""
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
-    """Return (Q, R); linalg.qr is its successor."""
+    """Return (Q, R); replaced by linalg.qr."""
 def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
-    there is one.
+    """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+    if any element is NaN.
 
     Args:
         input: The tensor.
-        q: A share from 0 to 1, or a tensor of shares.
+        q: A probability from 0 to 1, or a tensor of probabilities.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
         tensor(2.)
     """
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return an angle in radians as degrees."""
+    """Convert angles from radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
-    """Return an angle in radians as degrees."""
+    """Convert angles from radians to degrees."""
 def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return numbers from the uniform distribution over [0, 1).
+    """Return numbers drawn from the uniform distribution over [0, 1).
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2891,13 +2925,13 @@ def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | No
         tensor(True)
     """
 def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return numbers from the uniform distribution over [0, 1), in input's shape, dtype and device.
+    """Return uniform numbers over [0, 1), with the shape, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -2907,16 +2941,16 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         fastdist.Size([2, 3])
     """
 def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0.
+    """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
 
     Args:
-        low: The smallest number; 0 if it is left out.
-        high: The number below which all are.
+        low: The smallest number that can be drawn; 0 if it is left out.
+        high: The upper bound, which is excluded.
         size: The lengths of the axes, as a tuple.
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2925,16 +2959,16 @@ def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Si
         fastdist.Size([2, 3])
     """
 def randint_like(input: Tensor, low: builtins.int, high: Any = None, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return randint in input's shape, dtype and device."""
+    """Return integers as randint does, with the shape, dtype and device of input."""
 def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return numbers from the normal distribution of mean 0 and standard deviation 1.
+    """Return numbers drawn from the normal distribution with mean 0 and standard deviation 1.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2944,14 +2978,14 @@ def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | N
         fastdist.Size([2, 3])
     """
 def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return numbers from the normal distribution of mean 0 and standard deviation 1, in input's
-    shape, dtype and device.
+    """Return normal numbers of mean 0 and standard deviation 1, with the shape, dtype and device of
+    input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -2964,11 +2998,11 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
     """Return the integers from 0 to n - 1 in random order.
 
     Args:
-        n: How many integers.
+        n: The number of integers.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -2977,9 +3011,10 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
         tensor([0, 1, 2, 3])
     """
 def range(start: Scalar = 0, end: Scalar = ..., step: Scalar = 1, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:
-    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+    """Return start, start + step, ... including end, in the default dtype. Deprecated in favor of
+    arange.
 
-    Raises  RuntimeError for a step of 0, or one that leads away from end
+    Raises  RuntimeError for a step of 0, or a step away from end
     """
 def ravel(input: Tensor) -> Tensor:
     """Return input as a vector; a view where possible.
@@ -2992,9 +3027,9 @@ def ravel(input: Tensor) -> Tensor:
         fastdist.Size([6])
     """
 def real(input: Tensor) -> Tensor:
-    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    """Return a view of the real parts of complex numbers; real tensors are returned unchanged."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 over each element.
+    """Return 1 divided by each element.
 
     Args:
         input: The tensor.
@@ -3004,7 +3039,7 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.5000, 0.2500])
     """
 def reciprocal_(input: Tensor) -> Tensor:
-    """Return 1 over each element.
+    """Return 1 divided by each element.
 
     Args:
         input: The tensor.
@@ -3034,22 +3069,20 @@ def relu_(input: Tensor) -> Tensor:
         tensor([0., 2.])
     """
 def remainder(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-    other.
-    """
+    """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
 def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
-    """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
-    it.
+    """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
+    norm maxnorm.
     """
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
-    """Return input with each element, or each slice along dim, repeated; of one tensor of counts
-    alone, each index as often as its count.
+    """Return input with each element, or each slice along dim, repeated. With a single argument,
+    which holds counts, return each index as often as its count.
 
     Args:
         input: The tensor; or the counts, if repeats is left out.
-        repeats: A count, or a tensor of one count for each.
-        dim: The axis; the flattened tensor if None.
-        output_size: The length of the result, if known: a GPU is not waited for then.
+        repeats: A count for all, or a tensor with one count for each element or slice.
+        dim: The axis; if None, input is flattened.
+        output_size: The length of the result. If given, the call does not wait for a GPU.
 
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -3058,15 +3091,15 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
         tensor([1, 2, 2, 2])
     """
 def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
-    """Return the elements under another shape: a view where strides allow, else a copy.
+    """Return the elements with another shape, as a view if strides allow it, otherwise as a copy.
 
-    Raises  RuntimeError if the sizes do not hold as many elements
+    Raises  RuntimeError if the number of elements differs
 
     Args:
         input: The tensor.
-        *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
-            and is worked out from the others.
-        shape: The same by name, as NumPy calls it.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
+            -1; it follows from the others.
+        shape: The same as sizes, under NumPy's name.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -3074,17 +3107,17 @@ def reshape(input: Tensor, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
                 [3, 4, 5]])
     """
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Give this tensor the sizes of another; with preserve_format, its channels last where they are
-    last there. Raises as resize_.
+    """Give this tensor the sizes of another one; with preserve_format, also its channels_last
+    order. Raises as resize_ does.
     """
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
+    """Return a copy of a conjugated view; any other tensor is returned unchanged."""
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return the numbers of a negated view in separate memory; any other tensor itself."""
+    """Return a copy of a negated view; any other tensor is returned unchanged."""
 def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """Return the dtype in which two tensors or numbers meet."""
+    """Return the dtype to which two tensors or numbers promote."""
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
-    """Return input over the root of its mean square over the last axes, times weight."""
+    """Return input divided by the root of its mean square over the last axes, times weight."""
 def rnn_relu(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
     """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
@@ -3094,11 +3127,11 @@ def rnn_tanh(data: Tensor, *given: object) -> tuple[Tensor, Tensor]:
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """Return tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
 def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
-    """Return a copy shifted along dims; elements that leave at the end enter at the front.
+    """Return a copy shifted along dims; elements shifted past the end appear at the front.
 
     Args:
         input: The tensor.
-        shifts: By how many places, a number or one for each of dims.
+        shifts: The number of positions, one number or one for each of dims.
         dims: The axis or axes; the flattened tensor if None.
 
     Example:
@@ -3106,13 +3139,13 @@ def roll(input: Tensor, shifts: Any, dims: Sizes | None = None) -> Tensor:
         tensor([3, 1, 2])
     """
 def rot90(input: Tensor, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
-    """Return a copy turned by k quarters from the first of dims towards the second."""
+    """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
 def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
-    """Return each element rounded to so many decimals; halves go to the even neighbour.
+    """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
     Args:
         input: The tensor.
-        decimals: How many; negative ones round to tens, hundreds and so on.
+        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -3122,13 +3155,13 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
 def round_(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     """In-place version of round: writes the result into this tensor and returns it."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors below each other; a vector is a row."""
+    """Join tensors vertically: along axis 0, with vectors as rows."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return input where positive, a slope times input elsewhere: in training one drawn from
-    [lower, upper) for each element, else their mean.
+    """Return input where it is positive, and slope * input elsewhere. In training the slope is
+    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
     """
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 over the square root of each element.
+    """Return 1 divided by the square root of each element.
 
     Args:
         input: The tensor.
@@ -3138,7 +3171,7 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.5000, 1.0000])
     """
 def rsqrt_(input: Tensor) -> Tensor:
-    """Return 1 over the square root of each element.
+    """Return 1 divided by the square root of each element.
 
     Args:
         input: The tensor.
@@ -3150,15 +3183,15 @@ def rsqrt_(input: Tensor) -> Tensor:
 def rsub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return other - alpha * input."""
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-    "multiply" it is combined with the old value.
+    """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
+    "multiply", src is combined with the old values.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of elements along dim, in int64.
+        dim: The axis to which the indices apply.
+        index: Indices along dim, in int64.
         src: A tensor at least as large as index, or a number.
-        value: A number, in place of src.
+        value: A number, instead of src.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3170,12 +3203,12 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *,
 def scatter_add(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input with src added at index along dim."""
 def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with src at index along dim; elements that share a place are reduced by sum,
-    prod, mean, amax or amin, with the old value unless include_self is False.
+    """Return input with src combined at index along dim. Elements with the same index are reduced
+    by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
     """
 def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the indices at which input would be inserted to keep sorted_sequence in order; NaN
-    goes last.
+    """Return the indices at which input would be inserted to keep sorted_sequence sorted. NaN is
+    inserted at the end.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
 
@@ -3183,8 +3216,8 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         sorted_sequence: Rows in ascending order.
         input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
-        right: Whether to go behind equal elements.
-        side: "left" or "right", in place of right.
+        right: Whether to insert after equal elements.
+        side: "left" or "right", instead of right.
         sorter: Indices that sort the rows of sorted_sequence.
 
     Example:
@@ -3192,7 +3225,7 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         tensor([1, 3])
     """
 def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """Return the view of one index along dim, without that axis.
+    """Return a view at one index along dim, without that axis.
 
     Args:
         input: The tensor.
@@ -3204,13 +3237,15 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
         tensor([1, 3])
     """
 def select_scatter(input: Tensor, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """Return a copy of input with src in the place of its slice at index along dim."""
+    """Return a copy of input with src written to its slice at index along dim."""
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
+    """Restore a state of the CPU's default generator that get_rng_state returned."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+    """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+    values.
+    """
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
@@ -3248,9 +3283,9 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-1.,  0.,  1.])
     """
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return whether input carries a minus sign, as -0.0 does."""
+    """Return whether the sign bit of input is set, as for -0.0."""
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sine of each element, an angle in radians.
+    """Return the sine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3263,7 +3298,7 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.8415])
     """
 def sin_(input: Tensor) -> Tensor:
-    """Return the sine of each element, an angle in radians.
+    """Return the sine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3276,19 +3311,19 @@ def sin_(input: Tensor) -> Tensor:
         tensor([0.0000, 0.8415])
     """
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return sin(pi * input) / (pi * input), 1 at 0."""
+    """Return sin(pi * input) / (pi * input), and 1 at 0."""
 def sinc_(input: Tensor) -> Tensor:
-    """Return sin(pi * input) / (pi * input), 1 at 0."""
+    """Return sin(pi * input) / (pi * input), and 1 at 0."""
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine of each element."""
 def sinh_(input: Tensor) -> Tensor:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine of each element."""
 def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of input with src in the place of start:end:step along dim."""
+    """Return a copy of input with src written to start:end:step along dim."""
 def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
-    """Return (sign, logabsdet); see linalg.slogdet."""
+    """Return (sign, logabsdet); an alias of linalg.slogdet."""
 def smm(input: Tensor, mat: Tensor) -> Tensor:
-    """Return the product of a sparse and a dense matrix as a sparse one."""
+    """Return the product of a sparse and a dense matrix as a sparse matrix."""
 def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
@@ -3306,12 +3341,12 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
 def solve(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
 def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
-    """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+    """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
 
     Args:
         input: The tensor.
         dim: The axis.
-        descending: Whether the largest comes first.
+        descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
 
     Returns:
@@ -3324,20 +3359,20 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         indices=tensor([1, 2, 0]))
     """
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ..., *, dtype: DTypeLike | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Tensor:
-    """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
-    are summed. With a size alone it is all zeros.
+    """Return the sparse tensor with values at the coordinates indices, of shape (sparse axes, n).
+    Entries with equal coordinates are summed. Given only a size, return zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
-    Note    places are checked even without check_invariants: outside of size there is no memory
+    Note    coordinates are checked even without check_invariants, because kernels rely on them
     """
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
         dim: The axis to divide.
-        split_size: The same by the name that the method has.
+        split_size: The same as split_size_or_sections, under the name that the method uses.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3346,9 +3381,9 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
         [[0], [1, 2, 3, 4]]
     """
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of the lengths split_sizes along dim."""
+    """Return views with the lengths split_sizes along dim."""
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of them sparse."""
+    """Return the product of two matrices, the first of which is sparse."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the square root of each element; NaN below 0.
 
@@ -3400,7 +3435,7 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        dim: The axis or axes to drop; all of length 1 if None.
+        dim: The axis or axes to remove; if None, all axes of length 1.
 
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -3409,15 +3444,16 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
         fastdist.Size([2, 1])
     """
 def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Return tensors of one shape along a new axis at dim.
+    """Return tensors of one shape joined along a new axis at dim.
 
     Args:
         tensors: A list or tuple of tensors of one shape.
-        dim: Where the new axis stands in the result.
+        dim: The position of the new axis in the result.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor with one axis more, as long as the list; in the dtype in which the tensors meet.
+        A tensor with a new axis, whose length is the number of tensors. Its dtype is the one to
+        which all promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
@@ -3428,14 +3464,14 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
                 [2, 4]])
     """
 def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the standard deviation over dim: the root of the variance; see var.
+    """Return the standard deviation over dim, the square root of the variance; see var.
 
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+        correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3446,12 +3482,12 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
 def std_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return std and the mean over dim."""
 def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-    """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
-    unless told), each faded in and out by window.
+    """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
+    hop_length samples apart, by default n_fft // 4.
 
-    center=True puts the first stretch about the first sample, with what pad_mode says before it;
-    normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
-    Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+    center=True centers the first frame on the first sample, with padding before it by pad_mode;
+    normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+    Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
     """
 def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -3461,11 +3497,11 @@ def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 
     Args:
         input: The tensor.
-        other: The subtrahend: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The subtrahend, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3478,11 +3514,11 @@ def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out
 
     Args:
         input: The tensor.
-        other: The subtrahend: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The subtrahend, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3492,16 +3528,16 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
     """Return the sum over dim, or over all axes.
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
-    Dtype   integers and bool add in int64; floating -> the same
+    Dtype   integers and bool are added in int64; floating -> the same
 
     Args:
         input: The tensor.
-        dim: The axis or axes to add up; all if None.
+        dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to add in, and of the result.
+        dtype: The dtype in which to add, and of the result.
 
     Returns:
-        A tensor without the axes dim, or with these at length 1 for keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
     Raises:
         IndexError: An axis does not exist.
@@ -3514,7 +3550,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         tensor([[4., 6.]])
     """
 def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+    """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
         input: The tensor.
@@ -3526,20 +3562,20 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
         tensor([3., 2.])
     """
 def svd_lowrank(A: Tensor, q: builtins.int = 6, niter: builtins.int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of which U @ diag(S) @ V.mH is near A, or A - M; q is somewhat above the
-    rank, niter the number of iterations by which random directions become A's.
+    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M. q should be slightly
+    larger than the rank; niter is the number of subspace iterations that improve the approximation.
 
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
     """
 def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-    """Return the view with two axes swapped."""
+    """Return a view with two axes swapped."""
 def swapdims(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-    """Return the view with two axes swapped."""
+    """Return a view with two axes swapped."""
 def symeig(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.eigh, or linalg.eigvalsh for values alone; UPLO='U' for upper=True."""
 def t(input: Tensor) -> Tensor:
-    """Return the transpose of a tensor with at most two axes, as a view.
+    """Return a view of the transpose of a tensor with at most two axes.
 
     Raises  RuntimeError for more axes
 
@@ -3551,11 +3587,11 @@ def t(input: Tensor) -> Tensor:
         fastdist.Size([3, 2])
     """
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of the flattened input at index."""
+    """Return the elements of the flattened input at the indices `index`."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return input's elements at indices along dim, or of the flattened input."""
+    """Return elements of input at indices along dim, or of the flattened input if dim is None."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the tangent of each element, an angle in radians.
+    """Return the tangent of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3565,7 +3601,7 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.])
     """
 def tan_(input: Tensor) -> Tensor:
-    """Return the tangent of each element, an angle in radians.
+    """Return the tangent of each element, in radians.
 
     Args:
         input: The tensor.
@@ -3604,18 +3640,18 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
     """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
     Tensor.
 
-    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
-            numbers in lists -> the one in which they meet
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep
+            theirs; lists of typed numbers -> the dtype to which the numbers promote
     Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
 
     Args:
         data: The values; tensors and arrays are copied.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
-        device: Where the result lives; the default device if None.
+        dtype: The dtype of the result; None means the dtype of the values, as above.
+        device: The device of the result; the default device if None.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
-        A leaf of the graph. `as_tensor` shares memory where it can instead of copying.
+        A leaf of the graph. `as_tensor` avoids the copy where it can share memory.
 
     Example:
         >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -3625,33 +3661,35 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
         tensor([1., 2.], dtype=fastdist.float64, requires_grad=True)
     """
 def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
-    or of the parts that begin at the places given.
+    """Return views of parts along dim. An int is the number of parts, the first of which are longer
+    by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
+    """Return the sum of products over dims: a number of axes (last of a, first of b), or
+    two lists.
+    """
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
-    """Return input where it is above threshold, value elsewhere."""
+    """Return input where it is above threshold, and value elsewhere."""
 def tile(input: Tensor, *dims: Sizes) -> Tensor:
-    """Return input repeated; fewer numbers than axes leave the first axes alone.
+    """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
 
     Args:
         input: The tensor.
-        *dims: How often, for each of the last axes, as numbers or as one tuple.
+        *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
     Example:
         >>> torch.tile(torch.tensor([1, 2]), (2,))
         tensor([1, 2, 1, 2])
     """
 def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
-    """Return the k largest or smallest elements along dim, in order.
+    """Return the k largest or smallest elements along dim, sorted.
 
     Args:
         input: The tensor.
-        k: How many.
+        k: The number of elements.
         dim: The axis.
-        largest: Whether to take the largest, else the smallest.
-        sorted: Ignored: they are always in order.
+        largest: Whether to return the largest elements, or the smallest ones.
+        sorted: Ignored: the elements are always sorted.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -3663,8 +3701,8 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         indices=tensor([2, 0]))
     """
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal; of a function, one that calls it and returns a Trace:
-    `print(trace(fn)(x))` shows its ops, with shapes, dtypes and the lines that called them.
+    """Return the sum of a matrix's diagonal. For a function, return one that calls it and returns a
+    Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
     """
 def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """Return a view with two axes swapped.
@@ -3679,21 +3717,25 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         fastdist.Size([4, 3, 2])
     """
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
+    dx (1).
+    """
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.int = -1) -> Tensor:
-    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
+    dx (1).
+    """
 def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-    """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+    """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
-    """Return the rows and columns of a matrix's places on and below a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and below a diagonal, in order."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix.
 
     Args:
         input: The tensor.
-        diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+        diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
 
     Example:
         >>> torch.triu(torch.ones(2, 2))
@@ -3701,13 +3743,13 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
                 [0., 1.]])
     """
 def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
-    """Return the rows and columns of a matrix's places on and above a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and above a diagonal, in order."""
 def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3722,11 +3764,11 @@ def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = N
         tensor([ 3, -4])
     """
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def trunc_(input: Tensor) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return the views at each place along dim, without that axis.
+    """Return a view at each index along dim, without that axis.
 
     Args:
         input: The tensor.
@@ -3737,20 +3779,20 @@ def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         [[1, 2], [3, 4]]
     """
 def unflatten(input: Tensor, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-    """Return input with the axis dim seen as several."""
+    """Return input with the axis dim split into several axes."""
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-    number.
+    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+    their number.
 
     Raises  RuntimeError for slices without elements
 
     Args:
         input: The tensor.
-        sorted: Ignored: they are always in order.
-        return_inverse: Whether to return for each element its index in the result as well.
-        return_counts: Whether to return how often each occurs as well.
-        dim: The axis whose slices are compared; elements if None.
+        sorted: Ignored: the elements are always sorted.
+        return_inverse: Whether to also return, for each element, its index in the result.
+        return_counts: Whether to also return how often each element occurs.
+        dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
         A tensor, or a tuple of it, the inverse and the counts.
@@ -3761,17 +3803,17 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
     """
 @overload
 def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-    number.
+    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+    their number.
 
     Raises  RuntimeError for slices without elements
 
     Args:
         input: The tensor.
-        sorted: Ignored: they are always in order.
-        return_inverse: Whether to return for each element its index in the result as well.
-        return_counts: Whether to return how often each occurs as well.
-        dim: The axis whose slices are compared; elements if None.
+        sorted: Ignored: the elements are always sorted.
+        return_inverse: Whether to also return, for each element, its index in the result.
+        return_counts: Whether to also return how often each element occurs.
+        dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
         A tensor, or a tuple of it, the inverse and the counts.
@@ -3782,18 +3824,22 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
     """
 @overload
 def unique_consecutive(input: Tensor, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    """Return the first of each run of equal elements, or of slices along dim. Waits for a
+    device.
+    """
 @overload
 def unique_consecutive(input: Tensor, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    """Return the first of each run of equal elements, or of slices along dim. Waits for a
+    device.
+    """
 def unravel_index(indices: Tensor, shape: Sizes) -> tuple[Tensor, ...]:
-    """Return the places along each axis of shape that indices into its flat order stand for."""
+    """Return one index per axis of shape for each flat index."""
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size.
+    """Return at most `chunks` views along dim, all of the same size except the last one.
 
     Args:
         input: The tensor.
-        chunks: How many views to make.
+        chunks: The number of views to make.
         dim: The axis to divide.
 
     Example:
@@ -3801,13 +3847,13 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> 
         [[0, 1, 2], [3, 4]]
     """
 def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
         dim: The axis to divide.
-        split_size: The same by the name that the method has.
+        split_size: The same as split_size_or_sections, under the name that the method uses.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3816,30 +3862,30 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
         [[0], [1, 2, 3, 4]]
     """
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-    """Return views of the lengths split_sizes along dim."""
+    """Return views with the lengths split_sizes along dim."""
 def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
-    """Return a view with an axis of length 1 put in at dim.
+    """Return a view with a new axis of length 1 at dim.
 
     Args:
         input: The tensor.
-        dim: Where the new axis stands; -1 is behind the last.
+        dim: The position of the new axis; -1 means after the last axis.
 
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape
         fastdist.Size([2, 1])
     """
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
-    """Return the powers of a vector's elements as rows, the highest first unless increasing."""
+    """Return the powers of a vector's elements as rows, in descending order unless increasing."""
 def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-    """Return the variance over dim: the sum of squared deviations over the number of elements minus
-    correction.
+    """Return the variance over dim: the sum of squared deviations divided by (number of elements -
+    correction).
 
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+        correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -3852,15 +3898,15 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
 def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return var and the mean over dim."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+    """Return the inner product of two vectors, with the first one conjugated if it is complex."""
 def view_as_complex(input: Tensor) -> Tensor:
-    """Return the view of pairs of real numbers along the last axis as complex ones.
+    """Return a view of pairs of real numbers along the last axis as complex numbers.
 
-    Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
-            lie so
+    Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
+            do not allow the view
     """
 def view_as_real(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as pairs of real ones, along a new last axis.
+    """Return a view of complex numbers as pairs of real numbers along a new last axis.
 
     Raises  RuntimeError for real numbers
 
@@ -3872,21 +3918,22 @@ def view_as_real(input: Tensor) -> Tensor:
         tensor([[1., 2.]])
     """
 def vsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the first axis of two or more."""
+    """Return views of parts along the first axis; input must have at least two axes."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """Return tensors below each other; a vector is a row."""
+    """Join tensors vertically: along axis 0, with vectors as rows."""
 @overload
 def where(condition: Operand) -> tuple[Tensor, ...]:
-    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+    """Return input where condition is true, and other elsewhere. With condition alone, return the
+    indices where it is true.
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition holds: a tensor or a number.
+        input: The values where condition is true, a tensor or a number.
         other: The values elsewhere.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
     Example:
@@ -3896,16 +3943,17 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
     """
 @overload
 def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | None = ...) -> Tensor:
-    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+    """Return input where condition is true, and other elsewhere. With condition alone, return the
+    indices where it is true.
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition holds: a tensor or a number.
+        input: The values where condition is true, a tensor or a number.
         other: The values elsewhere.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
     Example:
@@ -3914,19 +3962,19 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
         tensor([0., 2.])
     """
 def xlogy(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    """Return input * log(other), or 0 where input is 0 and other is not NaN."""
 def xlogy_(input: Tensor, other: Operand) -> Tensor:
-    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    """Return input * log(other), or 0 where input is 0 and other is not NaN."""
 def zero_(input: Tensor) -> Tensor:
     """Write 0 into every element."""
 def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return a tensor of zeros, in the default dtype unless dtype is given.
+    """Return a tensor filled with zeros.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -3938,13 +3986,13 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         tensor([0, 0])
     """
 def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Return zeros of input's shape, strides, dtype and device.
+    """Return a tensor of zeros with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.

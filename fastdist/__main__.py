@@ -1,4 +1,4 @@
-"""`python -m fastdist`: the same as `fastdist`, where the command is not on the path."""
+"""`python -m fastdist`: the command `fastdist`, for environments where it is not on the PATH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The earlier module of `library`: the names that packages still import from it."""
+"""The old name of the module `library`, with the names that third-party packages still import."""
 
 from __future__ import annotations
 

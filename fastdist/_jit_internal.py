@@ -1,4 +1,4 @@
-"""Decorators of PyTorch's compiler that other packages import; they return their functions."""
+"""Decorators of PyTorch's compiler that other packages import; they return functions unchanged."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def boolean_dispatch(
     module_name: str,
     func_name: str,
 ) -> Callable[..., Any]:
-    """Return a function that calls one of two, by the value of one of its arguments.
+    """Return a function that calls one of two functions, chosen by the value of an argument.
 
     Args:
-        arg_name: The argument's name.
-        arg_index: Its place among the positional arguments.
-        default: Its value where it is not given.
-        if_true: The function for a true value.
-        if_false: The function for a false value.
+        arg_name: The name of the argument.
+        arg_index: Its position among the positional arguments.
+        default: Its value if it is not passed.
+        if_true: The function to call if the value is true.
+        if_false: The function to call if the value is false.
         module_name: The module that the function belongs to.
         func_name: The function's name.
     """

@@ -1,8 +1,8 @@
 """`torch.ops`: operators by namespace, name and overload, as in `ops.aten.add.Tensor(x, y)`.
 
-Operators of the namespaces `aten` and `prims` call fastdist's function of that name, and take the
-arguments that it takes; any name of an overload is accepted. Operators of
-other namespaces are those that a program defines with `library`.
+Operators of the namespaces `aten` and `prims` call fastdist's function of the same name, with its
+parameters; any overload name is accepted. Operators of other namespaces are those that a program
+defines with `library`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket", "ops"]
 HigherOrderOperator = refusing_class(
     __name__, "HigherOrderOperator", "there is no dispatcher: write a function of tensors"
 )
-# Operators whose name is not that of a function here: its path, or a method with a dot before it.
+# Operators for which fastdist's function has another name: its path, or ".name" for a method.
 _OTHER_NAMES = {
     "_local_scalar_dense": ".item",
     "_log_softmax": "nn.functional.log_softmax",
@@ -41,7 +41,7 @@ _OTHER_NAMES = {
 
 
 class OpOverload:
-    """One overload of an operator: it is called as the operator is.
+    """One overload of an operator. Calling it calls the operator.
 
     Args:
         packet: The operator.
@@ -84,13 +84,13 @@ class OpOverload:
 
 
 class OpOverloadPacket:
-    """An operator: called, it chooses the overload by its arguments; attributes are overloads.
+    """An operator. Calling it calls its default overload; its attributes are the overloads.
 
     Args:
-        namespace: Its namespace, such as "aten".
-        name: Its name, such as "add".
-        function: Returns the function of an overload, by the overload's name.
-        overloads: The names of the overloads that a program defined; None allows any.
+        namespace: The namespace of the operator, such as "aten".
+        name: The name of the operator, such as "add".
+        function: A callable that returns the function for an overload's name.
+        overloads: The names of the overloads that a program defined; None allows any name.
     """
 
     def __init__(
@@ -126,7 +126,9 @@ class OpOverloadPacket:
         return self._made[name]
 
     def overloads(self) -> list[str]:
-        """Return the names of overloads that are defined, or that were used."""
+        """Return the names of the overloads that a program defined, or else of those used
+        before.
+        """
         return [*self._made] if self._overload_names is None else [*self._overload_names]
 
     def __str__(self) -> str:
@@ -140,7 +142,7 @@ class OpOverloadPacket:
 
 
 class OpNamespace(ModuleType):
-    """The operators of a namespace, which are looked up when they are first named."""
+    """The operators of a namespace, which are looked up on first access."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"fastdist.ops.{name}")
@@ -173,7 +175,7 @@ class Ops(ModuleType):
         return made
 
     def load_library(self, path: Any) -> NoReturn:
-        """Refuse: a library of C++ operators needs PyTorch's C++ library.
+        """Raise OSError: a library of C++ operators needs PyTorch's C++ library.
 
         Raises:
             OSError: Always, as PyTorch does for a library that it cannot load.
@@ -187,7 +189,7 @@ class Ops(ModuleType):
 
 
 def find_function(name: str) -> Callable[..., Any] | None:
-    """Return fastdist's function for an operator of `aten`, None where there is none."""
+    """Return fastdist's function for an operator of `aten`, or None if there is none."""
     path = _OTHER_NAMES.get(name, name)
     if path == ".view_as_itself":
         return lambda input: input.view_as(input)
@@ -232,7 +234,7 @@ def to_copy(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a copy of a tensor in a dtype and on a device: the operator `aten::_to_copy`."""
+    """Return a copy of a tensor with a dtype and on a device: the operator `aten::_to_copy`."""
     more = {} if memory_format is None else {"memory_format": memory_format}
     copied: Tensor = input.to(
         device=input.device if device is None else device,
@@ -247,7 +249,7 @@ def to_copy(
 def slice_along(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """Return a view of each step-th index from start to end: the operator `aten::slice`."""
+    """Return a view of every step-th index from start to end: the operator `aten::slice`."""
     before = (slice(None),) * (dim % input.ndim)
     return input[(*before, slice(start, end, step))]
 

@@ -1,4 +1,4 @@
-"""PyTorch's file of Tensor, by its name: `from torch._tensor import Tensor`."""
+"""PyTorch's module of the class Tensor, for `from torch._tensor import Tensor`."""
 
 from __future__ import annotations
 

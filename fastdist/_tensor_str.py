@@ -1,4 +1,4 @@
-"""How tensors print, under the names of PyTorch's file _tensor_str.py."""
+"""Printing of tensors, under the names of PyTorch's module _tensor_str.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 
 @contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
-    """Print tensors by other options within the block, in all threads; see set_printoptions."""
+    """Print tensors with other options within the block, in all threads; see set_printoptions."""
     before = printing._options
     set_printoptions(**kwargs)
     try:
@@ -27,7 +27,7 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
 
 
 def _tensor_str(self: Tensor, indent: int) -> str:
-    """Return the values of a tensor in brackets, the first one at column `indent`."""
+    """Return the values of a tensor in brackets; the text starts at column `indent`."""
     if not self.numel():
         return "[]"
     return printing.format_values(
@@ -38,13 +38,13 @@ def _tensor_str(self: Tensor, indent: int) -> str:
 def _add_suffixes(
     tensor_str: str, suffixes: Sequence[str], indent: int, force_newline: bool
 ) -> str:
-    """Return the text with notes and the closing bracket.
+    """Return the text with suffixes and the closing bracket appended.
 
     Args:
         tensor_str: The text, from the opening bracket on.
-        suffixes: The notes, such as "dtype=torch.int64".
-        indent: The column at which a new line begins.
-        force_newline: Whether the first note begins a line.
+        suffixes: The suffixes, such as "dtype=torch.int64".
+        indent: The column at which new lines begin.
+        force_newline: Whether the first suffix begins on a new line.
     """
     width = printing._options.linewidth
     text = tensor_str
@@ -60,7 +60,7 @@ def _add_suffixes(
 
 
 def _str(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    """Return the repr of a tensor; with the text of its values, that text in brackets."""
+    """Return the repr of a tensor; tensor_contents replaces the text of its values."""
     return _str_intern(self, tensor_contents=tensor_contents)
 
 
@@ -72,7 +72,7 @@ def _str_intern(inp: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the options in force for PRINT_OPTS."""
+    """Return the current print options as PRINT_OPTS."""
     if name == "PRINT_OPTS":
         return printing._options
     return find_late(__name__, name)

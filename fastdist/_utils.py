@@ -1,4 +1,4 @@
-"""Names of PyTorch's file _utils.py that packages import: flat buffers, devices, saved tensors."""
+"""Names that third-party packages import from PyTorch's _utils.py, such as flat buffer helpers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty", "is_compiling
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the elements of tensors of one dtype, one after another, as a vector."""
+    """Return the elements of tensors of one dtype, concatenated into a vector."""
     return cat([tensor.reshape(-1) for tensor in tensors])
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return views of a vector that have the shapes of tensors, one after another."""
+    """Return consecutive views of a vector, with the shapes of tensors."""
     parts: list[Tensor] = []
     start = 0
     for tensor in tensors:
@@ -48,7 +48,9 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
-    """Yield the tensors in lists of one kind that are at most so many bytes, or one tensor."""
+    """Yield lists of tensors of the same type, each of at most size_limit bytes or with
+    one tensor.
+    """
     open_lists: dict[Any, tuple[list[Tensor], int]] = {}
     for tensor in tensors:
         size = tensor.numel() * tensor.element_size()
@@ -64,7 +66,9 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[T
 def _reorder_tensors_as(
     tensors: Iterable[Tensor], ordered_tensors: Iterable[Tensor]
 ) -> tuple[Tensor, ...]:
-    """Return the tensors so that their kinds come in the order of those of the others."""
+    """Return tensors reordered, so that their types occur in the same order as in
+    ordered_tensors.
+    """
     by_kind = defaultdict[Any, list[Tensor]](list)
     for tensor in tensors:
         by_kind[tensor.type()].append(tensor)
@@ -73,14 +77,14 @@ def _reorder_tensors_as(
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
-    """Return the number of a device.
+    """Return the index of a device.
 
     Args:
-        device: A Device, its name, or a number, which is returned.
-        optional: Whether a device without a number stands for the current GPU.
-        allow_cpu: Whether the CPU is -1 instead of an error.
+        device: A Device, its name, or an index, which is returned unchanged.
+        optional: Whether a device without an index means the current GPU.
+        allow_cpu: Whether to return -1 for the CPU instead of raising.
 
-    Raises  ValueError for a device that has no number
+        Raises  ValueError for a device that has no index
     """
     if isinstance(device, str):
         device = Device(device)
@@ -100,12 +104,12 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _get_available_device_type() -> str | None:
-    """Return "cuda" where there is a GPU, else None."""
+    """Return "cuda" if there is a GPU, else None."""
     return "cuda" if device_count() else None
 
 
 def _get_all_device_indices() -> list[int] | None:
-    """Return the numbers of the GPUs; None without any."""
+    """Return the indices of the GPUs; None if there are none."""
     return list(range(device_count())) or None
 
 
@@ -117,7 +121,7 @@ def _element_size(dtype: DType) -> int:
 
 
 def _import_dotted_name(name: str) -> Any:
-    """Return a thing by its full name, such as "package.module.thing"."""
+    """Return the object with an absolute name, such as "package.module.thing"."""
     first, *others = name.split(".")
     found: Any = __import__(first)
     for part in others:
@@ -126,13 +130,13 @@ def _import_dotted_name(name: str) -> Any:
 
 
 def is_compiling() -> bool:
-    """Return False: nothing is compiled. An older name of compiler.is_compiling."""
+    """Return False: fastdist does not compile programs. An older name of compiler.is_compiling."""
     warn_caller("`_utils.is_compiling` is deprecated. Use `compiler.is_compiling` instead.")
     return False
 
 
 def try_import(module_name: str) -> ModuleType | None:
-    """Return a module, None where there is none of this name."""
+    """Return a module, or None if it does not exist."""
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -142,7 +146,7 @@ def try_import(module_name: str) -> ModuleType | None:
 
 
 class KeyErrorMessage(str):
-    """A text that keeps its lines in a KeyError, which shows the repr of its argument."""
+    """A message that keeps its line breaks in a KeyError, which shows the repr of its argument."""
 
     __slots__ = ()
 
@@ -151,11 +155,11 @@ class KeyErrorMessage(str):
 
 
 class ExceptionWrapper:
-    """An exception of another thread or process, with its traceback as text.
+    """An exception from another thread or process, with its traceback as text.
 
     Args:
-        exc_info: (type, exception, traceback); None takes the one that is being handled.
-        where: Where it happened, for the message: "in worker 3".
+        exc_info: (type, exception, traceback); None means the exception that is being handled.
+        where: The place where it was raised, for the message, such as "in worker 3".
     """
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
@@ -167,7 +171,7 @@ class ExceptionWrapper:
     def reraise(self) -> None:
         """Raise an exception of the same type with both tracebacks in its message.
 
-        Raises  RuntimeError for a type that is not made of a message
+        Raises  RuntimeError for a type that cannot be made from a message
         """
         text = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
         message = KeyErrorMessage(text) if self.exc_type is KeyError else text
@@ -188,7 +192,7 @@ class _ClassPropertyDescriptor:
 
 
 def classproperty(func: Any) -> Any:
-    """Return an attribute of a class that is computed by a method of the class."""
+    """Return a class attribute whose value a method of the class computes."""
     wrapped = func if isinstance(func, classmethod | staticmethod) else classmethod(func)
     return _ClassPropertyDescriptor(wrapped)
 

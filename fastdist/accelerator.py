@@ -1,4 +1,4 @@
-"""The accelerator of this machine, if it has one: the first NVIDIA GPU."""
+"""The accelerators of this machine, which are its NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -31,97 +31,97 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return whether there is one."""
+    """Return whether there is an accelerator."""
     return cuda.is_available()
 
 
 def device_count() -> int:
-    """Return how many there are."""
+    """Return the number of accelerators."""
     return cuda.device_count()
 
 
 def current_accelerator(check_available: bool = False) -> Device | None:
-    """Return its device, such as cuda:0, or None where there is none."""
+    """Return the device of the accelerator, such as cuda:0; None if there is no accelerator."""
     return Device("cuda") if is_available() else None
 
 
 def current_device_index() -> int:
-    """Return the index of the one in use.
+    """Return the index of the accelerator that this thread uses.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
     _require_one()
     return cuda.current_device()
 
 
 def set_device_index(device: Any) -> None:
-    """Do nothing for the first; others are named where tensors are made.
+    """Make an accelerator the one that this thread uses.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
     _require_one()
     cuda.set_device(device)
 
 
 def current_stream(device: Any = None) -> Any:
-    """Return the stream that this thread's work goes to.
+    """Return the stream to which this thread queues work.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
     _require_one()
     return cuda.current_stream(device)
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all its work.
+    """Wait until the accelerator has finished all queued work.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
     _require_one()
     cuda.synchronize(device)
 
 
 def empty_cache() -> None:
-    """Do nothing: memory that nobody uses is given to whoever asks next.
+    """Do nothing: unused memory stays cached for later allocations.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
     _require_one()
 
 
 def memory_allocated(device_index: Any = None) -> int:
-    """Return how many of its bytes are in use.
+    """Return the number of bytes that are in use on an accelerator.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
     _require_one()
     return cuda.memory_allocated(device_index)
 
 
 class _OfAnyDevice(type):
-    """Takes for its instances what does a stream's work, of whichever device."""
+    """The metaclass of Stream, which makes the streams of all devices instances of it."""
 
     def __instancecheck__(cls, given: object) -> bool:
         return all(hasattr(type(given), name) for name in ("record_event", "wait_event", "query"))
 
 
 class Stream(metaclass=_OfAnyDevice):
-    """A queue of a device's work. `Stream()` creates one on the accelerator, or on the CPU if there
-    is none. Streams of all devices are instances of this class.
+    """A queue of work for a device. `Stream()` creates one on the accelerator, or on the CPU if
+    there is no accelerator. Streams of all devices are instances of this class.
     """
 
     def __new__(cls, device: Any = None, *, priority: int = 0) -> Any:
-        """Return the device's own stream."""
+        """Return a stream of the device's own class."""
         where = Device.parse(device or current_accelerator() or CPU)
         backend: Any = backend_of(where.type)
         return backend.stream(where.index, priority) if priority else backend.stream(where.index)
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """Return the room of a type of device: fastdist.cpu, cuda, mps or xpu; of the accelerator or
-    else the CPU unless given.
+    """Return the module for a device type: fastdist.cpu, cuda, mps or xpu. The default is the type
+    of the accelerator, or the CPU if there is none.
 
-    Raises  RuntimeError for a type that has none
+    Raises  RuntimeError for a type without a module
     """
     given = device or current_accelerator() or CPU
     name = given.type if isinstance(given, Device) else str(given).partition(":")[0]
@@ -133,9 +133,9 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 class device_index:
-    """`with device_index(0):` uses this one for a block; None leaves things as they are.
+    """A context that calls set_device_index at its start, if the index is not None.
 
-    Raises  RuntimeError without one
+    Raises  RuntimeError if there is no accelerator
     """
 
     def __init__(self, device: int | None) -> None:

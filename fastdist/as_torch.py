@@ -1,10 +1,10 @@
-"""`import torch` that finds fastdist: one finder by which both names lead to the same modules.
+"""`import torch` as fastdist: a finder that makes both names lead to the same modules.
 
-The folder `pythonpath` holds a small package `torch`, whose names are fastdist's and whose version
-is PyTorch's. A process with that folder on its path imports it as any package, so PYTHONPATH is
-enough for child processes: spawned children, workers of a DataLoader, other Pythons. The finder
-resolves every module below `torch` to the module of fastdist: `torch.nn is fastdist.nn`, imported
-once under either name.
+The folder `pythonpath` holds a small package `torch`, which has fastdist's names and PyTorch's
+version. A process with that folder on its path imports it like any other package. So PYTHONPATH is
+enough for child processes: spawned children, workers of a DataLoader, other interpreters. The
+finder resolves every module below `torch` to fastdist's module: `torch.nn is fastdist.nn`,
+whichever name is imported first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .core.module_aliases import SameModule
 from .core.version import TORCH_VERSION
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pythonpath")
-# The public rooms: all that may stand behind `torch.` or `fastdist.` in an import.
+# The public modules: all names that may follow `torch.` or `fastdist.` in an import.
 ROOMS = frozenset(
     {
         "_C",
@@ -86,19 +86,20 @@ ROOMS = frozenset(
     }
 )
 
-# Modules without a file, whose names refuse in use: see core/refused_names.py.
+# Modules without a file, whose names raise when they are used: see core/refused_names.py.
 _REFUSED_ROOMS = frozenset(
     {"_decomp", "_export", "_functorch", "_guards", "_prims_common", "masked", "nested"}
 )
 
-# The names of each module `torch` that `fill_torch` filled: at most two, from two folders.
+# The namespaces of the modules `torch` that `fill_torch` has filled: at most two modules, because
+# `torch` may exist in FOLDER and in site-packages.
 _filled: list[dict[str, Any]] = []
 
 
 def install_as_torch() -> None:
-    """Let every `import torch` of this process, and of its child processes, find fastdist.
+    """Make every `import torch` of this process, and of its child processes, import fastdist.
 
-    Raises  ImportError where the real torch is imported already
+    Raises  ImportError if the real torch is imported already
     """
     found = sys.modules.get("torch")
     if found is not None and not _is_ours(found):
@@ -109,7 +110,8 @@ def install_as_torch() -> None:
         )
     os.environ.update(environment(os.environ))
     if FOLDER not in sys.path:
-        # After the script's own folder, as PYTHONPATH has it. Spawned processes get this path.
+        # After the script's own folder, where PYTHONPATH would be. Spawned processes inherit this
+        # path.
         sys.path.insert(not sys.flags.safe_path, FOLDER)
     if found is None or found is sys.modules["fastdist"]:
         sys.modules.pop("torch", None)
@@ -120,16 +122,16 @@ def install_as_torch() -> None:
 
 
 def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable by which a Python that starts with it takes fastdist for torch."""
+    """Return the environment variable with which a new Python imports fastdist as torch."""
     paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path]
     paths = [FOLDER, *(path for path in paths if path != FOLDER)]
     return {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> None:
-    """Give the module `torch` fastdist's names, and the version of the PyTorch that it follows.
+    """Give the module `torch` fastdist's names, and the PyTorch version that fastdist follows.
 
-    installed_for is the version in the metadata of a `torch` that `as-torch --install` wrote.
+    installed_for is the version in the metadata of a `torch` that `as-torch --install` created.
     """
     if installed_for is not None:
         _check_installed(names["__file__"], installed_for)
@@ -142,27 +144,27 @@ def fill_torch(names: dict[str, Any], *, installed_for: str | None = None) -> No
     names["__version__"] = TORCH_VERSION
 
     importlib.import_module("fastdist.core.torch_classes").show_torch_names()
-    # Packages go through vars(torch.optim); here most optimisers are loaded on first use.
+    # Third-party packages iterate over vars(torch.optim), but most optimisers load on first access.
     optimisers: Any = fastdist.optim
     vars(optimisers).update({name: getattr(optimisers, name) for name in optimisers.__all__})
-    # PyTorch's module holds itself, and `ops` is there the operators by namespace.
+    # PyTorch's module contains itself as `torch`. Its `ops` holds the operators by namespace.
     names["torch"] = sys.modules["torch"]
 
     def find(name: str) -> Any:
         if name == "ops":
             found = names[name] = _operators()
             return found
-        # Kept, as a module keeps what was imported below it: asking again costs a look-up.
+        # Stored as an attribute, as an import would do, so that later accesses need no look-up.
         found = names[name] = fastdist.__getattr__(name)
         return found
 
-    # Modules that are imported when they are first named, and the error for any other name.
+    # Imports modules on first access, and raises the error for any other name.
     names["__getattr__"] = find
     names["__dir__"] = fastdist.__dir__
 
 
 def _check_installed(file: str, version: str) -> None:
-    """Warn where the metadata of the installed `torch` is another version's, or is gone."""
+    """Warn if the metadata of the installed `torch` has another version, or no longer exists."""
     site_packages = os.path.dirname(os.path.dirname(file))
     metadata = os.path.join(site_packages, f"torch-{version}.dist-info", "METADATA")
     if version != TORCH_VERSION:
@@ -180,31 +182,35 @@ def _check_installed(file: str, version: str) -> None:
 
 
 def _operators() -> Any:
-    """Return `torch.ops`; fastdist.ops is the package that declares the operators."""
+    """Return `torch.ops`, which differs from fastdist.ops, the package that declares the
+    operators.
+    """
     return importlib.import_module("fastdist._ops").ops
 
 
 def _is_ours(torch: ModuleType | None) -> bool:
-    """Return whether the module that the process has for torch is fastdist, or has its names."""
+    """Return whether a module that was imported as `torch` is fastdist, or was filled with its
+    names.
+    """
     if torch is None:
         return False
     return torch is sys.modules.get("fastdist") or any(vars(torch) is one for one in _filled)
 
 
 class AsTorchFinder:
-    """Finds `torch.X` where `torch` is fastdist, and leaves all else to others."""
+    """Finds `torch.X` if `torch` is fastdist, and leaves all other names to other finders."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import a module below `torch`.
+        """Return the spec for a module below `torch`.
 
-        Raises  ModuleNotFoundError that names what there is, where fastdist has no such module
+        Raises  ModuleNotFoundError with the modules that exist, if fastdist has no such module
         """
         root, _, rest = name.partition(".")
         if name == "functorch" and _is_ours(sys.modules.get("torch")):
-            # PyTorch's distribution installs it next to `torch`.
+            # PyTorch's distribution installs functorch as a top-level package next to `torch`.
             top: Any = SameModule(importlib.import_module("fastdist._functorch.top_level"))
             return ModuleSpec(name, top)
         if root != "torch" or not rest or not _is_ours(sys.modules.get("torch")):
@@ -228,6 +234,6 @@ class AsTorchFinder:
 
 
 def find_torch_here() -> None:
-    """Put the finder before all others, once."""
+    """Insert the finder before all others, unless it is there already."""
     if not any(getattr(finder, "__name__", "") == "AsTorchFinder" for finder in sys.meta_path):
         sys.meta_path.insert(0, AsTorchFinder)

@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # `| head` has read enough. Python's own flush, at its end, must not find the pipe again.
+        # A reader such as `head` closed the pipe. Python's flush at exit must not write to it
+        # again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return status
@@ -177,7 +178,7 @@ def _become(arguments: Sequence[str]) -> NoReturn:
     changed = note()
     if changed is not None:
         print(f"fastdist as-torch: {changed}", file=sys.stderr)
-    # The program takes this process's place: its status, signals and tracebacks are Python's own.
+    # The program replaces this process, so that its status, signals and tracebacks are unchanged.
     sys.stdout.flush()
     command = [sys.executable, *arguments]
     more = {**environment(os.environ), **variables_for(arguments, os.environ)}
@@ -192,7 +193,7 @@ def _demo(arguments: Sequence[str]) -> int:
     from fastdist.examples.digits_settings import make_folder, parse_settings
     from fastdist.launch.main import main as run
 
-    # Here, so that a mistake is reported once, and not by workers.
+    # Parsed here, so that a usage error is reported once, and not by each worker.
     make_folder(parse_settings(arguments).folder)
     program = ["-n", "3", "-m", "fastdist.examples.digits", *arguments]
     return run(program, prog="fastdist demo")

@@ -1,4 +1,4 @@
-"""PyTorch's names for compiling programs: here code runs as it is written, and says so once."""
+"""PyTorch's names for compiling programs. fastdist runs code as written, and warns once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _told: set[str] = set()
 
 
 def runs_as_it_is(name: str, stacklevel: int = 3) -> None:
-    """Warn, once for each name, that nothing is compiled or captured."""
+    """Warn, once for each name, that programs are neither compiled nor captured."""
     if name not in _told:
         _told.add(name)
         warnings.warn(
@@ -48,12 +48,12 @@ def compile(
 ) -> Any:
     """Return the function or module unchanged, as `compile(f)`, `@compile` or `@compile(...)`.
 
-    Raises  RuntimeError for mode and options at once
+    Raises  RuntimeError if both mode and options are given
 
-    Kernels are compiled when they are first used, with or without this.
+    Kernels are compiled when they are first used, whether or not this is called.
 
     Args:
-        model: The function or module; None where it decorates with options.
+        model: The function or module; None if this is used as a decorator with options.
         fullgraph: Ignored.
         dynamic: Ignored.
         backend: Ignored.
@@ -83,7 +83,7 @@ def _unchanged(model: Any) -> Any:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return the function unchanged; it is not compiled anyway."""
+    """Return the function unchanged: fastdist does not compile functions."""
     return _unchanged if fn is None else fn
 
 
@@ -112,20 +112,20 @@ is_exporting: Callable[[], bool] = is_compiling
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """Return the compilers there are: none."""
+    """Return the names of the available compiler backends: an empty list."""
     return []
 
 
 def reset() -> None:
-    """Do nothing: nothing was compiled."""
+    """Do nothing: no compiled programs are cached."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: there are no graphs of kernels."""
+    """Do nothing: fastdist does not capture CUDA graphs."""
 
 
 class set_stance:
-    """Do nothing, as a call or as a context: there is one way to run."""
+    """Do nothing, when called or used as a context: there is only one way to run."""
 
     def __init__(self, stance: str = "default", **more: Any) -> None:
         self.stance = stance

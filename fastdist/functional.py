@@ -1,4 +1,4 @@
-"""PyTorch's file of functions made of others, by its name: `functional.einsum` is `einsum`."""
+"""PyTorch's module of composed functions: `functional.einsum` is `einsum`."""
 
 from __future__ import annotations
 

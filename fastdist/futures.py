@@ -1,4 +1,4 @@
-"""The public face of Futures: torch.futures' names."""
+"""Futures under PyTorch's names: `fastdist.futures.X`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""PyTorch's hub: models of a local folder, and files of weights that are kept in a cache folder.
+"""PyTorch's hub: models of a local folder, and weight files that are downloaded to a cache folder.
 
-`load`, `list` and `help` read a folder's hubconf.py (source="local"). Repositories are not fetched:
-their code would run here unread.
+`load`, `list` and `help` read a folder's hubconf.py (source="local"). Repositories are never
+downloaded, because their code would run without review.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "set_dir",
 ]
 
-# The start of a file's SHA-256, as names such as resnet18-bfd8deac.pth have it.
+# The beginning of a file's SHA-256, which names such as resnet18-bfd8deac.pth contain.
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 ENV_TORCH_HOME: Final = "TORCH_HOME"
 ENV_XDG_CACHE_HOME: Final = "XDG_CACHE_HOME"
@@ -43,18 +43,20 @@ _chosen: str | None = None
 
 
 def _get_torch_home() -> str:
-    """Return the folder for files of models: $TORCH_HOME, else "torch" in the cache folder."""
+    """Return the folder for downloaded files: $TORCH_HOME, else "torch" in the user's
+    cache folder.
+    """
     caches = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
     return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(caches, "torch")))
 
 
 def get_dir() -> str:
-    """Return the folder of the hub: that of set_dir, else "hub" in $TORCH_HOME."""
+    """Return the folder of the hub: the one passed to set_dir, else "hub" in $TORCH_HOME."""
     return os.path.join(_get_torch_home(), "hub") if _chosen is None else _chosen
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Choose the folder of the hub for this process."""
+    """Set the folder of the hub for this process."""
     global _chosen
     _chosen = os.path.expanduser(os.fspath(d))
 
@@ -62,15 +64,15 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Write the file at an address to a path, whole or not at all.
+    """Download a URL to a path. The file appears there only when it is complete.
 
     Args:
-        url: The address.
+        url: The URL.
         dst: The path.
-        hash_prefix: How the SHA-256 of the file begins; None leaves it unchecked.
-        progress: Whether the number of bytes is printed at the end.
+        hash_prefix: The beginning of the file's SHA-256; None skips the check.
+        progress: Whether to print the number of bytes at the end.
 
-    Raises  RuntimeError for a file with another hash, URLError where it cannot be read
+    Raises  RuntimeError if the hash differs, URLError if the URL cannot be read
     """
     from urllib.request import Request, urlopen
 
@@ -97,17 +99,18 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> dict[str, Any]:
-    """Return the contents of a file of weights, which is downloaded unless the folder has it
-    already.
+    """Return the contents of a weight file, which is downloaded unless it is in the folder already.
 
     Args:
-        url: The address; the last part of its path is the file's name.
-        model_dir: The folder; None stands for "checkpoints" in that of the hub.
+        url: The URL; the last part of its path is the name of the file.
+        model_dir: The folder; None means "checkpoints" in the folder of the hub.
         map_location: As for load().
-        progress: Whether the number of bytes is printed after a download.
-        check_hash: Whether the file's name holds the start of its SHA-256, which must agree.
+        progress: Whether to print the number of bytes after a download.
+        check_hash: Whether to check the beginning of the SHA-256, which the file name must
+            contain.
         file_name: Another name for the file.
-        weights_only: As for load(), where False lets a file run code. PyTorch has False here.
+        weights_only: As for load(): False lets a file run code. PyTorch's default here is
+            False.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(folder, exist_ok=True)
@@ -122,18 +125,18 @@ def load_state_dict_from_url(
 
 
 def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Return the result of a function of a folder's hubconf.py, called with the arguments.
+    """Call a function of a folder's hubconf.py with the arguments, and return its result.
 
     Args:
         repo_or_dir: The folder.
         model: The function's name.
         args: Its arguments.
         source: "local"; repositories of GitHub are not fetched.
-        kwargs: Its keyword arguments; trust_repo, force_reload, verbose and skip_validation are
-            for repositories.
+        kwargs: Its keyword arguments. trust_repo, force_reload, verbose and skip_validation are
+            ignored, because they apply to repositories only.
 
     Raises  NotImplementedError for a repository, ValueError for another source, RuntimeError for a
-            name that the file does not have
+            name that the file does not define
     """
     if source.lower() not in ("github", "local"):
         raise ValueError(
@@ -165,7 +168,7 @@ def help(github: Any, model: str, *args: Any, source: str = "github", **kwargs: 
 
 @contextmanager
 def _hubconf(function: str, folder: Any, source: str) -> Iterator[Any]:
-    """Import a folder's hubconf.py; the folder is on the path within the block."""
+    """Import a folder's hubconf.py, and keep the folder on sys.path within the block."""
     if source.lower() != "local":
         raise NotImplementedError(f"{__name__}.{function}: {NO_HUB}; or pass source='local'")
     folder = os.fspath(folder)

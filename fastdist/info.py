@@ -1,4 +1,4 @@
-"""The installed and the missing parts: `fastdist info`, and the same as values."""
+"""The report of `fastdist info` on installed and missing parts, as text and as values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastdist.system.cache_directory import (
 
 
 class Row(NamedTuple):
-    """One line of the report; `is_missing` where something is not there that could be."""
+    """One line of the report; `is_missing` marks a part that could be installed but is not."""
 
     section: str
     name: str
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 Probe = Callable[[], list[Row]]
 
-# Features of a CPU that matter to a user, in the kernel's names (x86, then ARM).
+# CPU features that matter to users, by the names that Linux reports (x86, then ARM).
 _FEATURES = (
     "avx2",
     "fma",
@@ -54,19 +54,19 @@ _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "pyzmq")
 
 
 def collect(probes: tuple[Probe, ...] | None = None) -> list[Row]:
-    """Ask everything; a question that fails is a row that says why, never an exception."""
+    """Return the rows of all probes. A probe that fails gives a row with its error."""
     rows = []
     for probe in _PROBES if probes is None else probes:
         try:
             rows += probe()
-        except Exception as error:  # whatever is broken here is what the user wants to read
+        except Exception as error:  # the user runs this report to see such errors
             name = probe.__name__.strip("_")
             rows.append(Row("not known", name, f"{type(error).__name__}: {error}", is_missing=True))
     return rows
 
 
 def as_text(rows: list[Row] | None = None) -> str:
-    """Return the report for people: sections, names, values; `-` marks what is missing."""
+    """Return the report as text: sections, names, values; `-` marks missing parts."""
     rows = collect() if rows is None else rows
     width = max(len(row.name) for row in rows)
     lines = []
@@ -93,7 +93,7 @@ def _versions() -> list[Row]:
 
 
 def _installed_torch() -> list[Row]:
-    """Return a row about the `torch` that `as-torch --install` wrote, if it did so here."""
+    """Return a row about the `torch` that `as-torch --install` created, if this site has one."""
     environment = this_environment()
     if not os.path.exists(constraint.file_of(environment)):
         return []
@@ -133,7 +133,7 @@ def _blas() -> list[Row]:
 
 
 def _numba() -> list[Row]:
-    # Starts the pool: only that shows which one loads.
+    # Starts the thread pool, because only then is it known which threading layer loads.
     from fastdist.kernels.cpu.jit.launch import get_num_threads, threading_layer
 
     layer = threading_layer()
@@ -206,7 +206,7 @@ def _cache() -> list[Row]:
 
 
 def _shipped() -> list[Row]:
-    """Return the row of the kernels shipped in an image, if a folder was named."""
+    """Return the row about kernels shipped in an image, if the environment names their folder."""
     if not os.environ.get(SHIPPED):
         return []
     why = why_nothing_shipped()
@@ -214,7 +214,7 @@ def _shipped() -> list[Row]:
 
 
 def _sizes(folder: str) -> Iterator[int]:
-    # Other processes write there: what was listed may have got its final name, or be gone.
+    # Other processes write here: a listed file may have been renamed or removed since.
     for path, _, names in os.walk(folder):
         for name in names:
             try:
@@ -233,7 +233,7 @@ def _transports() -> list[Row]:
     for section, entries in (("transports", transports), ("channels", channels)):
         for entry in entries.by_priority():
             if isinstance(entry.member, NotViable):
-                absent.append(entry.name)  # on every machine: nothing can be done about it
+                absent.append(entry.name)  # on every machine, so it is not missing
                 continue
             reason = entry.member.why_not_viable()
             rows.append(Row(section, entry.name, reason or "yes", is_missing=reason is not None))

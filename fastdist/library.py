@@ -1,7 +1,7 @@
-"""Operators that a program defines: `custom_op`, `define`, `impl`, and what registers on them.
+"""Operators that a program defines: `custom_op`, `define`, `impl`, and the registration functions.
 
-An operator is called as `torch.ops.NAMESPACE.NAME`. Its kernel is chosen by the device of its
-tensors. The backward that `register_autograd` gives computes its gradient.
+An operator is called as `torch.ops.NAMESPACE.NAME`. The device of its tensors selects the kernel.
+The function passed to `register_autograd` computes its gradients.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ register_autocast = refusing(__name__, "register_autocast", _NO_DISPATCHER)
 
 _Backward = Callable[..., Any]
 _defined: dict[str, CustomOpDef] = {}
-# Registrations for operators that are not defined yet: a package may lack its C++ library.
+# Registrations for operators that are not defined yet: a package may lack the C++ library that
+# would define them.
 _undefined: dict[str, CustomOpDef] = {}
 
 
 def fallthrough_kernel() -> None:
-    """Mark a key without a kernel: pass it to `Library.impl`."""
+    """Pass this function to `Library.impl` to mark a dispatch key as one without a kernel."""
 
 
 class CustomOpDef:
-    """An operator of a program: call it, and register kernels and derivatives on it.
+    """An operator that a program defines: call it, and register kernels and derivatives on it.
 
     Args:
-        name: "namespace::name", with ".overload" or without.
-        schema: Its parameters and results.
-        mutates: Whether it changes an argument in place.
+        name: "namespace::name", optionally with ".overload".
+        schema: The parameters and results of the operator.
+        mutates: Whether the operator changes an argument in place.
     """
 
     def __init__(self, name: str, schema: Schema, mutates: bool) -> None:
@@ -90,7 +91,7 @@ class CustomOpDef:
         return any(isinstance(one, Tensor) and one.requires_grad for one in values)
 
     def _compute(self, values: tuple[Any, ...]) -> Any:
-        """Return the result of the kernel for the tensors' device, which records nothing."""
+        """Return the result of the kernel for the tensors' device, without recording a graph."""
         device = next((t.device.type for t in tree_leaves(values) if isinstance(t, Tensor)), "cpu")
         kernel = self._kernels.get(device) or (self._fake if device == "meta" else None)
         kernel = kernel or self._kernels.get(_ANY)
@@ -105,10 +106,10 @@ class CustomOpDef:
     def register_kernel(
         self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /
     ) -> Any:
-        """Register the function that computes on some devices; all with None.
+        """Register the kernel for some devices; None means all devices.
 
         Returns:
-            The function, or without one a decorator.
+            The function, or a decorator if no function is given.
         """
         if fn is None:
             return lambda fn: self.register_kernel(device_types, fn)
@@ -117,26 +118,26 @@ class CustomOpDef:
         return fn
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Register the function that computes shapes and dtypes, for tensors without memory."""
+        """Register the function that computes shapes and dtypes of results, for the meta device."""
         self._fake = fn
         return fn
 
     def register_autograd(
         self, backward: _Backward, /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """Register the gradient.
+        """Register the function that computes gradients.
 
         Args:
-            backward: Takes the context and the gradients of the results; returns one gradient for
-                each argument, None where there is none.
-            setup_context: Takes the context, and `inputs` and `output` by name; it saves what
-                backward needs.
+            backward: Takes the context and the gradients of the results. Returns one gradient for
+                each argument, or None if the argument has no gradient.
+            setup_context: Takes the context, and the keywords `inputs` and `output`. Saves what
+                backward needs in the context.
         """
         self._backward, self._setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Register the rule for batches: it takes `info, in_dims, *args`, and returns the result
-        and its batch dimension.
+        """Register the rule for vmap. It takes `info, in_dims, *args`, and returns the result and
+        its batch dimension.
         """
         if func is None:
             return self.register_vmap
@@ -154,7 +155,7 @@ class CustomOpDef:
 
 
 def _function_of(operator: CustomOpDef) -> type[Function]:
-    """Return the autograd.Function that calls the operator."""
+    """Return the autograd.Function that runs an operator's kernel and its backward."""
     schema = operator._schema
 
     def forward(*values: Any) -> Any:
@@ -194,7 +195,7 @@ def _listed(device_types: str | Sequence[str] | None) -> list[str]:
 
 
 def _add(operator: CustomOpDef) -> CustomOpDef:
-    """Make an operator one of `torch.ops`, in the place of an earlier one of its name."""
+    """Add an operator to `torch.ops`; it replaces an earlier operator of the same name."""
     earlier = _undefined.pop(operator._qualname, None)
     if earlier is not None:
         operator._kernels = {**earlier._kernels, **operator._kernels}
@@ -219,9 +220,9 @@ def _add(operator: CustomOpDef) -> CustomOpDef:
 
 
 def _find(op: Any, purpose: str) -> CustomOpDef:
-    """Return the operator that a name, an OpOverload or a CustomOpDef names.
+    """Return the operator for a name, an OpOverload or a CustomOpDef.
 
-    An operator that is not defined yet collects its registrations until it is.
+    For a name that is not defined yet, return an operator that collects registrations until then.
     """
     if isinstance(op, CustomOpDef):
         return op
@@ -246,13 +247,13 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Make a function an operator, as a call or as a decorator.
+    """Define an operator by a function, as a call or as a decorator.
 
     Args:
         name: "namespace::name".
-        fn: The function, whose parameters and result are annotated.
-        mutates_args: The names of arguments that it changes in place; () for none.
-        device_types: The devices that it computes on; all with None.
+        fn: The function; its parameters and result must be annotated.
+        mutates_args: The names of arguments that it changes in place; () if it changes none.
+        device_types: The devices for which the function is the kernel; None means all devices.
         schema: The parameters and the result as text, such as "(Tensor x) -> Tensor".
         tags: Ignored.
 
@@ -270,11 +271,11 @@ def custom_op(
 
 
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
-    """Define an operator, whose kernels `impl` registers.
+    """Define an operator without kernels; `impl` registers them.
 
     Args:
         qualname: "namespace::name".
-        schema: Its parameters and result as text, such as "(Tensor x) -> Tensor".
+        schema: The parameters and the result as text, such as "(Tensor x) -> Tensor".
         lib: Ignored.
         tags: Ignored.
 
@@ -297,7 +298,7 @@ def impl(
     """Register a kernel of an operator for devices such as "cpu", or "default" for all.
 
     Returns:
-        None, or without a function a decorator.
+        None, or a decorator if no function is given.
     """
     _find(qualname, "impl")
     if func is None:
@@ -314,7 +315,7 @@ def impl(
 
 
 def _device_of_key(key: str) -> str:
-    """Return the device, or "autograd", that a dispatch key such as "CPU" names."""
+    """Return the device, or "autograd", that a dispatch key such as "CPU" stands for."""
     if key.startswith("Autograd"):
         return "autograd"
     return _ANY if key == "" else key.lower()
@@ -328,7 +329,7 @@ def register_kernel(
     *,
     lib: Library | None = None,
 ) -> Any:
-    """Register the function by which an operator computes on some devices; all with None."""
+    """Register the kernel of an operator for some devices; None means all devices."""
     return _find(op, "register_kernel").register_kernel(device_types, func)
 
 
@@ -341,13 +342,13 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = True,
 ) -> Any:
-    """Register the function that computes shapes and dtypes, for tensors without memory.
+    """Register the function that computes shapes and dtypes of results, for the meta device.
 
-    The operator may be defined later: a package whose C++ library is absent registers such
-    functions all the same.
+    The operator may be defined later or never: packages register such functions even if their C++
+    library, which would define the operator, is absent.
 
     Returns:
-        The function, or without one a decorator.
+        The function, or a decorator if no function is given.
     """
     if func is None:
         return lambda func: register_fake(op, func)
@@ -365,24 +366,24 @@ def register_autograd(
     setup_context: Callable[..., Any] | None = None,
     lib: Library | None = None,
 ) -> None:
-    """Register an operator's gradient: see CustomOpDef.register_autograd."""
+    """Register the gradient of an operator: see CustomOpDef.register_autograd."""
     _find(op, "register_autograd").register_autograd(backward, setup_context=setup_context)
 
 
 def register_vmap(
     op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
 ) -> Any:
-    """Register an operator's rule for batches: see CustomOpDef.register_vmap."""
+    """Register the vmap rule of an operator: see CustomOpDef.register_vmap."""
     return _find(op, "register_vmap").register_vmap(func)
 
 
 class Library:
-    """A namespace of operators that a program adds to.
+    """A namespace to which a program adds operators.
 
     Args:
         ns: The namespace.
-        kind: "DEF" for a new one, "FRAGMENT" to add operators, "IMPL" to add kernels.
-        dispatch_key: The key of its kernels, such as "CPU"; "" for all devices.
+        kind: "DEF" for a new namespace, "FRAGMENT" to add operators, "IMPL" to add kernels.
+        dispatch_key: The default key of its kernels, such as "CPU"; "" means all devices.
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -411,7 +412,7 @@ class Library:
         with_keyset: bool = False,
         allow_override: bool = True,
     ) -> None:
-        """Register a kernel of an operator for a dispatch key, that of the library by default."""
+        """Register a kernel of an operator for a dispatch key; the default is the library's key."""
         if not callable(fn):
             raise TypeError(
                 f"Input function is required to be a callable but found type {type(fn)}"
@@ -425,7 +426,7 @@ class Library:
     def fallback(
         self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
     ) -> None:
-        """Refuse: there is no dispatcher that all calls pass."""
+        """Raise an error: fastdist has no dispatcher for a fallback to apply to."""
         raise NotImplementedError(f"Library.fallback: {_NO_DISPATCHER}")
 
 

@@ -1,4 +1,4 @@
-"""Apple's GPUs as PyTorch's programs ask for them: fastdist has none, and says so."""
+"""PyTorch's module for Apple's GPUs: its functions report that there is no such device."""
 
 from __future__ import annotations
 

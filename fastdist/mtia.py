@@ -1,4 +1,4 @@
-"""Meta's accelerators as PyTorch's programs ask for them: fastdist has none, and says so."""
+"""PyTorch's module for Meta's accelerators: its functions report that there is no such device."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Python's multiprocessing with torch.multiprocessing's `spawn`: one function in many processes.
+"""Python's multiprocessing, with torch.multiprocessing's `spawn`, and tensors in shared memory.
 
-Their arguments are copies, except for tensors and modules whose memory was shared before, by
-`Tensor.share_memory_()` or `Module.share_memory()`: all processes see writes to these, whether they
-were sent as arguments or through a queue or pipe. (PyTorch also shares other tensors, and then a
-result is lost if its sender ends before it is read.)
+Arguments and queue items are copied. The exception is tensors and modules for which
+`Tensor.share_memory_()` or `Module.share_memory()` was called before: all processes see writes to
+these. (PyTorch also shares all other tensors that it sends; then a result is lost if its sender
+ends before the receiver has read it.)
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ __all__ = [
     "start_processes",
 ]
 
-# The default time that a terminated process has to end.
+# Seconds that a terminated process has by default before it is killed.
 GRACE_S = 30.0
-# Fewer bytes than any pipe holds.
+# The maximal length of a traceback in bytes. It must fit into the buffer of a pipe.
 _MOST_TOLD = 32_000
 
 
-# PyTorch's ways to share memory. Here there is one, which leaves no names behind.
+# PyTorch's strategies for sharing memory. fastdist has only one, which leaves no names behind.
 _STRATEGIES = frozenset({"file_descriptor", "file_system"})
 _strategy = "file_descriptor"
 
@@ -98,7 +98,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Note one of PyTorch's ways to share memory: the one that is used here needs no choice."""
+    """Store the name of a strategy. It has no effect, because fastdist has only one strategy."""
     global _strategy
     if new_strategy not in _STRATEGIES:
         raise ValueError(
@@ -108,7 +108,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 class ProcessException(FastdistError, RuntimeError):
-    """A process that `spawn` has started failed: which one, and its process id."""
+    """A process that `spawn` started has failed. The error holds its index and its process id."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -122,11 +122,11 @@ class ProcessException(FastdistError, RuntimeError):
 
 
 class ProcessRaisedException(ProcessException):
-    """The function raised; the text holds the traceback of its process."""
+    """The function raised an exception; the message has the traceback from its process."""
 
 
 class ProcessExitedException(ProcessException):
-    """The process ended without a word: by a signal, or with an exit code."""
+    """The process ended without an exception: by a signal, or with an exit code."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ProcessExitedException(ProcessException):
 
 
 class ProcessContext:
-    """Processes that run one function, to be joined.
+    """The processes that run one function; call `join` to wait for them.
 
     Thread  one at a time
     Source  PyTorch, torch/multiprocessing/spawn.py
@@ -161,25 +161,26 @@ class ProcessContext:
 
     def _start(self, process: BaseProcess, report: Connection) -> None:
         self._reports.append(report)
-        # First: start may fail, and _end must find the process.
+        # Appended first: if start fails, _end must still find the process.
         self.processes.append(process)
-        # A Ctrl-C inside of start would leave a process without a number: nothing could end it, and
-        # Python's own helper, for which this process waits at its end, would wait for it.
+        # A KeyboardInterrupt inside start() could leave a process whose id is not stored. Nothing
+        # could end it, and multiprocessing's resource tracker, which is waited for at exit, would
+        # wait for it.
         with interrupt_held():
             process.start()
         self._running[process.sentinel] = len(self.processes) - 1
 
     def pids(self) -> list[int]:
-        """Return the processes' ids."""
+        """Return the ids of the processes."""
         return [process.pid or 0 for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until all have ended, or one fails, which ends the others.
+        """Wait until all processes have ended. If one fails, end the others and raise.
 
-        Units   seconds; timeout None waits forever, grace_period is how long terminated processes
-                (SIGTERM) have before they are killed, 30 where None
-        Return  True when all have ended well, False when the time was over before
-        Raises  ProcessRaisedException with the function's traceback, ProcessExitedException
+        Units   seconds; timeout None waits forever; grace_period is the time between SIGTERM and
+                SIGKILL for the other processes, 30 if None
+        Return  True if all processes have ended without an error, False if the timeout expired
+        Raises  ProcessRaisedException with the function's traceback, or ProcessExitedException
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._running:
@@ -197,7 +198,7 @@ class ProcessContext:
         return True
 
     def _end(self, grace_s: float) -> None:
-        """End the processes that still run, first by SIGTERM, then by SIGKILL, and release their
+        """End the processes that still run, first with SIGTERM, then with SIGKILL. Release their
         resources.
         """
         deadline = time.monotonic() + grace_s
@@ -218,7 +219,7 @@ class ProcessContext:
         process, report = self.processes[index], self._reports[index]
         pid, exit_code = process.pid or 0, process.exitcode or 0
         try:
-            # Polled, because a child of the process may live on and hold the other end.
+            # Polled, because a child of the process may still hold the other end open.
             told = report.recv_bytes() if report.poll() else b""
         except EOFError:
             told = b""
@@ -229,7 +230,7 @@ class ProcessContext:
         if exit_code > 0:
             text = f"process {index} terminated with exit code {exit_code}"
             return ProcessExitedException(text, index, pid, exit_code)
-        # Python has no name for most real-time signals.
+        # The signal module has no name for most real-time signals.
         names = {number.value: number.name for number in signal.Signals}
         name = names.get(-exit_code, str(-exit_code))
         text = f"process {index} terminated with signal {name}"
@@ -237,7 +238,7 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """The name that ProcessContext had before PyTorch 1.5."""
+    """The name of ProcessContext before PyTorch 1.5."""
 
 
 def spawn(
@@ -248,15 +249,16 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run fn(i, *args) in nprocs new processes, i counting from 0, and wait for them.
+    """Run fn(i, *args) in nprocs new processes, with i from 0 to nprocs - 1, and wait for them.
 
-    They end with the process that started them. Where one fails the others are ended.
+    The processes end when the process that started them ends. If one fails, the others are ended.
 
-    Return  None after all have ended well; without join, at once, a ProcessContext to be joined
-    Raises  ValueError for no process; what `ProcessContext.join` raises; TypeError or
+    Return  None after all have ended without an error; if join is false, a ProcessContext
+            immediately
+    Raises  ValueError for nprocs below 1; the errors of `ProcessContext.join`; TypeError or
             PicklingError for a function or arguments that cannot be sent to a new process
-    Note    the script needs `if __name__ == "__main__":` around the call, for new processes import
-            it; `fastdist run` starts workers without that, on several machines, too
+    Note    the script needs `if __name__ == "__main__":` around the call, because new processes
+            import the script. `fastdist run` starts workers without that, also on several machines
     """
     if nprocs < 1:
         raise ValueError(f"nprocs is {nprocs}; expected at least 1 process")
@@ -274,13 +276,14 @@ def spawn(
             return started
         started.join()
     except BaseException:
-        # Not all could be started, or somebody interrupts the wait.
+        # Not all processes could be started, or an exception such as KeyboardInterrupt ended the
+        # wait.
         started._end(GRACE_S)
         raise
     return None
 
 
-# Where the method differs, PyTorch's users call it by this name.
+# PyTorch's name for spawn with another start method.
 start_processes = spawn
 
 
@@ -289,9 +292,10 @@ def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], report: C
     try:
         fn(index, *args)
     except KeyboardInterrupt:
-        pass  # whoever struck it sees it in the process that waits
+        pass  # the waiting parent process handles the interrupt
     except Exception:
-        # The end of it, should it be long: nobody reads before this process has ended.
+        # Only the end of a long traceback: the parent reads after this process has ended, so the
+        # text must fit into the pipe's buffer.
         report.send_bytes(traceback.format_exc().encode(errors="replace")[-_MOST_TOLD:])
         sys.exit(1)
 
@@ -306,7 +310,7 @@ def _end_with_parent() -> None:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return the object that Python's multiprocessing has under a name."""
+        """Return the object that Python's multiprocessing has under this name."""
         if hasattr(multiprocessing, name):
             return getattr(multiprocessing, name)
         return find_late(__name__, name)

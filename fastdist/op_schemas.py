@@ -1,4 +1,4 @@
-"""The parameters of operators that programs define, from their texts and from annotations."""
+"""Schemas of operators that programs define, from their texts or from annotations."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NAME = re.compile(r"\w+(\.\w+)*::\w+(\.\w+)?")
 
 
 class Schema(NamedTuple):
-    """The parameters of an operator: their names, defaults, and which are given by name only."""
+    """The parameters of an operator: their names, their defaults, and which are keyword-only."""
 
     names: tuple[str, ...]
     signature: inspect.Signature
     mutates: bool
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the values of all parameters, in their order.
+        """Return the values of all parameters, in declaration order.
 
         Raises:
             TypeError: An argument is missing or unknown.
@@ -38,13 +38,13 @@ class Schema(NamedTuple):
         return tuple(bound.arguments[name] for name in self.names)
 
     def split(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the values of positional parameters, and the others by name."""
+        """Return the values of positional parameters, and those of keyword-only ones by name."""
         kinds = [one.kind for one in self.signature.parameters.values()]
         count = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return tuple(values[:count]), dict(zip(self.names[count:], values[count:]))
 
     def call(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """Return the result of a function for the values of all parameters."""
+        """Call a function with the values of all parameters, and return its result."""
         args, kwargs = self.split(values)
         return function(*args, **kwargs)
 
@@ -53,7 +53,7 @@ def split_name(name: str) -> tuple[str, str, str]:
     """Return the namespace, the name and the overload of "namespace::name.overload".
 
     Raises:
-        ValueError: The text is of another form.
+        ValueError: The text does not have this form.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -90,7 +90,7 @@ def parse_schema(text: str) -> Schema:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the parameters of a schema: commas within brackets and quotes do not end one."""
+    """Return the parameters of a schema; commas within brackets and quotes do not separate them."""
     depth, quote, parts = 0, "", [""]
     for letter in text:
         if letter in ("'", '"'):
@@ -123,11 +123,11 @@ def infer_schema(
     Args:
         prototype_function: The function.
         mutates_args: The names of arguments that it changes in place, or "unknown" for all.
-        op_name: A name to put before the schema.
+        op_name: A name to prepend to the schema.
         tags: Ignored.
 
     Raises:
-        ValueError: A parameter has no annotation, or one that an operator cannot have.
+        ValueError: A parameter has no annotation, or one that operators do not support.
     """
     hints = typing.get_type_hints(prototype_function)
     written: list[str] = []

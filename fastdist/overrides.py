@@ -1,4 +1,4 @@
-"""Functions for those whose classes take functions of Tensors over, by `__torch_function__`."""
+"""Functions for classes and modes that override functions of Tensors with `__torch_function__`."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ __all__ = [
 
 
 class TorchFunctionMode:
-    """A block in which, in this thread, `__torch_function__` of this object is called for each call
-    that a program makes: of functions, of methods and operators that compute, and of functions that
-    make tensors, whether an argument is a Tensor or not. Its result replaces the call's, unless it
-    is NotImplemented: then the arguments' overrides are tried, as they are outside.
+    """A context in which this object's `__torch_function__` is called for each call in this thread.
+    It gets calls of functions, of methods and operators that compute, and of functions that make
+    tensors, even if no argument is a Tensor. Its result replaces the result of the call. If it is
+    NotImplemented, the overrides of the arguments are tried, as outside of the context.
 
-    Note    while it runs, its block is left: its own calls go to the next outer block. Calls that
-            functions make for their own work are not offered, nor are queries such as `x.shape` and
-            `x.item()`
+    Note    the mode is inactive while its `__torch_function__` runs: calls in there go to the next
+            outer mode. Calls that fastdist's functions make internally are not passed to it, nor
+            are queries such as `x.shape` and `x.item()`
     """
 
     def __torch_function__(
@@ -66,8 +66,8 @@ class TorchFunctionMode:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Return the result for func(*args, **kwargs); types are those of the arguments that
-        override calls.
+        """Return the result for func(*args, **kwargs). `types` holds the types of the arguments
+        that override calls.
         """
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """Return cls(*args, **kwargs): an older way to write a block."""
+        """Return cls(*args, **kwargs), for programs that use this older way to open a mode."""
         warn_caller(
             "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`"
         )
@@ -90,7 +90,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A block that lets each call run as it is."""
+    """A mode that runs each call unchanged."""
 
     def __torch_function__(
         self,
@@ -104,25 +104,27 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Return whether inp is a Tensor, or takes functions of Tensors over."""
+    """Return whether inp is a Tensor, or an instance of a class that overrides functions of
+    Tensors.
+    """
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Return whether one of the arguments, or a mode, takes functions of Tensors over, here and
-    now.
+    """Return whether one of the arguments, or an open mode, currently overrides functions of
+    Tensors.
     """
     return mode_is_open() or any(is_offered(one) for one in relevant_args)
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
-    """Return whether an argument, or a mode, takes functions of Tensors over, here and now."""
+    """Return whether the argument, or an open mode, currently overrides functions of Tensors."""
     return mode_is_open() or is_offered(tensor)
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """Return whether one of the arguments, or a mode, takes functions of Tensors over, here and
-    now.
+    """Return whether one of the arguments, or an open mode, currently overrides functions of
+    Tensors.
     """
     return has_torch_function(args)
 
@@ -130,8 +132,8 @@ def has_torch_function_variadic(*args: Any) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Ask the mode that this thread is in, and the relevant arguments, for
-    public_api(*args, **kwargs), and return what the first gives that gives something.
+    """Call this thread's mode and the overrides of the relevant arguments for
+    public_api(*args, **kwargs). Return the first result other than NotImplemented.
 
     Raises  TypeError if all of them return NotImplemented
     """
@@ -155,8 +157,8 @@ def _has_implementation(kind: type) -> bool:
 def wrap_torch_function(
     dispatcher: Callable[..., Iterable[Any]],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator by which a function first offers its calls to overrides of the arguments
-    that dispatcher returns.
+    """Return a decorator. The decorated function first offers each call to the overrides of the
+    arguments that dispatcher returns.
     """
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,12 +175,12 @@ def wrap_torch_function(
 
 
 def get_default_nowrap_functions() -> frozenset[Callable[..., Any]]:
-    """Return the functions whose results Tensor's own `__torch_function__` leaves as they are."""
+    """Return the functions whose results Tensor's `__torch_function__` does not convert."""
     return nowrap_functions()
 
 
 def is_tensor_method_or_property(func: Any) -> bool:
-    """Return whether func is a method of Tensor, or what a property of it reads by."""
+    """Return whether func is a method of Tensor, or an accessor of one of its properties."""
     owner = getattr(func, "__self__", None)
     if isinstance(owner, property) or getattr(func, "__name__", "") == "__get__":
         return True
@@ -186,20 +188,20 @@ def is_tensor_method_or_property(func: Any) -> bool:
 
 
 def resolve_name(f: Any) -> str | None:
-    """Return the name of a function in errors and overrides: `fastdist.add`."""
+    """Return the name that errors and overrides use for a function, such as `fastdist.add`."""
     known = any(f in functions for functions in get_overridable_functions().values())
     return full_name(f) if known else None
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Return the public functions and methods that are never offered to overrides."""
+    """Return the public functions and methods that never call an override."""
     own = {getattr(Tensor, name) for name in NOT_OFFERED if hasattr(Tensor, name)}
     return own | {one for _, one in _functions() if one in _ignored()}
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Return, by the module or class in which users find them, the functions, methods and ways of
-    properties that are offered to their arguments before they run.
+    """Return the functions, methods and property accessors that call overrides before they run, by
+    the module or class in which users find them.
     """
     write_offers()
     found: dict[Any, list[Callable[..., Any]]] = {}
@@ -216,8 +218,8 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 @functools.cache
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Return, for each function that is offered to its arguments, one that takes the same arguments
-    and returns -1.
+    """Return, for each function that calls overrides, a function that takes the same arguments and
+    returns -1.
     """
     functions = (one for listed in get_overridable_functions().values() for one in listed)
     return {function: _dummy(function) for function in functions}
@@ -240,7 +242,7 @@ def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Said(str):
-    """A text that shows as it is."""
+    """A string whose repr is the string itself, without quotes."""
 
     __slots__ = ()
 
@@ -249,7 +251,7 @@ class _Said(str):
 
 
 def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """Yield (module, function) of all that is public in the modules of functions of Tensors."""
+    """Yield (module, function) for each public function in the modules of functions of Tensors."""
     for room in (sys.modules[__package__], functional, fft, linalg, special):
         for name in dir(room):
             found = getattr(room, name)
@@ -259,12 +261,12 @@ def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
 
 
 def _is_help(function: Callable[..., Any]) -> bool:
-    """Return whether a module has a function for its own use."""
+    """Return whether a function is a helper of fastdist, not a public function."""
     return function.__module__.startswith((f"{__package__}.core", f"{__package__}.dispatch"))
 
 
-# Functions without a Tensor argument, or for any value; that make a Tensor of data; that switch and
-# query modes.
+# Functions that take no Tensor, functions that take any value, functions that make a Tensor from
+# data, and functions that set or query modes.
 _OF_NO_TENSOR = frozenset(
     """
     arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting

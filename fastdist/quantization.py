@@ -1,4 +1,4 @@
-"""The earlier name of ao.quantization, which an import of this module returns."""
+"""The old name of ao.quantization; importing this module returns that package."""
 
 from __future__ import annotations
 

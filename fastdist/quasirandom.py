@@ -1,4 +1,4 @@
-"""Points that fill the unit cube evenly: Sobol' sequences."""
+"""Points that cover the unit cube evenly: Sobol' sequences."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Draws the points of a Sobol' sequence, scrambled at random if wanted.
+    """Draws the points of a Sobol' sequence, optionally scrambled.
 
     Args:
         dimension: The number of coordinates of a point, 1 to 21201.
-        scramble: Whether the sequence is scrambled, by a random triangular matrix and a shift for
+        scramble: Whether to scramble the sequence, by a random triangular matrix and a shift for
             each coordinate (Matousek 1998).
-        seed: The seed of the scrambling; None draws from the default generator.
+        seed: The seed for scrambling; None uses the default generator.
 
-    Raises  ValueError for another dimension
+    Raises  ValueError for a dimension outside of this range
     Source  Joe and Kuo 2008, "Constructing Sobol sequences with better two-dimensional projections"
 
     Example:
@@ -47,7 +47,8 @@ class SobolEngine:
             )
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         self.num_generated = 0
-        # Coordinate -> the number that each bit of a point's place adds, as integers of 30 bits.
+        # For each coordinate, 30 integers of 30 bits: the direction number for each bit of an
+        # index.
         self._directions = direction_numbers(dimension, self.MAXBIT)
         self._shift = np.zeros(dimension, np.int64)
         if scramble:
@@ -55,12 +56,12 @@ class SobolEngine:
 
     @property
     def sobolstate(self) -> Tensor:
-        """The direction numbers: dimension rows of 30 integers."""
+        """The direction numbers: one row of 30 integers for each dimension."""
         return tensor(self._directions)
 
     @property
     def shift(self) -> Tensor:
-        """The integers that are added, bit by bit, to the coordinates of all points."""
+        """The integers that are combined by XOR with the coordinates of all points."""
         return tensor(self._shift)
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: DType | None = None) -> Tensor:
@@ -68,8 +69,8 @@ class SobolEngine:
 
         Args:
             n: The number of points.
-            out: A Tensor that is resized and filled instead.
-            dtype: A floating dtype; None stands for the default one.
+            out: A Tensor that is resized and filled, instead of a new one.
+            dtype: A floating dtype; None means the default dtype.
 
         Shape   (n, dimension)
         """
@@ -79,9 +80,9 @@ class SobolEngine:
         return points if out is None else out.resize_(points.shape).copy_(points)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: DType | None = None) -> Tensor:
-        """Return the next 2**m points, which keep the sequence balanced.
+        """Return the next 2**m points. The points drawn so far then form a balanced set.
 
-        Raises  ValueError where the points drawn would not be a power of 2 in number
+        Raises  ValueError if the total number of points drawn would not be a power of 2
         """
         n = 2**m
         total = self.num_generated + n
@@ -95,12 +96,12 @@ class SobolEngine:
         return self.draw(n, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Return to the first point."""
+        """Restart at the first point."""
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leave out the next n points."""
+        """Skip the next n points."""
         self.num_generated += n
         return self
 
@@ -119,7 +120,7 @@ class SobolEngine:
         self._shift = np.asarray(generator.integers(0, 2, (self.dimension, bits))) @ powers
         drawn = np.asarray(generator.integers(0, 2, (self.dimension, bits, bits)))
         lower = np.tril(drawn, -1) + np.eye(bits, dtype=drawn.dtype)
-        # Rows and columns from the highest bit on.
+        # Bits are ordered from the highest to the lowest.
         parts = self._directions[:, None, :] >> np.arange(bits - 1, -1, -1)[:, None] & 1
         mixed = lower @ parts % 2
         self._directions = (mixed * powers[::-1, None]).sum(axis=1)

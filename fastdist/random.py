@@ -1,4 +1,4 @@
-"""The streams of random numbers under PyTorch's names; `fork_rng` draws from copies of them."""
+"""Random number generators under PyTorch's names; `fork_rng` saves and restores their states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def fork_rng(
     _devices_kw: str = "devices",
     device_type: str = "cuda",
 ) -> Iterator[None]:
-    """Put the streams of the CPU and of devices (all GPUs unless given) back after a block."""
+    """Restore the generators of the CPU and of devices (by default all GPUs) after the block."""
     if not enabled:
         yield
         return

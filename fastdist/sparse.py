@@ -20,7 +20,8 @@ from .tensor.tensor import Tensor
 def mm(sparse: Tensor, dense: Tensor) -> Tensor:
     """Return the product of two matrices, one of them sparse; it is sparse if both are.
 
-    Note    the gradient of a sparse factor is sparse, known at its places alone
+    Note    the gradient of a sparse factor is sparse: it has values only where the factor has
+            entries
     """
     if not (is_sparse(sparse) or is_sparse(dense)):
         return sparse.mm(dense)
@@ -34,17 +35,18 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: An
 
 
 def sum(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
-    """Return the sum of a sparse tensor along axes; sparse where sparse axes are left."""
+    """Return the sum of a sparse tensor along axes. The sum is sparse if sparse axes remain."""
     if not is_sparse(input):
         raise refusal("_sparse_sum", input)
     return total(input, dim, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:
-    """Return the sparse matrix with these rows as diagonals, each offset from the main one.
+    """Return the sparse matrix with these rows as diagonals; offsets are relative to the main
+    diagonal.
 
-    Shape   a row's element j is in column j
-    Raises  RuntimeError for offsets that repeat
+    Shape   element j of a row is in column j
+    Raises  RuntimeError for repeated offsets
     """
     rows, shifts = diagonals.reshape(-1, diagonals.shape[-1]), offsets.reshape(-1)
     if len(set(shifts.tolist())) < shifts.numel():
@@ -57,12 +59,12 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the softmax along an axis over the entries alone: places without one count as -inf."""
+    """Return the softmax along an axis over the entries; unspecified elements count as -inf."""
     return _along("_sparse_softmax", input, dim, dtype, is_log=False)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the logarithm of softmax, of the entries alone."""
+    """Return the logarithm of the softmax over the entries alone."""
     return _along("_sparse_log_softmax", input, dim, dtype, is_log=True)
 
 

@@ -9,7 +9,7 @@ from .core.missing import show_public
 from .namespace.load import NAMES as _NAMES
 from .namespace.load import SPECIAL as _SPECIAL
 
-# The name here -> the name in `fastdist`.
+# The name in `fastdist.special` -> the name in `fastdist`.
 _ALSO = {
     "digamma": "digamma",
     "erf": "erf",

@@ -14,15 +14,19 @@ from .tensor.layout import Size
 from .tensor.tensor import Tensor
 
 def airy_ai(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return Airy's function Ai, which as in PyTorch has no gradient."""
+    """Return Airy's function Ai. As in PyTorch, it has no gradient."""
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the Bessel function of the first kind of order 0."""
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the Bessel function of the first kind of order 1."""
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN below."""
+    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN for
+    negative input.
+    """
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN below."""
+    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN for
+    negative input.
+    """
 def chebyshev_polynomial_t(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return Chebyshev's polynomial of the first kind."""
 def chebyshev_polynomial_u(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -34,17 +38,17 @@ def chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | None = N
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the derivative of lgamma."""
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return -input * log(input), 0 at 0 and -inf below."""
+    """Return -input * log(input); 0 at 0, and -inf for negative input."""
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the error function."""
+    """Return the error function of each element."""
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 1 - erf(input), exact where erf is nearly 1."""
+    """Return 1 - erf(input), precise even where erf is nearly 1."""
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input**2) * erfc(input), which does not underflow."""
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number whose erf is input."""
+    """Return the inverse error function of each element."""
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return 2 to the power of input."""
+    """Return 2 to the power of each element."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
@@ -59,17 +63,17 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.5000, 0.8808])
     """
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return exp(input) - 1, exact near 0."""
+    """Return exp(input) - 1, precise near 0."""
 def gammainc(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the regularised lower incomplete gamma function of input at other."""
 def gammaincc(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the regularised upper incomplete gamma function of input at other."""
 def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return log of the absolute value of gamma(input)."""
+    """Return the logarithm of the absolute value of gamma(input)."""
 def hermite_polynomial_h(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return Hermite's polynomial, that of physics."""
+    """Return the physicists' Hermite polynomial."""
 def hermite_polynomial_he(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return Hermite's polynomial, that of probability."""
+    """Return the probabilists' Hermite polynomial."""
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the modified Bessel function of the first kind of order 0."""
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -83,7 +87,7 @@ def laguerre_polynomial_l(input: Operand, n: Operand, *, out: Tensor | None = No
 def legendre_polynomial_p(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return Legendre's polynomial."""
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the natural logarithm of 1 plus each element, exact near 0.
+    """Return the natural logarithm of 1 plus each element, precise near 0.
 
     Args:
         input: The tensor.
@@ -93,7 +97,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([0.0000, 0.6931])
     """
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the logarithm of ndtr(input), in the far tail as well."""
+    """Return the logarithm of ndtr(input), precise in the far tail as well."""
 def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
@@ -109,8 +113,9 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
         tensor([-1.3133, -0.3133])
     """
 def logit(input: Tensor, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+    If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+    1 - eps.
     """
 def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow.
@@ -129,15 +134,15 @@ def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def modified_bessel_i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the modified Bessel function of the first kind of order 1."""
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the second kind of order 0: inf at 0, NaN below."""
+    """Return the modified Bessel function of the second kind of order 0: inf at 0, NaN below 0."""
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the modified Bessel function of the second kind of order 1: inf at 0, NaN below."""
+    """Return the modified Bessel function of the second kind of order 1: inf at 0, NaN below 0."""
 def multigammaln(input: Tensor, p: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension p."""
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the chance that a normal number lies below input."""
+    """Return the probability that a standard normal number is smaller than input."""
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the number below which a normal number lies with the chance input."""
+    """Return the inverse of ndtr: the quantile of the standard normal distribution for input."""
 def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return the n-th derivative of digamma.
 
@@ -146,11 +151,11 @@ def polygamma(n: builtins.int, input: Operand, *, out: Tensor | None = None) -> 
 def psi(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the derivative of lgamma."""
 def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
-    """Return each element rounded to so many decimals; halves go to the even neighbour.
+    """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
     Args:
         input: The tensor.
-        decimals: How many; negative ones round to tens, hundreds and so on.
+        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -170,7 +175,7 @@ def shifted_chebyshev_polynomial_v(input: Operand, n: Operand, *, out: Tensor | 
 def shifted_chebyshev_polynomial_w(input: Operand, n: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return Chebyshev's polynomial of the fourth kind at 2 * input - 1."""
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return sin(pi * input) / (pi * input), 1 at 0."""
+    """Return sin(pi * input) / (pi * input), and 1 at 0."""
 def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
@@ -186,10 +191,10 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
         tensor([0.0900, 0.2447, 0.6652])
     """
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return sin(input) / input, 1 at 0."""
+    """Return sin(input) / input, and 1 at 0."""
 def xlog1py(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input * log1p(other), 0 where input is 0 and other no NaN."""
+    """Return input * log1p(other); 0 where input is 0 and other is not NaN."""
 def xlogy(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    """Return input * log(other), or 0 where input is 0 and other is not NaN."""
 def zeta(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
-    """Return Hurwitz's zeta: the sum over k >= 0 of 1 / (other + k)**input."""
+    """Return Hurwitz's zeta function: the sum over k >= 0 of 1 / (other + k)**input."""

@@ -1,4 +1,4 @@
-"""PyTorch's name for the room of storages: `from fastdist.storage import UntypedStorage`."""
+"""PyTorch's module of storages: `from fastdist.storage import UntypedStorage`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Helpers for tests of code on fastdist: comparisons with explanations, and sample tensors."""
+"""Helpers for tests of code that uses fastdist: comparisons that explain differences, and
+samples.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ __all__ = [
     "make_tensor",
 ]
 
-# The wider of the two dtypes' tolerances counts, as in PyTorch.
+# If the two dtypes differ, the wider tolerance applies, as in PyTorch.
 _TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),
     dtypes.bfloat16: (1.6e-2, 1e-5),
@@ -47,9 +49,9 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    Takes tensors, numbers, and sequences and mappings of them. Tolerances follow the dtype unless
-    both are given; integers and bool must be equal.
-    Note    of sparse tensors the sums of their entries are compared, place by place
+    Accepts tensors, numbers, and nested sequences and mappings of them. Tolerances depend on the
+    dtype unless both are given; integers and bool must be equal.
+    Note    for sparse tensors the sum of the entries at each coordinate is compared
     """
     if (rtol is None) != (atol is None):
         raise ValueError("rtol and atol must both be specified or both be unspecified")
@@ -69,11 +71,11 @@ def assert_close(
 
 
 class _Different(Exception):
-    """Where two things differ, in words."""
+    """Two values differ; the message explains where and how."""
 
 
 class _Comparison:
-    """The ways in which two things may still differ."""
+    """A comparison: its tolerances, and the properties that it checks."""
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class _Comparison:
 
 def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, what: str) -> str:
     relation = "equal" if rtol == atol == 0 else "close"
-    # In float64, for differences of unsigned integers wrap around.
+    # In float64, because differences of unsigned integers would wrap around.
     is_complex = "c" in (actual.dtype.kind, expected.dtype.kind)
     wide = np.complex128 if is_complex else np.float64
     with np.errstate(all="ignore"):
@@ -180,7 +182,7 @@ def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, wh
         f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})",
     ]
     for name, values, allowed in (("absolute", absolute, atol), ("relative", relative, rtol)):
-        # Only of what mismatches: where both are NaN there is no difference to speak of.
+        # Only among mismatches: elements that are NaN in both tensors count as equal.
         shown = np.where(close, -1.0, np.where(np.isnan(values), np.inf, values))
         place = tuple(int(i) for i in np.unravel_index(int(shown.argmax()), shown.shape))
         lines.append(
@@ -223,11 +225,12 @@ def make_tensor(
     memory_format: MemoryFormat | None = None,
     seed: int = 0,
 ) -> Tensor:
-    """Return a tensor of uniform values from [low, high), the same for the same arguments.
+    """Return a tensor of uniform values from [low, high). The same arguments give the same values.
 
-    Note    without low and high: [-9, 9) for floating, [-9, 10) for signed integers, [0, 10) for
-            unsigned ones, {0, 1} for bool; noncontiguous takes every second of twice as many
-    Raises  ValueError for noncontiguous with a memory_format
+    Note    the default range is [-9, 9) for floating dtypes, [-9, 10) for signed integers, [0, 10)
+            for unsigned integers and {0, 1} for bool. noncontiguous returns every second element
+            of a tensor of twice the size
+    Raises  ValueError if noncontiguous and a memory_format are both given
     """
     if noncontiguous and memory_format is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`TorchVersion`, where PyTorch's programs look for it."""
+"""`TorchVersion`, in the module in which PyTorch's programs look for it."""
 
 from __future__ import annotations
 

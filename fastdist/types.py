@@ -1,4 +1,4 @@
-"""Names for the types in signatures of PyTorch's programs."""
+"""Type names that PyTorch's programs use in signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.version`: which PyTorch's names are followed, and what GPUs it was built for."""
+"""`torch.version`: the PyTorch release whose names fastdist has, and the supported GPU software."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
 
 __version__ = TORCH_VERSION
 debug = False
-# The supported GPUs depend on CuPy, whose own version names its CUDA.
+# CuPy determines which GPUs are supported, and reports the CUDA version that it was built for.
 cuda: str | None = None
 hip: str | None = None
 xpu: str | None = None

@@ -1,4 +1,4 @@
-"""Kernels compiled before they are needed: `fastdist info --warm`."""
+"""Compiling kernels in advance: `fastdist info --warm`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fastdist.nn import functional as F
 from fastdist.system.cache_directory import cache_directory
 from fastdist.system.own_folder import make_own_folder
 
-# Enough elements for each compiled kernel, and few enough to be fast.
+# Large enough that each kernel is compiled, and small enough to be fast.
 _SIDE: Final = 256
-# Without a bar, such as in the build of an image or in a pipe, lines show progress: after so many
-# calls, or after so many seconds.
+# Without a progress bar, as in an image build or a pipe, progress is printed as lines: one after
+# this many calls, or after this many seconds.
 _LINE_EACH: Final = 10
 _LINE_EACH_S: Final = 2.0
 _OPTIMIZERS: Final = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")
-# Over x, y: matrices, x with a gradient; i: whole numbers; row: one row; images, weights.
+# Variables: x, y are matrices, x requires grad; i holds integers; row is one row; images, weights.
 _FORWARD_AND_BACKWARD: Final = """
 x + y
 x - y
@@ -84,7 +84,8 @@ F.scaled_dot_product_attention(*[x.view(-1, 32)] * 3)
 torch.nn.LSTM(64, 64)(y.view(16, 64, 64))[0]
 torch.nn.GRU(64, 64)(y.view(16, 64, 64))[0]
 """.strip().splitlines()
-# For rows of few numbers NumPy serves until the loops are there: calls would not wait for them.
+# For rows with few numbers, calls use NumPy until these loops are compiled, so calling the ops
+# would not wait for the loops.
 _SMALL_ROWS: Final = """
 small_softmax
 small_softmax_gradient
@@ -117,13 +118,13 @@ x.double() * y.double()
 
 
 def warm(out: TextIO | None = None) -> str:
-    """Compile what programs commonly need, unless it is kept already; return what was done.
+    """Compile the kernels that programs commonly need, unless they are cached; return a summary.
 
-    Note    a terminal shows a bar, anything else gets a line at the start, then after each ten
-            calls or two seconds; to be called before anything else computes
+    Note    a terminal shows a bar; any other output gets a line at the start and then after each
+            ten calls or two seconds. Call this before any other computation
     """
     out = sys.stderr if out is None else out
-    os.environ.pop("FASTDIST_START", None)  # what calls do not wait for would not be compiled
+    os.environ.pop("FASTDIST_START", None)  # so that each call waits for its kernel
     line, before, start = RedrawnLine(out), _kept(), time.perf_counter()
     steps = list(_steps())
     told = float("-inf")
@@ -145,10 +146,10 @@ def warm(out: TextIO | None = None) -> str:
 
 
 def warm_into(folder: str, out: TextIO | None = None) -> str:
-    """Do the same into a folder that an image can ship, readable by all; return what was done.
+    """Do the same in a folder that an image can ship, readable by all users; return a summary.
 
-    Raises  OSError where it cannot be written, ForeignFolderError where others could write to it,
-            RuntimeError if this process has a cache already
+    Raises  OSError if the folder is not writable, ForeignFolderError if other users could write to
+            it, RuntimeError if this process has another cache already
     """
     path = Path(folder).absolute()
     make_own_folder(str(path))
@@ -165,7 +166,7 @@ def warm_into(folder: str, out: TextIO | None = None) -> str:
 
 
 def _kept() -> set[str]:
-    """Return the names of files of kernels: as object code, and those that need Numba."""
+    """Return the file names of cached kernels: object files, and files that need Numba to load."""
     folder = cache_directory()
     if folder is None:
         return set()
@@ -173,7 +174,7 @@ def _kept() -> set[str]:
 
 
 def _steps() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield what calls the kernels, each with its name."""
+    """Yield (name, function) pairs, where the function calls the kernels."""
     x, y = (torch.rand(_SIDE, _SIDE) + 0.1 for _ in range(2))
     x.requires_grad_()
     images = torch.rand(8, 16, 32, 32, requires_grad=True)

@@ -1,6 +1,6 @@
-"""How numbers are made: the kernels of the CPU (NumPy, Numba) and of NVIDIA GPUs (CUDA C++ text).
+"""The kernels: NumPy and Numba code for the CPU, and CUDA C++ for NVIDIA GPUs.
 
-Imported as `fastdist.kernels`. A kernel takes raw arrays and numbers, writes into `out`, allocates
-nothing that outlives the call, and knows nothing of Tensors. Twin files in cpu/ and cuda/ have the
-same function names and parameters.
+Imported as `fastdist.kernels`. A kernel takes raw arrays and numbers and writes into `out`. It
+allocates nothing that outlives the call, and does not use Tensors. A kernel has the same file,
+name and parameters in cpu/ and in cuda/.
 """

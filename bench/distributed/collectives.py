@@ -1,4 +1,4 @@
-"""Sums and barriers of two workers and of four, through memory and sockets, against gloo."""
+"""all_reduce and barrier of two and four workers, through memory and sockets, against gloo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..harness import Case, Row, chosen, compare, peer_torch
 from .rpc import Couple, serve, warn_nobody
 
 NEEDS = ("zmq",)
-# work: (bytes of float32 to sum, 0 for a barrier; turns a sample)
+# work: (bytes of float32 to sum, 0 for a barrier; turns per sample)
 WORKS = {
     "4 KB": (4 << 10, 100),
     "1 MB": (1 << 20, 20),
@@ -25,19 +25,19 @@ WORKS = {
     "64 MB": (64 << 20, 1),
     "barrier": (0, 100),
 }
-# The ratios to reach, by what carries them, for two workers.
+# The ratios to reach with two workers, for each transport.
 TARGETS: dict[str, dict[str, float]] = {
     "memory": {"4 KB": 0.5, "1 MB": 0.6, "16 MB": 0.6, "64 MB": 0.6, "barrier": 0.5},
     "sockets": dict.fromkeys(("1 MB", "16 MB", "64 MB"), 2.5),
-    # Not encrypted: for trusted networks.
+    # Without encryption, for trusted networks.
     "authenticated": dict.fromkeys(("1 MB", "16 MB", "64 MB"), 1.3),
 }
-# Those who wait for their next work wait that long.
+# How long workers wait for their next work.
 _PATIENCE_S = 3600.0
 
 
 class Side(NamedTuple):
-    """One worker's collectives, of either library."""
+    """The collectives of one worker, of either library."""
 
     sum_up: Callable[[Any], None]
     barrier: Callable[[], None]
@@ -48,7 +48,7 @@ class Side(NamedTuple):
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare sums and barriers: all_reduce of both libraries, with the same numbers."""
+    """Compare all_reduce and barrier of both libraries, with the same numbers."""
     cases: list[Case] = []
     with ExitStack() as ends:
         for size in (2, 4):
@@ -126,11 +126,11 @@ def _our_side(rank: int, size: int) -> Side:
 
 
 def _works(side: Side) -> dict[str, Callable[[int], None]]:
-    """Return a function for each work, which does it a number of times."""
+    """Return a function for each work that repeats it a given number of times."""
 
     def summing(nbytes: int) -> Callable[[int], None]:
         def work(number: int) -> None:
-            # Made when it is first needed, and kept: fresh memory is the slower.
+            # Created at the first use and reused, because new memory is slower.
             array = arrays.get(nbytes)
             if array is None:
                 array = arrays[nbytes] = side.ones(nbytes // 4)
@@ -177,6 +177,6 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.distributed.collectives")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -18,14 +18,15 @@ from .rpc import Couple, warn_nobody
 NEEDS = ("zmq",)
 TARGET = 0.9  # the ratio that each model is to reach
 WORLD_SIZE = 2
-# model: steps a sample
+# model: steps per sample
 MODELS = {"MLP 784-256-256-10": 20, "GPT, 4 layers of 128": 2, "ResNet-18": 1}
 OPTIMIZERS = ("Adam", "ZeRO-1 of Adam")
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each model, once its first losses are found to be the same; then the bytes
-    of optimizers' state on the rank that has most.
+    """Compare a step of each model, and the bytes of optimizer state on the rank that has most.
+
+    Before a model is timed, the first losses of both libraries must be equal.
     """
     models = [model for model in MODELS if chosen() in model]
     names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
@@ -53,7 +54,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
-    """Return the case of an optimizer's state, which each side counts once."""
+    """Return the case of an optimizer's state, whose bytes each side counts once."""
     ours, *theirs = (side.ask("losses", what)[-1] for side in sides)
     watches = [lambda turns, found=found: found for found in (ours, *theirs)]
     return Case(what, *watches, target=1.0, number=1, unit="bytes")
@@ -61,7 +62,7 @@ def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
 
 def _live(library: str, rank: int, connection: Connection) -> None:
     if library == "fastdist":
-        # Both processes are stopped while the peer's work; then the second waits for the first.
+        # So long that the waits of rank 1 during the peer's turns do not count as a loss.
         os.environ["FASTDIST_FROZEN_S"] = "3600"
         logging.disable(logging.WARNING)
         importlib.import_module("fastdist").install_as_torch()
@@ -81,22 +82,22 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 class Together:
-    """Steps that all ranks do as rank 0 says: it broadcasts which job, and how many steps."""
+    """Steps that all ranks run together: rank 0 broadcasts the job and the number of steps."""
 
     def __init__(self, steps: Steps, dist: Any, told: Any) -> None:
         self._steps, self._dist, self._told = steps, dist, told
 
     def lead(self, job: str, number: int) -> list[float]:
-        """Let all ranks do steps of a job; return the losses of this one."""
+        """Make all ranks run steps of a job; return this rank's losses."""
         self._tell(self._steps.names.index(job), number)
         return self._steps.do(job, number)
 
     def end(self) -> None:
-        """Let the others end."""
+        """Make the other ranks leave `follow`."""
         self._tell(-1, 0)
 
     def follow(self) -> None:
-        """Do what rank 0 says, until the end."""
+        """Run the steps that rank 0 requests, until it ends."""
         while True:
             place, number = self._tell(0, 0)
             if place < 0:

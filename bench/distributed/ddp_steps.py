@@ -1,8 +1,8 @@
 """Models that two processes train with DistributedDataParallel, as PyTorch's users write them.
 
-One text for both: `import torch` is PyTorch in one pair of processes, and fastdist in the other.
-A maker runs on both ranks and returns a function that does one step and returns this rank's loss.
-Weights and data are NumPy's draws, the data others on each rank.
+Both libraries run the same source: `import torch` is PyTorch in one pair of processes, and fastdist
+in the other. A maker runs on both ranks. It returns a function that does one step and returns this
+rank's loss. Weights and data come from NumPy; the data differ between ranks.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Step = Callable[[], float]
 
 
 def labels(*shape: int, classes: int) -> Any:
-    """Return classes, others on each rank."""
+    """Return random classes, which differ between ranks."""
     rng = np.random.default_rng(100 + dist.get_rank())
     return torch.from_numpy(rng.integers(0, classes, shape))
 
 
 class Block(nn.Module):
-    """Causal attention, and two layers, each added to its input."""
+    """A transformer block: causal attention and a two-layer MLP, with residual connections."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Any) -> Any:
-        """Return (batch, length, width) for the same."""
+        """Map (batch, length, width) to the same shape."""
         batch, length, width = x.shape
         parts = self.into(self.first(x)).view(batch, length, 3, self.heads, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
@@ -53,7 +53,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """A small transformer: scores of the next of 512 tokens."""
+    """A small transformer language model with 512 tokens."""
 
     def __init__(self, width: int = 128, heads: int = 4, depth: int = 4) -> None:
         super().__init__()
@@ -62,13 +62,13 @@ class Gpt(nn.Module):
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 512)
 
     def forward(self, tokens: Any) -> Any:
-        """Return (batch * length, 512) scores of (batch, length) tokens."""
+        """Return scores of shape (batch * length, 512) for tokens of shape (batch, length)."""
         x = self.tokens(tokens) + self.places(torch.arange(tokens.shape[1]))
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
 class Residual(nn.Module):
-    """Two convolutions whose result is added to the input."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -82,12 +82,12 @@ class Residual(nn.Module):
             self.short = nn.Sequential(short, nn.BatchNorm2d(outputs))
 
     def forward(self, x: Any) -> Any:
-        """Return images of `outputs` channels."""
+        """Return images with `outputs` channels."""
         return (self.layers(x) + self.short(x)).relu()
 
 
 def resnet_18() -> Any:
-    """Return ResNet-18 for 10 classes, with the first layers of small images."""
+    """Return ResNet-18 for 10 classes, with first layers for small images."""
     stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
     blocks = [
         block
@@ -101,7 +101,7 @@ def resnet_18() -> Any:
 
 
 def trainer(model: Any, inputs: Any, target: Any) -> Step:
-    """Return a step of a model with weights that are the same in both libraries."""
+    """Return a training step of a model, with weights that are the same in both libraries."""
     with torch.no_grad():
         for place, (name, weight) in enumerate(model.named_parameters()):
             if weight.ndim > 1:
@@ -123,25 +123,25 @@ def trainer(model: Any, inputs: Any, target: Any) -> Step:
 
 
 def mlp_layers() -> Any:
-    """Return the layers 784-256-256-10."""
+    """Return the layers of an MLP 784-256-256-10."""
     sizes = (nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
     return nn.Sequential(*sizes)
 
 
 def mlp() -> Step:
-    """Train 784-256-256-10 on 64 images a rank."""
+    """Train an MLP 784-256-256-10 on 64 images per rank."""
     images = draw(64, 784, seed=50 + dist.get_rank())
     return trainer(mlp_layers(), images, labels(64, classes=10))
 
 
 def gpt() -> Step:
-    """Train the transformer on 8 texts of 64 tokens a rank."""
+    """Train the transformer on 8 texts of 64 tokens per rank."""
     tokens = labels(8, 65, classes=512)
     return trainer(Gpt(), tokens[:, :-1], tokens[:, 1:].reshape(-1))
 
 
 def resnet() -> Step:
-    """Train ResNet-18 on 4 images of 32 x 32 a rank."""
+    """Train ResNet-18 on 4 images of 32 x 32 per rank."""
     images = draw(4, 3, 32, 32, seed=60 + dist.get_rank())
     return trainer(resnet_18(), images, labels(4, classes=10))
 
@@ -149,7 +149,7 @@ def resnet() -> Step:
 def state_bytes(make: Callable[[], Any], is_shared: bool) -> Step:
     """Return a function that steps Adam once, and returns the largest state in bytes of any rank.
 
-    With is_shared each rank keeps the state of a part of the parameters: ZeRO, stage 1.
+    With is_shared, each rank keeps the state of a part of the parameters (ZeRO stage 1).
     """
     model = make()
     if is_shared:

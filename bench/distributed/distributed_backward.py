@@ -12,7 +12,7 @@ from ..harness import Row
 from .rpc import compare_couples, serve, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
-# case: (what, turns a sample, ratio to reach)
+# case: (work, turns per sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
     "enter a context and leave it": ("context", 200, 1.0),
     "add 8x8 forward": ("forward", 50, None),
@@ -23,12 +23,12 @@ CASES: dict[str, tuple[str, int, float | None]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a tiny round trip with its parts, one with large tensors, and one with many calls."""
+    """Compare small round trips and their parts, large tensors, and passes with many calls."""
     return compare_couples(__name__, CASES, rounds)
 
 
 def add(a: Any, b: Any) -> Any:
-    """Be called."""
+    """Return a + b; the other worker calls it."""
     return a + b
 
 
@@ -82,6 +82,6 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.distributed.distributed_backward")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

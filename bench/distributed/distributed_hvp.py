@@ -15,13 +15,13 @@ from typing import Any
 from ..harness import Row, Spread
 
 NEEDS = ("zmq",)
-# case: side of the square matrices, products in a sample
+# case: (side of the square matrices, products per sample)
 CASES = {"8x8": (8, 10), "512x512": (512, 1)}
 _BOUND_S = 300.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare `hvp`, a pass over a recorded first one, with one whose gradients carry tangents."""
+    """Compare `hvp`, which differentiates a recorded backward pass, with one pass with tangents."""
     figures = run_group(rounds)
     rows = []
     for case, (ours, others) in figures.items():
@@ -32,9 +32,9 @@ def run(rounds: int) -> list[Row]:
 
 
 def run_group(rounds: int) -> dict[str, list[list[float]]]:
-    """Run three workers, and return the seconds of both ways for each case.
+    """Run three workers, and return the seconds of both methods for each case.
 
-    Raises  RuntimeError with what they said if they do not end well
+    Raises  RuntimeError with the workers' output if they fail
     """
     command = [
         sys.executable,
@@ -64,7 +64,7 @@ def run_group(rounds: int) -> dict[str, list[list[float]]]:
 
 
 def layer(x: Any, w: Any, *way: str) -> Any:
-    """Go on at the next worker of a way."""
+    """Apply this worker's layer, and send the result to the next worker of `way`."""
     from fastdist.distributed import rpc
 
     y = (x @ w).tanh()
@@ -72,12 +72,12 @@ def layer(x: Any, w: Any, *way: str) -> Any:
 
 
 def loss(x: Any, w: Any) -> Any:
-    """The function whose Hessian is measured: three layers, at three workers."""
+    """Return a loss after three layers on three workers; the products are with its Hessian."""
     return (layer(x, w, "w1", "w2") ** 2).sum()
 
 
 def work(rounds: int) -> dict[str, list[list[float]]] | None:
-    """Join; the first worker returns what it measured."""
+    """Join the group; return the measured times on the first worker, and None on others."""
     import fastdist
     from fastdist.distributed import rpc
 
@@ -124,7 +124,7 @@ def _by_tangents(x: Any, w: Any) -> Any:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     told = importlib.import_module("bench.distributed.distributed_hvp").work(int(sys.argv[1]))
     if told is not None:
         print(json.dumps(told), flush=True)

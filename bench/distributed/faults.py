@@ -1,4 +1,4 @@
-"""How soon a killed peer is an error at its callers, and how late time-outs come: p50 and p99."""
+"""The delay until callers of a killed peer get an error, and until time-outs: p50 and p99."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _CALLERS = 2
 _VICTIMS_A_GROUP = 25
 _THREADS = 4
 _TIMEOUTS_MS = (10, 17, 25, 40)
-# Long enough that no answer comes before the latest of the time-outs.
+# Longer than the latest time-out, so that no answer comes before it.
 _HELD_S = 0.3
 _DEADLINE_S = 60.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Kill workers under calls of every kind, and let calls take too long.
+    """Kill workers during calls of every kind, and let calls time out.
 
-    A round is 8 kills and 80 time-outs: the usual 25 are enough for a p99.
+    A round has 8 kills and 80 time-outs; the default of 25 rounds suffices for a p99.
     """
-    # In a separate process: it forks many workers, before anything has a thread or a socket.
+    # In a separate process, because it forks many workers before it has a thread or a socket.
     told = subprocess.run(
         [sys.executable, "-m", "bench.distributed.faults", str(rounds)],
         stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """Return the least of these below or at which that share of them lies."""
+    """Return the smallest value such that at least this share of all values is not above it."""
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 
@@ -73,8 +73,8 @@ def percentile(ordered: list[float], share: float) -> float:
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """Return the measured times, in seconds, and counts."""
-    importlib.import_module("fastdist.distributed.rpc")  # once, for all that are forked
+    """Return the measured times in seconds, and the counts."""
+    importlib.import_module("fastdist.distributed.rpc")  # imported once, before all forks
     kills: list[float] = []
     left = num_kills = rounds * KILLS_A_ROUND
     while left:
@@ -86,7 +86,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 class Forked:
-    """A worker, and the pipe that carries its commands."""
+    """A worker process, and the pipe for its commands."""
 
     def __init__(self, rank: int, environment: dict[str, str]) -> None:
         self._here, there = Pipe()
@@ -102,17 +102,17 @@ class Forked:
         there.close()
 
     def tell(self, *words: Any) -> None:
-        """Send an order."""
+        """Send a command."""
         self._here.send(words)
 
     def hear(self) -> Any:
-        """Wait for the answer to one."""
+        """Wait for the answer to a command."""
         if not self._here.poll(_DEADLINE_S):
             raise TimeoutError(f"worker {self.pid} did not answer within {_DEADLINE_S:g} s")
         return self._here.recv()
 
     def kill(self) -> float:
-        """End it, and return when."""
+        """Kill the process, and return the time of the kill."""
         killed = time.monotonic()
         os.kill(self.pid, signal.SIGKILL)
         return killed
@@ -169,13 +169,13 @@ _held: list[int] = []
 
 
 def hold(seconds: float) -> None:
-    """Be called, and answer too late."""
+    """Block for some seconds; callers time out or lose this worker meanwhile."""
     _held.append(1)
     threading.Event().wait(seconds)
 
 
 def num_held() -> int:
-    """Return how many calls are under way here."""
+    """Return how many calls of `hold` have started here."""
     return len(_held)
 
 
@@ -197,7 +197,7 @@ def _live(rank: int, connection: Connection) -> None:
 
 
 def _call_until_it_dies(to: str, connection: Connection) -> None:
-    """Have calls of each kind under way to a worker, and tell when each of them failed."""
+    """Start calls of each kind to a worker, and send the times at which they failed."""
     from fastdist.core.errors import WorkerLostError
     from fastdist.distributed import rpc
 
@@ -219,7 +219,7 @@ def _call_until_it_dies(to: str, connection: Connection) -> None:
     for thread in threads:
         thread.start()
     while rpc.rpc_sync(to, num_held) < len(kinds) * _CALLERS:
-        pass  # each question lets the others come to their function
+        pass  # wait until all calls have started on the worker
     connection.send("calling")
     for thread in threads:
         thread.join(_DEADLINE_S)
@@ -228,7 +228,7 @@ def _call_until_it_dies(to: str, connection: Connection) -> None:
 
 
 def _be_late(count: int) -> list[float]:
-    """Let calls of both kinds take too long, some at once; return how late each error was."""
+    """Let concurrent calls of two kinds time out; return how late each error was."""
     from fastdist.core.errors import RpcTimeoutError
     from fastdist.distributed import rpc
 
@@ -247,7 +247,7 @@ def _be_late(count: int) -> list[float]:
             except RpcTimeoutError:
                 late_s.append(time.monotonic() - began - timeout_s)
                 turn += 1
-            # Otherwise it was answered after all, while this worker was paused: it measures again.
+            # Without an error, the call was answered while this worker was paused: it is repeated.
 
     threads = [threading.Thread(target=wait, args=(count // _THREADS,)) for _ in range(_THREADS)]
     for thread in threads:
@@ -258,5 +258,5 @@ def _be_late(count: int) -> list[float]:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     print(json.dumps(importlib.import_module("bench.distributed.faults").measure(int(sys.argv[1]))))

@@ -1,8 +1,9 @@
-"""Jobs over four processes, as PyTorch's users write them: each a function that makes a step.
+"""Jobs over four processes, as PyTorch's users write them: each maker returns a step.
 
-One text for both: `import torch` is PyTorch in the one group of processes, and fastdist in the
-other. A maker runs on w0, sets the job up over w1 to w3, and returns a function that does one step
-and returns its loss. Weights and data are NumPy's draws, so that both compute the same numbers.
+Both libraries run the same source: `import torch` is PyTorch in one group of processes, and
+fastdist in the other. A maker runs on w0 and sets up the job over w1 to w3. It returns a function
+that does one step and returns its loss. Weights and data come from NumPy, so both libraries compute
+the same numbers.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ Step = Callable[[], float]
 
 
 def labels(n: int, classes: int, seed: int = 9) -> Any:
-    """Return classes."""
+    """Return n random classes."""
     return torch.from_numpy(np.random.default_rng(seed).integers(0, classes, n))
 
 
 def mlp(*sizes: int, seed: int = 0, last: bool = True) -> Any:
-    """Return linear layers with ReLU between them, and behind the last unless it is the model's."""
+    """Return linear layers with ReLU between them; `last` omits the ReLU after the last layer."""
     layers: list[Any] = []
     for place, (inputs, outputs) in enumerate(pairwise(sizes)):
         linear = nn.Linear(inputs, outputs)
@@ -45,7 +46,7 @@ def mlp(*sizes: int, seed: int = 0, last: bool = True) -> Any:
 
 
 class Part(nn.Module):
-    """Layers on the worker where they live."""
+    """Layers of a model on the worker that owns them."""
 
     def __init__(self, *sizes: int, seed: int = 0, last: bool = True) -> None:
         super().__init__()
@@ -65,12 +66,12 @@ class Part(nn.Module):
 
 
 def parameters_of(*parts: Any) -> list[Any]:
-    """Return references to the parameters of parts that live elsewhere."""
+    """Return references to the parameters of parts on other workers."""
     return [rref for part in parts for rref in part.rpc_sync().parameter_rrefs()]
 
 
 def trained(loss_of: Callable[[], Any], optimizer: Any) -> Step:
-    """Return a step: a context, a pass to and fro, and the optimizer's step."""
+    """Return a step: a context, a forward and a backward pass, and the optimizer's step."""
 
     def step() -> float:
         with dist_autograd.context() as context_id:
@@ -83,7 +84,7 @@ def trained(loss_of: Callable[[], Any], optimizer: Any) -> Step:
 
 
 def split_model(sizes: tuple[int, ...], cut: int, batch: int, **settings: float) -> Step:
-    """Return a perceptron whose layers are on two workers, as in PyTorch's tutorials."""
+    """Train a perceptron whose layers are split over two workers, as in PyTorch's tutorials."""
     first = rpc.remote("w1", Part, sizes[: cut + 1], {"last": False})
     second = rpc.remote("w2", Part, sizes[cut:], {"seed": 5})
     optimizer = DistributedOptimizer(optim.SGD, parameters_of(first, second), **settings)
@@ -97,17 +98,17 @@ def split_model(sizes: tuple[int, ...], cut: int, batch: int, **settings: float)
 
 
 def demo() -> Step:
-    """Return the model of `fastdist demo`."""
+    """Train the model of `fastdist demo`."""
     return split_model((64, 64, 64, 10), 2, 32, lr=0.1)
 
 
 def model_parallel() -> Step:
-    """Return a larger one, with momentum."""
+    """Train a larger split model, with momentum."""
     return split_model((256, 512, 512, 10), 1, 64, lr=0.02, momentum=0.9)
 
 
 def pipeline(parts: int) -> Callable[[], Step]:
-    """Return two stages that get a batch in so many parts, as references."""
+    """Train two pipeline stages with `parts` micro-batches, which are passed as references."""
 
     def make() -> Step:
         first = rpc.remote("w1", Part, (128, 512, 256), {"last": False})
@@ -131,12 +132,12 @@ def pipeline(parts: int) -> Callable[[], Step]:
 
 
 def loss_at(server: Any, x: Any, y: Any) -> Any:
-    """Return a trainer's loss, summed, with the server's model."""
+    """Return a trainer's loss with the server's model, summed over its batch."""
     return F.cross_entropy(server.rpc_sync().forward(x), y, reduction="sum")
 
 
 def parameter_server() -> Step:
-    """Return a model on w3 that two trainers call, each with a half of the batch."""
+    """Train a model on w3 that two trainers call, each with half of the batch."""
     server = rpc.remote("w3", Part, (128, 256, 10))
     optimizer = DistributedOptimizer(optim.SGD, parameters_of(server), lr=0.05)
     x, y = draw(64, 128, seed=8), labels(64, 10)
@@ -152,7 +153,7 @@ def parameter_server() -> Step:
 
 
 class BatchServer:
-    """Steps when gradients of two trainers are there, and then answers both."""
+    """Steps when the gradients of two trainers have arrived, and then answers both."""
 
     def __init__(self) -> None:
         self.model = mlp(128, 256, 10)
@@ -162,13 +163,13 @@ class BatchServer:
         self.came = 0
 
     def get_model(self) -> Any:
-        """Return a copy of the model."""
+        """Return the model, which RPC copies to the caller."""
         return self.model
 
     @staticmethod
     @rpc.functions.async_execution
     def update(server: Any, gradients: list[Any]) -> Any:
-        """Take gradients; the answer is the model after all workers' gradients."""
+        """Accumulate gradients; the answer is the model after the step with all gradients."""
         self = server.local_value()
         with self.lock:
             self.came += 1
@@ -191,7 +192,7 @@ _trainers: dict[str, Any] = {}
 
 
 def update_once(server: Any, x: Any, y: Any) -> float:
-    """Compute a trainer's gradients, and take the model that the server answers with."""
+    """Compute a trainer's gradients, send them, and store the model from the server's answer."""
     if "model" not in _trainers:
         _trainers["model"] = server.rpc_sync().get_model()
     model = _trainers["model"]
@@ -203,7 +204,7 @@ def update_once(server: Any, x: Any, y: Any) -> float:
 
 
 def batch_parameter_server() -> Step:
-    """Return a server on w3 that takes gradients in batches, by async_execution."""
+    """Train with a server on w3 that collects gradients in batches, by async_execution."""
     server = rpc.remote("w3", BatchServer)
     halves = list(zip(draw(64, 128, seed=8).chunk(2), labels(64, 10).chunk(2)))
 
@@ -218,7 +219,7 @@ def batch_parameter_server() -> Step:
 
 
 class Table(nn.Module):
-    """Rows of numbers on a worker."""
+    """An embedding table on a worker."""
 
     def __init__(self, rows: int, sparse: bool) -> None:
         super().__init__()
@@ -227,16 +228,16 @@ class Table(nn.Module):
             self.table.weight.copy_(draw(rows, 16, seed=1))
 
     def forward(self, rows: Any) -> Any:
-        """Return some rows."""
+        """Return the rows at the given indices."""
         return self.table(rows)
 
     def parameter_rrefs(self) -> list[Any]:
-        """Return a reference to the table."""
+        """Return a list with a reference to the table."""
         return [rpc.RRef(self.table.weight)]
 
 
 def embedding(sparse: bool) -> Callable[[], Step]:
-    """Return a table of 20,000 rows on w1, and a model of one layer here."""
+    """Train a table of 20,000 rows on w1, and a model of one layer here."""
 
     def make() -> Step:
         table = rpc.remote("w1", Table, (20_000, sparse))
@@ -257,7 +258,7 @@ def embedding(sparse: bool) -> Callable[[], Step]:
 
 
 def split_learning() -> Step:
-    """Return a model whose ends stay with the client and whose middle is on w1 (U shape)."""
+    """Train a model whose first and last layers are here and whose middle is on w1 (U shape)."""
     first, last = mlp(128, 128, last=False), mlp(128, 10, seed=5)
     middle = rpc.remote("w1", Part, (128, 256, 128), {"seed": 3, "last": False})
     ends = [rpc.RRef(parameter) for end in (first, last) for parameter in end.parameters()]
@@ -271,7 +272,7 @@ def split_learning() -> Step:
 
 
 def tensor_parallel() -> Step:
-    """Return a layer whose outputs are computed in thirds, one on each worker."""
+    """Train a layer whose outputs are computed in thirds, one on each worker."""
     workers = ("w1", "w2", "w3")
     thirds = [
         rpc.remote(worker, Part, (256, 128), {"seed": n, "last": False})
@@ -293,7 +294,7 @@ ACTORS, TICKS, GAMES = ("w1", "w2", "w3"), 16, 8
 
 
 def act(policy: Any, number: int) -> tuple[Any, Any, Any]:
-    """Play some games, whose states follow from what is done; return states, actions, rewards."""
+    """Play some games in which actions change the state; return states, actions and rewards."""
     push, noise = draw(2, 8, seed=2), draw(TICKS, GAMES, 2, seed=number)
     state, seen = draw(GAMES, 8, seed=number + 100), []
     with torch.no_grad():
@@ -306,7 +307,7 @@ def act(policy: Any, number: int) -> tuple[Any, Any, Any]:
 
 
 def impala() -> Step:
-    """Return actors that play with the policy that they are sent, and a learner here."""
+    """Train a policy here, on games that actors on other workers play with it."""
     policy, critic = mlp(8, 32, 2), mlp(8, 32, 1, seed=4)
     optimizer = optim.Adam([*policy.parameters(), *critic.parameters()], lr=1e-3)
     played = [0]
@@ -334,32 +335,32 @@ def impala() -> Step:
 
 @cache
 def shard(number: int) -> tuple[Any, Any]:
-    """Return a worker's share of the data."""
+    """Return a worker's part of the data."""
     return draw(256, 64, seed=number), labels(256, 2, seed=number).float()
 
 
 def shard_loss(weights: Any, number: int) -> Any:
-    """Return the loss of a worker's share of the data: a logistic regression."""
+    """Return the logistic regression loss of a worker's part of the data."""
     x, y = shard(number)
     loss = F.binary_cross_entropy_with_logits(x @ weights, y)
     return loss + 0.005 * weights.square().sum()
 
 
 def shard_gradient(weights: Any, number: int) -> Any:
-    """Return the gradient of that loss."""
+    """Return the gradient of shard_loss."""
     weights = weights.detach().requires_grad_()
     return torch.autograd.grad(shard_loss(weights, number), weights)[0]
 
 
 def shard_hvp(weights: Any, vector: Any, number: int) -> Any:
-    """Return the product of its Hessian and a vector."""
+    """Return the product of shard_loss's Hessian and a vector."""
     weights = weights.detach().requires_grad_()
     (gradient,) = torch.autograd.grad(shard_loss(weights, number), weights, create_graph=True)
     return torch.autograd.grad(gradient @ vector, weights)[0]
 
 
 def newton_cg() -> Step:
-    """Return Newton steps whose systems are solved by ten products with the Hessian each."""
+    """Take Newton steps, solved by conjugate gradients with ten Hessian products each."""
 
     def over_all(function: Callable[..., Any], *args: Any) -> Any:
         futures = [

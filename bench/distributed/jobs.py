@@ -1,4 +1,4 @@
-"""Steps of whole jobs over four processes, against torch from one text, with equal numbers."""
+"""Steps of whole jobs over four processes, against torch, with equal source and numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .rpc import Couple, stand_by, warn_nobody
 NEEDS = ("zmq",)
 WORLD_SIZE = 4
 TARGET = 0.8  # the ratio that each job is to reach
-# job: steps a sample
+# job: steps per sample
 JOBS = {
     "demo": 10,
     "model-parallel MLP": 10,
@@ -32,15 +32,15 @@ JOBS = {
     "IMPALA-like actors and learner": 10,
     "Newton-CG, 10 products": 3,
 }
-CHECKED = 5  # the first steps, whose losses are compared
+CHECKED = 5  # the number of first steps whose losses are compared
 _TOLERANCE = 1e-3  # float32, summed in other orders
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a step of each job, once its first losses are found to be the same."""
+    """Compare a step of each job, after checking that both libraries' first losses are equal."""
     names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
     crews: list[Crew] = []
-    # All end, whatever becomes of one.
+    # Ends all processes, even if one fails.
     with ExitStack() as ends:
         for name in names:
             crews.append(Crew(name))
@@ -55,7 +55,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def require_same(job: str, losses: list[list[float]]) -> None:
-    """Raise RuntimeError unless all libraries found the same, and numbers at that."""
+    """Raise RuntimeError unless all libraries have the same finite losses."""
     ours, *others = losses
     for theirs in others or [ours]:
         near = [
@@ -67,13 +67,13 @@ def require_same(job: str, losses: list[list[float]]) -> None:
 
 
 class Crew(Couple):
-    """Four processes of one library, which have all jobs ready once their losses were requested."""
+    """Four processes of one library; a job is set up when its losses are requested first."""
 
     def __init__(self, library: str) -> None:
         super().__init__(library, __name__, WORLD_SIZE)
 
     def losses(self, job: str) -> list[float]:
-        """Make a job, do its first steps, and return their losses."""
+        """Set up a job, do its first steps, and return their losses."""
         found: list[float] = self.ask("losses", job)
         return found
 
@@ -85,7 +85,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
         warn_nobody()
     importlib.import_module("torch").set_num_threads(1)
     steps = importlib.import_module("bench.distributed.job_steps")
-    # torch has one thread for each call that waits: of 16, a pipeline of 16 parts takes all.
+    # torch uses a thread for each waiting call: a pipeline of 16 parts would need all of 16.
     options = steps.rpc.TensorPipeRpcBackendOptions(num_worker_threads=128)
     steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
     if rank == 0:
@@ -96,7 +96,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 class Steps:
-    """Steps of jobs, each of which is made when it is first asked for."""
+    """Steps of jobs, each of which is set up at its first use."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Callable[[], float]]]) -> None:
         self.names = list(makers)
@@ -104,7 +104,7 @@ class Steps:
         self._made: dict[str, Callable[[], float]] = {}
 
     def do(self, job: str, number: int) -> list[float]:
-        """Do so many steps of a job, and return their losses."""
+        """Do `number` steps of a job, and return their losses."""
         if job not in self._made:
             self._made[job] = self._makers[job]()
         step = self._made[job]
@@ -112,7 +112,7 @@ class Steps:
 
 
 def serve_steps(do: Callable[[str, int], list[float]], connection: Connection) -> None:
-    """Do steps of jobs, and send losses or seconds, until the end."""
+    """Run requested steps of jobs, and send their losses or seconds, until the end."""
     while True:
         what, asked = connection.recv()
         if what == "end":
@@ -126,6 +126,6 @@ def serve_steps(do: Callable[[str, int], list[float]], connection: Connection) -
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.distributed.jobs")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -20,11 +20,11 @@ _MOST_ROUNDS = 2
 
 
 def run(rounds: int) -> list[Row]:
-    """Measure CPU seconds of each simulated worker, and seconds and CPU seconds of forked ones.
+    """Measure the CPU seconds of each simulated worker, and the seconds of forked groups.
 
-    Bounds on two cores: 5 ms to join and 3 ms to leave for a simulated one, 10 and 5 s for the
-    forked ones, 3 ms for each end of a first contact in one direction, whose share of descriptors
-    is printed. Simulated ones take what their network takes as well.
+    Bounds on two cores: a simulated worker joins in 5 ms and leaves in 3 ms of CPU time, which
+    includes the simulated network. The forked group joins in 10 s and leaves in 5 s. A first call
+    takes 3 ms at each end. The descriptors that it opens are printed too.
     """
     found: dict[str, list[float]] = {}
     for _ in range(min(rounds, _MOST_ROUNDS)):
@@ -34,12 +34,12 @@ def run(rounds: int) -> list[Row]:
 
 
 def simulate(size: int) -> dict[str, float]:
-    """Return the CPU seconds of each of so many simulated workers to join and to leave."""
+    """Return the CPU seconds of each simulated worker to join and to leave."""
     from fastdist.distributed import rpc
     from tests.distributed.rpc.simulation import simulated_group, simulated_world
     from tests.distributed.rpc.simulation.test_simulated_size import Founders
 
-    # A worker has a main thread before it leaves.
+    # In the simulation, a worker needs a main thread before it can leave.
     simulated_world.start_threads(size)
     with simulated_group.simulated_machine():
         began = time.process_time()
@@ -55,16 +55,16 @@ def simulate(size: int) -> dict[str, float]:
 
 
 def fork(size: int) -> dict[str, float]:
-    """Return the seconds until the last of so many forked workers has joined, and has left."""
+    """Return the seconds until the last forked worker has joined, and has left."""
     found = _fork(size, 0)
     joined, left = (max(one[name] for one in found) for name in ("joined", "left"))
     return {f"{size} forked workers: join": joined, f"{size} forked workers: leave": left - joined}
 
 
 def contact() -> dict[str, float]:
-    """Return the CPU seconds that a first call takes at its caller and at its callee.
+    """Return the CPU seconds of a first call at its caller and at its callee.
 
-    Each worker calls each other one.
+    Each worker calls every other worker once.
     """
     found = _fork(NUM_CALLING, NUM_CALLING)
     num_others = NUM_CALLING - 1

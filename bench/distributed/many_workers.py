@@ -15,18 +15,18 @@ from ..harness import Row, Spread
 
 NEEDS = ("zmq",)
 SIZES = (8, 16, 32, 64)
-# 64 workers on two cores take about a minute a round, most of it imports.
+# 64 workers on two cores take about a minute per round, mostly for imports.
 _MOST_ROUNDS = 2
 _BOUND_S = 600.0
-# Where the launcher's command tells its workers when it was given.
+# The variable with which the launching command passes its start time to the workers.
 _BEGAN = "FASTDIST_BENCH_BEGAN"
 PHASES = ("start", "all-to-all", "end")
 
 
 def run(rounds: int) -> list[Row]:
-    """Let each worker of a `fastdist run` call each other once, and print the costs.
+    """Let each worker of a `fastdist run` call every other worker once, and print the costs.
 
-    A phase ends for a group when it ends for its last worker. There are at most two rounds,
+    A phase of a group ends when its last worker has completed it. There are at most two rounds,
     whatever `rounds` is.
     """
     rows = []
@@ -46,9 +46,9 @@ def run(rounds: int) -> list[Row]:
 
 
 def run_group(size: int) -> dict[str, list[float]]:
-    """Run one group and return each figure of all its workers.
+    """Run one group, and return each figure of all its workers.
 
-    Raises  RuntimeError with what it said if it does not end well
+    Raises  RuntimeError with the group's output if it fails
     """
     ran = subprocess.run(
         [
@@ -81,12 +81,12 @@ def run_group(size: int) -> dict[str, list[float]]:
 
 
 def answer(number: int) -> int:
-    """Be called by all others."""
+    """Return number; called by all other workers."""
     return number + 1
 
 
 def work() -> dict[str, Any]:
-    """Join, call each other worker once, leave; return what that took."""
+    """Join, call every other worker once, and leave; return the measured costs."""
     from fastdist.distributed import rpc
 
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -113,5 +113,5 @@ def _resident_mb() -> float:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     print(json.dumps(importlib.import_module("bench.distributed.many_workers").work()), flush=True)

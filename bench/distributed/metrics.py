@@ -1,4 +1,4 @@
-"""The cost of metrics: calls and steps of two workers that Prometheus reads, and of two without."""
+"""The overhead of metrics: calls and steps of two workers, with Prometheus reading and without."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..kept_port import KeptPort
 from .rpc import Couple, nothing, same, serve, stand_by
 
 NEEDS = ("zmq", "prometheus_client")
-# The default of Prometheus is 15 s.
+# Prometheus's default is 15 s.
 _EVERY_S = 1.0
-# case: (what, turns a sample, ratio to reach)
+# case: (work, turns per sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
     "rpc_sync, None: read every second / off": ("call", 200, 1.05),
     "rpc_sync, 1 KB tensor: read every second / off": ("tensor", 200, 1.05),
@@ -27,7 +27,7 @@ CASES: dict[str, tuple[str, int, float | None]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare calls and steps with FASTDIST_METRICS_PORT and without it; the peer is the latter."""
+    """Compare calls and steps with FASTDIST_METRICS_PORT and without it, which is the peer."""
     with ExitStack() as ends:
         ports = [KeptPort(), KeptPort()]
         for port in ports:
@@ -51,9 +51,9 @@ def run(rounds: int) -> list[Row]:
 
 
 def read_page(port: int) -> int:
-    """Read the page of a worker, and return its length.
+    """Read the metrics page of a worker, and return its length.
 
-    Raises  OSError if it cannot be read
+    Raises  OSError if the page cannot be read
     """
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", None, 10) as page:
         return len(page.read())
@@ -61,9 +61,9 @@ def read_page(port: int) -> int:
 
 @contextmanager
 def read_now_and_again(ports: list[int]) -> Iterator[list[int]]:
-    """Read the page of each port now and then, as Prometheus does; yield a list of the lengths.
+    """Read the page of each port periodically, as Prometheus does; yield the list of lengths.
 
-    Raises  the error of a page that could not be read, at the end
+    Raises  at the end, the error of a page that could not be read
     """
     lengths: list[int] = []
     errors: list[OSError] = []
@@ -110,7 +110,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 class _Trainer:
-    """Data-parallel steps of a small model."""
+    """Data-parallel training steps of a small model."""
 
     def __init__(self, torch: Any) -> None:
         torch.manual_seed(0)
@@ -120,7 +120,7 @@ class _Trainer:
         self.inputs = torch.randn(32, 64)
 
     def step(self, number: int) -> None:
-        """Make some steps, together with the other worker."""
+        """Do some steps, together with the other worker."""
         for _ in range(number):
             self.optimizer.zero_grad()
             self.model(self.inputs).square().mean().backward()
@@ -131,7 +131,7 @@ _trainers: list[_Trainer] = []
 
 
 def make_steps(number: int) -> None:
-    """Make some steps here; the other worker calls this."""
+    """Do some steps here; the other worker calls this."""
     _trainers[0].step(number)
 
 
@@ -152,6 +152,6 @@ def _works(rpc: Any, tensor: Any) -> dict[str, Callable[[int], None]]:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.distributed.metrics")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

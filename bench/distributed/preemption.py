@@ -1,4 +1,4 @@
-"""The cost of preempted() a step, next to an all_reduce of one number; and of metrics."""
+"""The cost of preempted() per step, compared with all_reduce of one number; the cost of metrics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIGURES = (
 
 
 def run(rounds: int) -> list[Row]:
-    """Measure two workers of one job; each round is a job."""
+    """Measure two workers of one job; each round is a new job."""
     found: dict[str, list[float]] = {}
     for _ in range(rounds):
         for name, seconds in run_job().items():
@@ -41,7 +41,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def run_job() -> dict[str, float]:
-    """Run one job and return the seconds of each call on rank 0."""
+    """Run one job, and return the seconds of each call on rank 0."""
     ran = subprocess.run(
         [sys.executable, "-m", "fastdist.run", "-n", "2", "-m", "bench.distributed.preemption"],
         cwd=Path(__file__).resolve().parents[2],
@@ -62,7 +62,7 @@ def run_job() -> dict[str, float]:
 
 
 def work() -> dict[str, float]:
-    """Time each call, and return the seconds that one takes."""
+    """Time each function, and return the seconds per call."""
     import fastdist as torch
     from fastdist import distributed as dist
     from fastdist.distributed import monitor, rpc
@@ -81,7 +81,7 @@ def work() -> dict[str, float]:
 
 
 def per_call(function: Callable[[], Any], count: int) -> float:
-    """Return the seconds of a call, the first one aside."""
+    """Return the seconds per call, without the first call."""
     function()
     began = time.perf_counter()
     for _ in range(count):

@@ -19,7 +19,7 @@ from ..kept_port import KeptPort
 
 NEEDS = ("zmq",)
 OUTSTANDING = 256
-# case: (what, turns a sample, ratio to reach)
+# case: (work, turns per sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
     "rpc_sync, None": ("nothing", 100, 0.25),
     "rpc_sync, 1 KB tensor": ("1 KB", 100, 0.3),
@@ -33,7 +33,7 @@ _IDLE_S = 10.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare calls that wait, without a value and with tensors, calls in flight, and idling."""
+    """Compare blocking calls (without a value, with tensors), concurrent calls, and idling."""
     with ExitStack() as ends:
         ours = _couple("fastdist", ends)
         peer = _couple("torch", ends) if peer_torch() is not None else None
@@ -59,9 +59,9 @@ def run(rounds: int) -> list[Row]:
 def compare_couples(
     module: str, cases: Mapping[str, tuple[str, int, float | None]], rounds: int
 ) -> list[Row]:
-    """Compare the works of a benchmark's module, ours and, where torch is installed, torch's.
+    """Compare the works of a benchmark's module with torch's, if torch is installed.
 
-    A case has the name of the work, the turns a sample, and the ratio to reach.
+    A case has the name of the work, the turns per sample, and the ratio to reach.
     """
     works = tuple(what for what, _, _ in cases.values())
     with ExitStack() as ends:
@@ -77,18 +77,18 @@ def compare_couples(
 
 
 def _couple(name: str, ends: ExitStack, *module: str) -> Couple:
-    """Start a couple that ends with the stack, whatever becomes of the others."""
+    """Start a Couple that ends when the stack is closed, even after an error."""
     couple = Couple(name, *module)
     ends.callback(couple.end)
     return couple
 
 
 class Couple:
-    """Two processes of one library, or more: one that calls when told to, and others that answer.
+    """Two or more processes of one library: the first calls on request, the others answer.
 
-    They run `_live` of the module, which belongs to a benchmark, and `of_ranks` has more variables
-    of their environments. torch's poll while nobody calls, so they are stopped between their turns,
-    or they would take the processor from ours.
+    They run `_live` of a benchmark's module; `of_ranks` has additional environment variables for
+    each rank. torch's workers poll even when idle. So they are stopped outside of their turns, or
+    they would use the cores that fastdist's workers need.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Couple:
                     **(of_ranks[rank] if of_ranks else {}),
                 },
                 pass_fds=[there.fileno()],
-                stdin=subprocess.PIPE,  # its end stops workers that call nobody
+                stdin=subprocess.PIPE,  # closing it stops the workers that only answer
             )
             for rank in range(size)
         ]
@@ -125,7 +125,7 @@ class Couple:
             self.stopwatch(what)(3)
 
     def stopwatch(self, what: str) -> Stopwatch:
-        """Return a stopwatch that lets the caller do `what` n times."""
+        """Return a stopwatch that makes the calling process repeat `what` n times."""
 
         def watch(number: int) -> float:
             seconds: float = self.ask(what, number)
@@ -134,9 +134,9 @@ class Couple:
         return watch
 
     def ask(self, what: str, argument: object) -> Any:
-        """Let the caller do something, and return what it answers.
+        """Request something of the calling process, and return its answer.
 
-        Raises  RuntimeError if the caller has ended; what it said stands above
+        Raises  RuntimeError if the calling process has ended; its output is printed above
         """
         self._signal(signal.SIGCONT)
         self._here.send((what, argument))
@@ -154,14 +154,14 @@ class Couple:
         return answer
 
     def idle(self, number: int) -> float:
-        """Return how many cores both use while nobody calls."""
+        """Return how many cores all processes use while there are no calls."""
         self._signal(signal.SIGCONT)
         before = self._cpu_seconds()
-        # Something to wait on that never comes.
+        # Nothing is sent, so this waits for the full time.
         self._here.poll(_IDLE_S)
         used = self._cpu_seconds() - before
         self._signal(signal.SIGSTOP)
-        # At least so much that a ratio to it can be had.
+        # Not 0, so that ratios to it can be computed.
         return max(used, 1e-6) / _IDLE_S
 
     def end(self) -> None:
@@ -186,16 +186,16 @@ class Couple:
                 process.send_signal(kind)
 
     def _cpu_seconds(self) -> float:
-        # Linux's clock of what another process has used, in ns: /proc counts in ticks of 10 ms.
+        # Linux's clock of another process's CPU time, in ns; /proc counts in ticks of 10 ms.
         return sum(time.clock_gettime((~process.pid << 3) | 2) for process in self._processes)
 
 
 def nothing() -> None:
-    """Be called."""
+    """Do nothing; the other worker calls it."""
 
 
 def same(value: Any) -> Any:
-    """Be called with a tensor, and give it back."""
+    """Return a tensor that the other worker sent."""
     return value
 
 
@@ -255,18 +255,18 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 def warn_nobody() -> None:
-    """Let what torch warns of, most of it its own, not stand in the tables."""
-    # No filter would do: it asks for some of these warnings each time.
+    """Suppress warnings, because torch's own would appear between the tables."""
+    # A filter is not enough: torch enables some of these warnings again each time.
     warnings.showwarning = lambda *_, **__: None
 
 
 def stand_by() -> None:
-    """Be there for calls of others until the couple ends: who shuts down waits for the others."""
+    """Wait until the couple ends, because a shutdown would wait for the other workers."""
     sys.stdin.read()
 
 
 def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> None:
-    """Run the requested works as often as requested, and reply with the seconds, until the end."""
+    """For each request (work, count), run the work and send the seconds; return on "end"."""
     while True:
         what, number = connection.recv()
         if what == "end":
@@ -277,6 +277,6 @@ def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> No
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.distributed.rpc")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

@@ -12,7 +12,7 @@ from ..harness import Row
 from .rpc import compare_couples, same, serve, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
-# case: (what, turns a sample, ratio to reach)
+# case: (work, turns per sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
     "64 KB, and back": ("same 64", 50, None),
     "256 KB, and back": ("same 256", 50, None),
@@ -26,12 +26,12 @@ CASES: dict[str, tuple[str, int, float | None]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare calls whose tensor comes back, and calls whose callee reads the whole of it."""
+    """Compare calls that return their tensor, and calls whose callee reads all of it."""
     return compare_couples(__name__, CASES, rounds)
 
 
 def read(value: Any) -> float:
-    """Be called with a tensor, and look at each of its numbers."""
+    """Read every number of a tensor that the other worker sent."""
     return float(value.sum())
 
 
@@ -77,6 +77,6 @@ def _live(library: str, rank: int, connection: Connection) -> None:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     live = importlib.import_module("bench.distributed.rpc_large")._live
     live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

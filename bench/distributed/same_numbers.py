@@ -1,4 +1,4 @@
-"""Numbers that are the same in fastdist and PyTorch, whichever of them `import torch` finds."""
+"""Random numbers that are the same in fastdist and PyTorch, whichever `import torch` finds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ import torch
 
 
 def draw(*shape: int, seed: int, scale: float = 1.0) -> Any:
-    """Return normal numbers in float32."""
+    """Return normally distributed numbers in float32."""
     values = np.random.default_rng(seed).standard_normal(shape) * scale
     return torch.from_numpy(values.astype(np.float32))

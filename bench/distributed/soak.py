@@ -1,11 +1,11 @@
-"""A soak of data-parallel training and RPC in one job, whose workers are killed now and then.
+"""A soak test of data-parallel training and RPC in one job, whose workers are killed repeatedly.
 
-Three workers of `fastdist run --restart=worker` train from checkpoints, and call each other on
-another thread: plain calls, references, and distributed backward passes, whose results are checked.
-A round is 24 s with a kill, so that the usual 25 are ten minutes. Workers 0 and 1 are killed at any
-point: in starts, in steps, in checkpoints. Worker 2 lives through all kills: its memory,
-descriptors and threads stay flat, and so do those of the launcher. The weights at the end are those
-of a run without kills, to the bit.
+Three workers of `fastdist run --restart=worker` train from checkpoints. Another thread of each
+calls the other workers: plain calls, references and distributed backward passes, whose results are
+checked. A round takes 24 s and has one kill, so the default of 25 rounds takes ten minutes. Workers
+0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is never killed. The
+memory, descriptors and threads of worker 2 and of the launcher must not grow. The final weights
+must be bitwise equal to those of a run without kills.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NEEDS = ("zmq",)
 ROUND_S = 24.0
 SIZE = 3
 SPARED = 2
-# The worker that lives on and the launcher may have so much more at the end than in the second
-# quarter: memory, descriptors, threads. A leak of a descriptor a kill shows at once.
+# The allowed growth of worker 2 and of the launcher from the second quarter to the end: memory,
+# descriptors, threads. A leak of one descriptor per kill exceeds it.
 MOST_MORE = (3 << 20, 2, 1)
 _MOST_RESTARTS = 10_000
-# A job that makes no progress for so long hangs.
+# A job counts as hanging after this long without progress.
 STANDS_STILL_S = 120.0
 _EVERY = 20
 _PACE_S = 0.03
@@ -55,7 +55,7 @@ class Held(NamedTuple):
 
 
 class Soak(NamedTuple):
-    """The findings of one job; `lives` has samples of each worker by rank and restart count."""
+    """The results of one job; `lives` has samples of each worker by rank and restart count."""
 
     kills: int
     seconds: float
@@ -68,7 +68,7 @@ class Soak(NamedTuple):
 
 
 def run(rounds: int) -> list[Row]:
-    """Train and call for a while with kills, then make as many steps without; compare both."""
+    """Train and call for a while with kills, then do as many steps without; compare both."""
     soak, without = soak_and_compare(rounds * ROUND_S, ROUND_S)
     print(
         f"{soak.kills} kills in {soak.seconds:.0f} s, {soak.step} steps; "
@@ -104,14 +104,14 @@ def _shown(held: Held) -> str:
 
 
 def soak_and_compare(seconds: float, between_s: float, seed: int = 0) -> tuple[Soak, Soak]:
-    """Train for some seconds with kills, then as many steps without; return both."""
+    """Train for some seconds with kills, then for as many steps without; return both results."""
     with TemporaryDirectory() as first, TemporaryDirectory() as second:
         soak = _Job(Path(first), _PACE_S, 0).run(seconds, between_s, seed)
         return soak, _Job(Path(second), 0.0, soak.step).run(0.0, 0.0, seed)
 
 
 def quarters(held: list[Held]) -> tuple[Held, Held]:
-    """Return the medians of the second and of the last quarter of some samples."""
+    """Return the medians of the second and of the last quarter of the samples."""
     quarter = max(1, len(held) // 4)
     parts = held[quarter : 2 * quarter] or held, held[-quarter:]
     early, late = (Held(*(int(median(column)) for column in zip(*part))) for part in parts)
@@ -119,7 +119,7 @@ def quarters(held: list[Held]) -> tuple[Held, Held]:
 
 
 def flaws(soak: Soak, without: Soak) -> list[str]:
-    """Return the faults of a soak, in words."""
+    """Return a list of texts that describe the faults of a soak."""
     found = list(soak.wrong)
     if not soak.kills:
         found.append("no worker was killed")
@@ -140,7 +140,7 @@ def flaws(soak: Soak, without: Soak) -> list[str]:
 
 
 class _Job:
-    """One job, which is watched, and whose workers are killed."""
+    """One job whose progress is observed and whose workers are killed."""
 
     def __init__(self, folder: Path, pace_s: float, steps: int) -> None:
         self._folder, self._began = folder, time.monotonic()
@@ -159,7 +159,7 @@ class _Job:
         self._held: list[Held] = []
 
     def run(self, seconds: float, between_s: float, seed: int) -> Soak:
-        """Wait for the end of the job, and kill workers meanwhile, for some seconds."""
+        """Wait for the end of the job; for some seconds, kill workers meanwhile."""
         draw, kills, until, next_kill = random.Random(seed), 0, math.inf, math.inf
         try:
             while self._process.poll() is None:
@@ -172,7 +172,7 @@ class _Job:
                 if now > until:
                     (self._folder / "stop").touch()
                 elif now > next_kill and (victim := self._victim(draw)):
-                    with suppress(ProcessLookupError):  # it has just ended
+                    with suppress(ProcessLookupError):  # the worker has just ended
                         os.kill(victim, signal.SIGKILL)
                         kills += 1
                     next_kill += between_s
@@ -185,10 +185,10 @@ class _Job:
         return any(lines[-1][1] for lines in _logs(self._folder).values())
 
     def _require_progress(self) -> None:
-        """Look at the launcher once a second; raise if no worker has written for long."""
+        """Sample the launcher once a second; raise if no worker has written for a long time."""
         if time.monotonic() < self._began + len(self._held) + 1.0:
             return
-        with suppress(OSError, IndexError):  # it has just ended
+        with suppress(OSError, IndexError):  # the launcher has just ended
             self._held.append(held_by(self._process.pid))
         written = [path.stat().st_mtime for path in self._folder.glob("log.*")]
         last = max(written, default=time.time() - (time.monotonic() - self._began))
@@ -196,7 +196,7 @@ class _Job:
             raise AssertionError(f"the job stands still:\n{self._out.read_text()[-6000:]}")
 
     def _victim(self, draw: random.Random) -> int:
-        """Return the process of a worker to kill; 0 while none has begun with its program."""
+        """Return the pid of a worker to kill; 0 while no worker has started its program."""
         pids = {rank: int(lines[-1][0]) for (rank, _), lines in sorted(_logs(self._folder).items())}
         there = [
             pid for rank, pid in pids.items() if rank != SPARED and Path(f"/proc/{pid}").exists()
@@ -231,10 +231,10 @@ class _Job:
 
 
 def _logs(folder: Path) -> dict[tuple[int, int], list[list[int]]]:
-    """Return by rank and life the lines that a worker has written: pid, step, and what it held."""
+    """Return each worker's log lines (pid, step, memory, ...) by rank and restart count."""
     found = {}
     for path in folder.glob("log.*"):
-        # A worker that is killed may leave a part of a line.
+        # The last line of a killed worker may be incomplete.
         whole = path.read_text().rpartition("\n")[0].splitlines()
         if whole:
             _, rank, life = path.name.split(".")
@@ -243,9 +243,9 @@ def _logs(folder: Path) -> dict[tuple[int, int], list[list[int]]]:
 
 
 def held_by(pid: int | str) -> Held:
-    """Return memory, descriptors and threads of a process; "self" is this one.
+    """Return memory, descriptors and threads of a process; "self" means this process.
 
-    Raises  OSError or IndexError if it has ended
+    Raises  OSError or IndexError if the process has ended
     """
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return Held(
@@ -259,7 +259,7 @@ def held_by(pid: int | str) -> Held:
 
 
 def work(folder: Path, pace_s: float, most: int) -> None:
-    """Train until rank 0 says that it is enough, and call the others meanwhile."""
+    """Train until rank 0 ends the soak, and call the other workers meanwhile."""
     from fastdist import distributed as dist
     from fastdist.core.errors import CollectiveError
     from fastdist.distributed import rpc
@@ -287,7 +287,7 @@ def work(folder: Path, pace_s: float, most: int) -> None:
 
 
 class Trainer:
-    """Trains a small model by DistributedDataParallel, from the last checkpoint on."""
+    """Trains a small model with DistributedDataParallel, starting from the last checkpoint."""
 
     def __init__(self, folder: Path, rank: int, life: int, pace_s: float, most: int) -> None:
         self._folder, self._rank, self._pace_s, self._most = folder, rank, pace_s, most
@@ -301,9 +301,9 @@ class Trainer:
         self._log.write(line + "\n")
 
     def train(self) -> None:
-        """Make steps until the end of the soak.
+        """Do steps until the end of the soak.
 
-        Raises  CollectiveError if another worker was lost; then train again
+        Raises  CollectiveError if another worker was lost; call it again then
         """
         import fastdist as torch
         from fastdist import distributed as dist
@@ -332,7 +332,7 @@ class Trainer:
                 self._note()
                 if self._is_over(torch, dist):
                     return
-            # A step takes at least so long, that kills meet all parts of the program.
+            # A minimum time per step, so that kills hit all parts of the program.
             pause.wait(max(0.0, began + self._pace_s - time.monotonic()))
 
     def _make_step(self, torch: Any, parallel: Any) -> None:
@@ -351,7 +351,7 @@ class Trainer:
             new.replace(self._saved)
 
     def _is_over(self, torch: Any, dist: Any) -> bool:
-        # Rank 0 looks whether the soak is to end; all do what it says.
+        # Rank 0 checks whether the soak is to end, and broadcasts the result.
         stop = (self._folder / "stop").exists()
         flag = torch.tensor([self._step >= self._most if self._most else stop])
         dist.broadcast(flag, 0)
@@ -369,18 +369,18 @@ class Trainer:
 
 
 def double(x: Any) -> Any:
-    """Return twice a tensor; others call this."""
+    """Return twice a tensor; other workers call this."""
     return x * 2
 
 
 class Total:
-    """Adds numbers; others make it here."""
+    """A running sum; other workers create and call it."""
 
     def __init__(self) -> None:
         self._sum = 0
 
     def add(self, number: int) -> int:
-        """Return the sum so far."""
+        """Add a number, and return the sum so far."""
         self._sum += number
         return self._sum
 
@@ -397,7 +397,7 @@ class Callers:
         self._thread.start()
 
     def end(self) -> None:
-        """Call no more."""
+        """Stop the calls."""
         self._closing.set()
         self._thread.join()
 
@@ -415,12 +415,12 @@ class Callers:
                 self.counts["answered"] += 1
             except (RpcError, ContextError) as error:
                 self.counts[type(error).__name__] += 1
-            except Exception as error:  # whatever it is, the soak reports it
+            except Exception as error:  # the soak reports any error
                 self.wrong.append(f"{kind.__name__} {number}: {error!r}")
 
 
 def call(name: str, number: int) -> bool:
-    """Call another worker with a tensor; say whether the answer is right."""
+    """Call another worker with a tensor; return whether the answer is correct."""
     import fastdist as torch
     from fastdist.distributed import rpc
 
@@ -429,7 +429,7 @@ def call(name: str, number: int) -> bool:
 
 
 def call_reference(name: str, number: int) -> bool:
-    """Make an object on another worker and call it."""
+    """Create an object on another worker and call it; return whether the answer is correct."""
     from fastdist.distributed import rpc
 
     total = rpc.remote(name, Total, timeout=30)
@@ -438,7 +438,7 @@ def call_reference(name: str, number: int) -> bool:
 
 
 def call_backward(name: str, number: int) -> bool:
-    """Differentiate through another worker."""
+    """Differentiate a call to another worker; return whether the gradient is correct."""
     import fastdist as torch
     from fastdist.distributed import autograd, rpc
 
@@ -450,7 +450,7 @@ def call_backward(name: str, number: int) -> bool:
 
 
 if __name__ == "__main__":
-    # Functions are found by name on the other worker: by the module's, not by __main__.
+    # Imported by name, because other workers cannot look up functions in __main__.
     given = sys.argv[1:]
     module = importlib.import_module("bench.distributed.soak")
     module.work(Path(given[0]), float(given[1]), int(given[2]))

@@ -1,1 +1,1 @@
-"""Benchmarks on GPUs, and the Python cost of calls on a GPU whose kernels are free."""
+"""Benchmarks on GPUs, and the Python overhead of GPU calls with kernels that do nothing."""

@@ -1,4 +1,4 @@
-"""Sections of the day of a GPU that take two processes: passes over a GPU and back, and NCCL."""
+"""Sections of `gpu_day` with two processes: passes over a GPU and back, and NCCL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 from bench.gpus.day_report import Report
 from bench.kept_port import KeptPort
 
-# The numbers that a pass carries, and how many passes are timed.
+# The numbers that a pass transfers, and how many passes are timed.
 SIZES: Final = {"4 KB": (1 << 10, 300), "1 MB": (1 << 18, 100), "64 MB": (1 << 24, 8)}
 TINY: Final = {"4 KB": (1 << 10, 3)}
 _WARM_UPS: Final = 3
@@ -26,16 +26,17 @@ TINY_ELEMENTS: Final = {"1 KB": 1 << 8}
 _CALLS: Final = 20
 
 
-# Two processes of one job.
+# ---- Jobs of two processes
 
 
 def job(
     work: Callable[..., Any], *given: Any, until_s: float, size: int = 2
 ) -> list[tuple[bool, Any]]:
-    """Run work(rank, *given) in forked processes with the environment of a job; return by rank
-    whether it came to its end, and its result or its traceback.
+    """Run work(rank, *given) in forked processes with the environment of a job.
 
-    Note    this process has no CUDA yet, which does not survive a fork
+    Return for each rank whether it completed, with its result or its traceback.
+
+    Note    this process must not have used CUDA, which does not survive a fork
     """
     forking = multiprocessing.get_context("fork")
     port = KeptPort()
@@ -82,7 +83,7 @@ def _member(
 
 
 def _results(report: Report, what: str, came: list[tuple[bool, Any]]) -> list[Any] | None:
-    """Return the results of the processes; None, and a failed check, if one failed."""
+    """Return the results of the processes; if one failed, report that and return None."""
     for rank, (ended, value) in enumerate(came):
         if not ended:
             report.check(what, passed=False, found=f"rank {rank}: {value}")
@@ -90,11 +91,11 @@ def _results(report: Report, what: str, came: list[tuple[bool, Any]]) -> list[An
     return [value for _, value in came]
 
 
-# CPU -> GPU -> CPU.
+# ---- Passes CPU -> GPU -> CPU
 
 
 def continuations(report: Report, *, is_real: bool, until_s: float) -> None:
-    """Measure passes from the CPU of one process over another one's GPU, and back."""
+    """Measure passes from one process's CPU over another process's GPU, and back."""
     sizes = SIZES if is_real else TINY
     found: dict[str, dict[str, Any]] = {}
     for device in ("cuda:0", "cpu"):
@@ -161,13 +162,13 @@ def _time_passes(device: str, elements: int, passes: int) -> dict[str, Any]:
     }
 
 
-# In the process with the GPU: (thread, time) of the hooks of each pass, on the device and behind.
+# In the process with the GPU: (thread, time) of each pass's hooks, on the GPU and then on the CPU.
 _on_device: list[tuple[str, float]] = []
 _on_cpu: list[tuple[str, float]] = []
 
 
 def _through_device(x: Any, device: str) -> Any:
-    """Return x times 24, by way of a device."""
+    """Return x * 24, computed partly on a device."""
     on_cpu = x * 2
     on_device = on_cpu.to(device) * 3
     back = on_device.to("cpu") * 4
@@ -194,12 +195,12 @@ def _noted_threads() -> dict[str, Any]:
     return {"threads": names, "hooks": (_on_device[-1][0], _on_cpu[-1][0])}
 
 
-# NCCL.
+# ---- NCCL
 
 
 def nccl(report: Report, *, is_real: bool, until_s: float) -> None:
-    """Check and time collectives: of one GPU alone, of two ranks on one, and of several GPUs."""
-    # Two processes first: CUDA does not survive their fork.
+    """Check and time collectives of one GPU, of two ranks on one GPU, and of several GPUs."""
+    # The two processes run first, because CUDA does not survive their fork.
     came = job(_same_gpu_member, until_s=until_s)
     values = _results(report, "two ranks on one GPU", came)
     reason = came[0][1] if values is None else values[0]["missing"]
@@ -258,7 +259,7 @@ def _same_gpu_member(rank: int) -> dict[str, Any]:
     except CollectiveError as error:
         refusal = str(error)
     try:
-        # The first one to be refused waits for the other.
+        # The first rank that is refused waits here for the other one.
         dist.all_reduce(fastdist.ones(1))
     finally:
         dist.destroy_process_group()
@@ -270,7 +271,7 @@ def _alone_member(rank: int, elements: dict[str, int]) -> dict[str, Any]:
 
 
 def _gpu_member(rank: int, elements: dict[str, int]) -> dict[str, Any]:
-    """Return whether collectives of this member's GPU are right, and what they take."""
+    """Return whether collectives on this rank's GPU are correct, and their times."""
     import fastdist
     from fastdist import distributed as dist
 

@@ -1,4 +1,4 @@
-"""The report of a section of the day of a GPU: a file of lines, complete up to an early end."""
+"""The report of one section of `gpu_day`: a file of JSON lines, readable after an early end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ LEFT_OUT: Final = "left out"
 
 
 class Report:
-    """The findings of a section: checks, rows of times, single figures, and parts left out.
+    """The results of a section: checks, rows of times, single figures, and omitted parts.
 
-    Each entry is printed and written at once, so that nothing is lost when the section is ended.
+    Each entry is printed and written immediately, so that nothing is lost if the section is
+    killed.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def check(self, name: str, passed: bool, found: str = "") -> None:
-        """Add a claim, whether it holds, and what was found."""
+        """Add a check: its name, whether it passed, and details."""
         self._add("check", name=name, passed=bool(passed), found=found)
         print(f"  {'PASS' if passed else 'FAIL'}  {name}  {found}".rstrip(), flush=True)
 
@@ -37,7 +38,7 @@ class Report:
         print(f"  {name}: {value:.4g} {unit}", flush=True)
 
     def fact(self, name: str, value: Any) -> None:
-        """Add what figures depend on."""
+        """Add a fact about the machine that figures depend on."""
         self._add("fact", name=name, value=value)
 
     def rows(self, rows: Iterable[Row]) -> None:
@@ -49,12 +50,12 @@ class Report:
             print("  " + table(found).replace("\n", "\n  "), flush=True)
 
     def leave_out(self, name: str, why: str) -> None:
-        """Add a part that does not run, and the reason."""
+        """Add an omitted part, and the reason."""
         self._add("left out", name=name, why=why)
         print(f"  left out: {name}: {why}", flush=True)
 
     def error(self, error: BaseException) -> None:
-        """Add what ended the section early."""
+        """Add the error that ended the section early."""
         first = (str(error).splitlines() or [""])[0]
         text = f"{type(error).__name__}: {first}"
         self._add("error", text=text, traceback="".join(traceback.format_exception(error)))
@@ -66,7 +67,7 @@ class Report:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a report; of one whose last line is cut, those before it."""
+    """Return the entries of a report; an incomplete last line is ignored."""
     entries = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:
@@ -77,7 +78,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def status_of(entries: Iterable[dict[str, Any]], *, is_late: bool) -> str:
-    """Return how a section came out."""
+    """Return the status of a section: passed, failed, late or left out."""
     kinds = set()
     for one in entries:
         if one["entry"] == "error" or (one["entry"] == "check" and not one["passed"]):

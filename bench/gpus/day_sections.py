@@ -1,4 +1,4 @@
-"""The sections of the day of a GPU: what each of them runs, in its own process."""
+"""The sections of `gpu_day`, each of which runs in its own process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.harness import Case, Stopwatch, compare
 ROOT: Final = Path(__file__).resolve().parents[2]
 MODELS: Final = tuple(gpu_models.MODELS)
 
-# The files with tests of the mark `gpu`, those of the newest parts first.
+# The files with tests marked `gpu`, the newest ones first.
 TESTS: Final = (
     "tests/kernels/cuda/test_convolution.py",
     "tests/distributed/process_group/test_nccl.py",
@@ -30,16 +30,17 @@ TESTS: Final = (
     "tests/ops/pointwise/test_pointwise.py",
     "tests/ops/test_table.py",
 )
-# Relative to the largest number: of true float32, and of TF32, whose factors have 10 bits.
+# Errors relative to the largest number: of true float32, and of TF32, whose factors have 10 bits.
 FLOAT32_ERROR, TF32_ERROR, LEAST_TF32_ERROR = 1e-5, 5e-3, 3e-5
-# PyTorch's time for a call is what a call is held against.
+# The bound of a small op's time, relative to PyTorch's.
 SMALL_OP: Final = 1.5
-_CALLS_IN_A_ROW: Final = 200  # fewer than a GPU's queue takes before a launch waits
+_CALLS_IN_A_ROW: Final = 200  # a GPU's queue has space for more
 
 
 class Day(NamedTuple):
-    """How many rounds are timed, whether there is a GPU or its stand-in, on which all is small, and
-    when a section must end, by time.monotonic().
+    """The number of rounds, whether there is a real GPU, and the deadline by time.monotonic().
+
+    On the stand-in for a GPU, all sizes are small.
     """
 
     rounds: int
@@ -51,12 +52,12 @@ Work = Callable[[Report, Day], None]
 
 
 def machine_facts(report: Report, day: Day) -> None:
-    """Report the GPU, the driver and the versions; that there is none is what is left out."""
+    """Report the GPU, the driver and the versions, or that there is no GPU."""
     reason = on_gpu.what_is_missing()
     if reason is not None:
         report.leave_out("all sections", reason)
         return
-    # Versions of libraries say nothing on the stand-in, and importing torch takes a second.
+    # On the stand-in versions do not matter, and importing torch would take a second.
     facts = on_gpu.machine() if day.is_real else {"stand-in": "fibres"}
     for name, value in facts.items():
         report.fact(name, value)
@@ -72,7 +73,7 @@ def _peer(day: Day) -> Gpu | None:
 
 
 def new_numbers(report: Report, day: Day) -> None:
-    """Check what compute types give: convolutions and products with TF32 and without, captured."""
+    """Check the accuracy of convolutions and products with TF32 and without, also in graphs."""
     import fastdist
     from fastdist.backends import cuda, cudnn
 
@@ -86,7 +87,7 @@ def new_numbers(report: Report, day: Day) -> None:
                 for found, wanted in zip(call("cuda", "float32"), exact, strict=True)
             )
             words = f"{name}, {'TF32 allowed' if allowed else 'float32'}"
-            # A GPU older than Ampere has no TF32.
+            # GPUs older than Ampere have no TF32.
             is_used = allowed and day.is_real and _capability() >= 8
             least = LEAST_TF32_ERROR if is_used else 0.0
             most = TF32_ERROR if allowed else FLOAT32_ERROR
@@ -120,7 +121,7 @@ def _drawn(library: Any, device: str, dtype: str, *shapes: tuple[int, ...]) -> l
 
 
 def _calls_with_products(side: int) -> dict[str, Callable[[str, str], list[Any]]]:
-    """Return calls by name: each makes results and gradients on a device, in a dtype."""
+    """Return functions by name; each returns results and gradients on a device in a dtype."""
     import fastdist
 
     functional = fastdist.nn.functional
@@ -144,7 +145,7 @@ def _calls_with_products(side: int) -> dict[str, Callable[[str, str], list[Any]]
 
 
 def new_tests(report: Report, day: Day) -> None:
-    """Run the tests of the mark `gpu`, file after file, the newest first."""
+    """Run the tests marked `gpu`, one file after the other, the newest first."""
     for file in TESTS if day.is_real else TESTS[:1]:
         left_s = day.until_s - time.monotonic()
         if left_s < 5:
@@ -171,7 +172,7 @@ def new_tests(report: Report, day: Day) -> None:
 
 
 def small_ops(report: Report, day: Day) -> None:
-    """Time small ops: the program's time until they are queued, and the GPU's until they end."""
+    """Time small ops: until the program has queued them, and until the GPU has run them."""
     ours, peer = on_gpu.our_gpu(), _peer(day)
     _time(report, day, _small_cases(ours, peer))
     if day.is_real:
@@ -179,7 +180,7 @@ def small_ops(report: Report, day: Day) -> None:
 
 
 def _time(report: Report, day: Day, cases: Iterable[Case]) -> None:
-    """Add the rows of cases; each is run once a round on the stand-in, where times say nothing."""
+    """Report the rows of cases. On the stand-in, where times mean nothing, each runs once."""
     known = list(cases) if day.is_real else [replace(case, number=1) for case in cases]
     report.rows(compare(known, day.rounds, day.until_s))
 
@@ -233,8 +234,9 @@ def _chain(gpu: Gpu, length: int) -> Callable[[], object]:
 
 
 def _host_time(gpu: Gpu) -> Callable[[Callable[[], object]], Stopwatch]:
-    """Return the function that makes a stopwatch of the program's own time: it waits for the GPU
-    between samples, before the GPU's queue is full.
+    """Return a function that makes stopwatches of the program's own time.
+
+    They wait for the GPU between samples, before its queue is full.
     """
 
     def stopwatch(work: Callable[[], object]) -> Stopwatch:
@@ -255,7 +257,7 @@ def _host_time(gpu: Gpu) -> Callable[[Callable[[], object]], Stopwatch]:
 
 
 def model_section(name: str) -> Work:
-    """Return the section of a model: its captured step and its eager one, against torch's."""
+    """Return the section of a model: its eager and captured steps, against torch's."""
 
     def steps(report: Report, day: Day) -> None:
         ours, peer = on_gpu.our_gpu(), _peer(day)
@@ -269,17 +271,17 @@ def model_section(name: str) -> Work:
 
 
 def continuations(report: Report, day: Day) -> None:
-    """Measure passes from the CPU over a GPU to the CPU, of two processes."""
+    """Measure passes CPU -> GPU -> CPU of two processes."""
     day_jobs.continuations(report, is_real=day.is_real, until_s=day.until_s)
 
 
 def nccl(report: Report, day: Day) -> None:
-    """Check and time collectives of NCCL, on as many GPUs as there are."""
+    """Check and time NCCL's collectives, on all GPUs."""
     day_jobs.nccl(report, is_real=day.is_real, until_s=day.until_s)
 
 
 def every_op(report: Report, day: Day) -> None:
-    """Compare every op with the CPU, as many as the time is enough for."""
+    """Compare as many ops with the CPU as the time allows."""
     from bench.gpus import first_contact
 
     known = first_contact.proofs_first(first_contact.samples())
@@ -294,5 +296,5 @@ def every_op(report: Report, day: Day) -> None:
         if not verdict.passed:
             report.check(verdict.name, verdict.passed, verdict.found)
         if not day.is_real and total == len(known):
-            break  # what follows starts a process that needs a GPU
+            break  # the next check starts a process that needs a GPU
     report.check("every op gives what the CPU gives", passed == total, f"{passed} of {total}")

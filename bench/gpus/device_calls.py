@@ -1,4 +1,4 @@
-"""Python's share of calls on `cuda`: kernels are free, and count themselves (free_cupy.py)."""
+"""The Python overhead of calls on `cuda`, with kernels that only count launches (free_cupy.py)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _FURTHER, _PARAMETERS = 50, 200
 
 
 def cases() -> list[Case]:
-    """Return 8x8 float32 ops on the stand-in, each with its bound.
+    """Return the cases of 8x8 float32 ops on the simulated CuPy, each with its bound.
 
-    A title shows how often a kernel is launched.
+    Titles show the number of kernel launches.
     """
     free_cupy.take_cupy_s_place()
     names = operands()
@@ -93,7 +93,7 @@ def operands() -> dict[str, Any]:
 def chain(
     op: Callable[[Any, Any, Any], Any], names: dict[str, Any], length: int
 ) -> Callable[[], None]:
-    """Return a forward pass through so many Nodes, and the backward pass."""
+    """Return a function with a forward pass through `length` Nodes, and the backward pass."""
 
     def work() -> None:
         t = names["v"]
@@ -105,7 +105,7 @@ def chain(
 
 
 def step(kind: str, count: int, options: dict[str, Any]) -> Callable[[], None]:
-    """Return a step of an optimiser over so many parameters."""
+    """Return a step of an optimiser over `count` parameters."""
     import fastdist
 
     parameters = []
@@ -120,7 +120,7 @@ def step(kind: str, count: int, options: dict[str, Any]) -> Callable[[], None]:
 
 
 def launches_of(watch: Stopwatch) -> int:
-    """Return how many kernels a turn launches, once it has been there before."""
+    """Return the number of kernel launches per turn, after a first turn."""
     watch(2)
     before = next(free_cupy.launches)
     watch(1)
@@ -128,7 +128,7 @@ def launches_of(watch: Stopwatch) -> int:
 
 
 def _further(title: str, few: Stopwatch, many: Stopwatch, bound_s: float, parts: int) -> Case:
-    """Return the case of what many parts cost beyond few."""
+    """Return the case of the extra time that `parts` more parts take."""
 
     def difference(turns: int) -> float:
         return many(turns) - few(turns)

@@ -1,10 +1,10 @@
-"""The first minutes with a GPU: every op against the CPU, streams, random numbers; PASS or FAIL.
+"""The first test of a GPU: every op against the CPU, streams, random numbers; PASS or FAIL.
 
 Each op and composite of the table test is called on the GPU and on the CPU, forward and backward in
-float64; its line shows the largest error, relative to the largest number, and the time of a call
-once its kernels are compiled. They compile on all cores at first. Calls of a library that the tests
-replace by NumPy come first (library_calls.py). At the end come shares of the bandwidth of a copy,
-as in `gpu`. It imports the tests, so it needs a checkout.
+float64. Its line shows the largest error relative to the largest number, and the time of a call
+after its kernels are compiled; they are compiled on all cores first. Calls of libraries that the
+tests replace by NumPy come first (library_calls.py). At the end, ops are compared with the
+bandwidth of a copy, as in `gpu`. It imports the tests, so it needs a checkout.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from bench.harness import Failed, Row, compare
 
 __all__ = ["machine", "run"]
 
-# In float64: a GPU's functions are accurate to a few units in the last place, its sums have another
-# order.
+# In float64: a GPU's functions are accurate to a few units in the last place, and its sums have
+# another order.
 MOST_ERROR = 1e-9
 CALLS = 20
 MINUTES = 5
-BANDWIDTH_S = 60.0  # what is left of them for the shares of a copy
+BANDWIDTH_S = 60.0  # the part of MINUTES reserved for the bandwidth rows
 
 
 class Sample(NamedTuple):
-    """A call of the table, and what goes in: float64 and complex128 arrays get gradients where it
-    has some.
+    """A call of the table test with its arguments.
+
+    float64 and complex128 arrays get gradients if the call is differentiable.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Sample(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether something is as it should be, and what was found."""
+    """Whether a check passed, and the details."""
 
     name: str
     passed: bool
@@ -59,7 +60,7 @@ class Verdict(NamedTuple):
 def run(rounds: int) -> list[Row]:
     """Print a line for each check; return the rows of the bandwidth.
 
-    Raises  Failed that names what failed, or was not reached in 5 minutes
+    Raises  Failed that names the checks that failed, or were not reached in 5 minutes
     """
     reason = what_is_missing()
     if reason is not None:
@@ -97,8 +98,9 @@ def samples() -> Iterator[Sample]:
 
 
 def _rows_of_complex_numbers() -> Iterator[Sample]:
-    """Yield of each op that takes complex numbers its first case that does, but for those whose
-    result has a phase of the library's choice.
+    """Yield the first complex case of each op that has one.
+
+    Ops whose result has an arbitrary phase, which the library chooses, are left out.
     """
     fibres = importlib.import_module("tests.ops.test_complex_on_fibres")
     firsts: dict[str, str] = {}
@@ -128,7 +130,7 @@ def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
 
 
 def _attention_of_halves() -> Sample:
-    """Return a sample that multiplies half types into float32, which no op of float64 does."""
+    """Return a float16 sample: its products are summed in float32, unlike those of float64."""
     import numpy as np
 
     import fastdist
@@ -144,7 +146,7 @@ def _attention_of_halves() -> Sample:
 
 
 def proofs_first(known: Iterable[Sample]) -> list[Sample]:
-    """Return samples with those first that come to a call of a library, in the list's order."""
+    """Return samples with those that call a library first, in the order of PROVEN_BY."""
     places: dict[str, int] = {}
     for place, (_, name) in enumerate(PROVEN_BY.values()):
         places.setdefault(name, place)
@@ -152,7 +154,7 @@ def proofs_first(known: Iterable[Sample]) -> list[Sample]:
 
 
 def what_it_proves(name: str) -> str:
-    """Return the end of a sample's line: which calls of libraries it comes to first."""
+    """Return the end of a sample's line: the library calls for which it is the first sample."""
     calls = [f"{call} ({whose})" for call, (whose, sample) in PROVEN_BY.items() if sample == name]
     return f"  by {', '.join(calls)}" if calls else ""
 
@@ -160,8 +162,9 @@ def what_it_proves(name: str) -> str:
 def checks(
     known: Sequence[Sample], device: str = "cuda:0", until_s: float = math.inf
 ) -> Iterator[Verdict]:
-    """Yield a verdict for each sample, or one that fails for all to which nobody came before
-    time.monotonic() was at until_s, and for streams, random numbers and memory in two processes.
+    """Yield a verdict for each sample, and for streams, random numbers and shared memory.
+
+    If time.monotonic() reaches until_s, one failed verdict stands for all remaining samples.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         at_work = [pool.submit(_agrees, one, device) for one in known]
@@ -184,16 +187,16 @@ def checks(
 
 
 def _agrees(one: Sample, device: str) -> tuple[Verdict, Callable[[], object] | None]:
-    """Return whether a call is on the device what it is on the CPU, and the call there."""
+    """Return whether the results on device and CPU are equal, and a function to repeat the call."""
     try:
         expected = values_on("cpu", one)()
         call = values_on(device, one)
         found = call()
     except Exception as error:
         return _raised(one.name, error), None
-    # Some gradients, as that of softmax's sum, are nothing but roundings of what the value holds.
+    # The gradients of some samples, such as softmax's sum, consist of rounding errors only.
     scale = max(map(_largest, expected), default=0.0)
-    # A result that is zero but for rounding errors is scaled by the inputs.
+    # A result that is zero except for rounding errors is compared with the inputs instead.
     given = max(map(_largest, one.arrays), default=0.0)
     if scale < MOST_ERROR * given:
         scale = given
@@ -208,7 +211,9 @@ def _raised(name: str, error: Exception) -> Verdict:
 
 
 def values_on(device: str, one: Sample) -> Callable[[], list[Any]]:
-    """Return the call on a device, whose values are results and gradients as arrays."""
+    """Return a function that makes the call on a device; it returns results and gradients as
+    arrays.
+    """
     import fastdist
 
     leaves: list[Any] = []
@@ -236,8 +241,9 @@ def _largest(array: Any) -> float:
 
 
 def _error(found: Any, expected: Any, scale: float) -> float:
-    """Return the largest difference, relative to a scale; inf where NaN, or an infinity, stands in
-    one alone.
+    """Return the largest difference relative to a scale.
+
+    It is inf if only one of the arrays has a NaN or an infinity at some position.
     """
     import numpy as np
 
@@ -261,7 +267,7 @@ def _timed(verdict: Verdict, call: Callable[[], object], device: str) -> Verdict
 
 
 def _on_a_side_stream(device: str) -> Verdict:
-    """Return whether work that moves to a side stream and back is what it is on one stream."""
+    """Return whether work on a side stream has the same results as on the current stream."""
     import fastdist
 
     x = fastdist.randn(256, 256, device=device, requires_grad=True)
@@ -283,12 +289,12 @@ def _on_a_side_stream(device: str) -> Verdict:
 
 
 def _in_another_process(device: str) -> Verdict:
-    """Return whether memory of this process's GPU is read by another one, as cuda_ipc does."""
+    """Return whether another process can read memory of this process's GPU, as cuda_ipc does."""
     return Verdict("in another process", *other_process.reads_this_one(device))
 
 
 def _random_numbers(device: str) -> Verdict:
-    """Return whether the device draws the CPU's numbers."""
+    """Return whether the device generates the CPU's random numbers."""
     import fastdist
 
     drawn = []

@@ -1,7 +1,7 @@
-"""CuPy's place, filled with what costs next to nothing: memory is a number, a launch counts itself.
+"""A replacement of CuPy that does nothing: memory is a number, and launches are only counted.
 
-So what a call on `cuda` costs of Python can be timed on any machine. CuPy's own cost (an allocation
-and a launch, in C) and the GPU's come on top; no values are computed, and none can be read.
+With it the Python overhead of a call on `cuda` can be timed on any machine. The time of CuPy itself
+(an allocation and a launch, in C) and of the GPU would be added. No values are computed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ launches = itertools.count()
 
 
 class Device(int):
-    """A device. There is one, and it is current in every thread."""
+    """A device. There is only one, and it is current in every thread."""
 
     id = 0
 
@@ -36,11 +36,11 @@ class Device(int):
         pass
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Do nothing."""
 
 
 class Event:
-    """A point that has passed."""
+    """An event that has always passed."""
 
     ptr = 1
 
@@ -48,10 +48,10 @@ class Event:
         pass
 
     def record(self, stream: Any = None) -> None:
-        """Mark nothing."""
+        """Do nothing."""
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Do nothing."""
 
 
 class Stream:
@@ -70,10 +70,10 @@ class Stream:
         _current.streams.pop()
 
     def wait_event(self, event: Event) -> None:
-        """Wait for nothing."""
+        """Do nothing."""
 
     def synchronize(self) -> None:
-        """Wait for nothing."""
+        """Do nothing."""
 
 
 _NULL = Stream(null=True)
@@ -88,7 +88,7 @@ _current = _Current()
 
 
 class UnownedMemory:
-    """Memory that somebody else holds."""
+    """Memory that another object owns."""
 
     __slots__ = ("_owner", "device_id", "ptr", "size")
 
@@ -97,7 +97,7 @@ class UnownedMemory:
 
 
 class MemoryPointer:
-    """A place in memory."""
+    """An address in memory."""
 
     __slots__ = ("mem", "ptr")
     device = Device(0)
@@ -113,14 +113,14 @@ _places = itertools.count(1 << 20, 1 << 20)
 
 
 class _OneDevice(NamedTuple):
-    """A piece's size, on the only device."""
+    """The size of an allocation, on the only device."""
 
     size: int
     device_id: int = 0
 
 
 class _Piece:
-    """A piece of the pool: a separate place for each array, of up to 1 MiB."""
+    """An allocation of the pool: each has its own address range of up to 1 MiB."""
 
     __slots__ = ("mem", "ptr")
     device = MemoryPointer.device
@@ -146,7 +146,7 @@ _IN_C_ORDER, _OTHERWISE = (SimpleNamespace(c_contiguous=is_so) for is_so in (Tru
 
 
 class ndarray:
-    """Shape, strides, dtype and place; other attributes are computed on access."""
+    """Shape, strides, dtype and address; other attributes are computed on access."""
 
     device = MemoryPointer.device
 
@@ -171,7 +171,7 @@ class ndarray:
 
     @property
     def _host(self) -> np.ndarray[Any, Any]:
-        """An array of NumPy's of this layout, over one element."""
+        """A NumPy array of this layout, over a single element."""
         one = np.empty(1, self.dtype)
         return np.lib.stride_tricks.as_strided(one, self.shape, self.strides, writeable=False)
 
@@ -192,7 +192,7 @@ class ndarray:
         )
 
     def reshape(self, shape: Sequence[int]) -> ndarray:
-        """Return the view of another shape, of an array without gaps."""
+        """Return a view of another shape; the array must be contiguous."""
         rest = -self.size // math.prod(shape) if -1 in shape else 0
         return ndarray(tuple([rest if n == -1 else n for n in shape]), self.dtype, self.data)
 
@@ -206,17 +206,17 @@ class ndarray:
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> ndarray:
-    """Return memory of the device."""
+    """Return a new array of the device."""
     return ndarray(shape, np.dtype(dtype))
 
 
 def array(values: np.ndarray[Any, Any], order: str = "C") -> ndarray:
-    """Return memory for values, which stay where they are."""
+    """Return an array of the device with values' layout; nothing is copied."""
     return ndarray(values.shape, values.dtype)
 
 
 def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
-    """Return the view that repeats values."""
+    """Return the view broadcast to shape."""
     return values._view(np.broadcast_to(values._host, shape))
 
 
@@ -235,13 +235,13 @@ def ascontiguousarray(values: ndarray) -> ndarray:
 
 
 class RawModule:
-    """A text that nobody compiles."""
+    """Source code of kernels, which is not compiled."""
 
     def __init__(self, code: str, options: Sequence[str]) -> None:
         pass
 
     def get_function(self, name: str) -> Callable[..., None]:
-        """Return a kernel that counts its launches."""
+        """Return a kernel that only counts its launches."""
 
         def launch(grid: Any, block: Any, args: Any) -> None:
             next(launches)
@@ -282,14 +282,14 @@ _core = SimpleNamespace(
 
 
 class Library:
-    """cuBLASLt, whose functions succeed, and whose product counts itself."""
+    """cuBLASLt: all functions succeed, and a product is counted as a launch."""
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         def succeed(*given: Any) -> int:
             if name == "cublasLtMatmul":
                 next(launches)
             elif name == "cublasLtMatmulAlgoGetHeuristic":
-                given[-1]._obj.value = 1  # there is an algorithm
+                given[-1]._obj.value = 1  # one algorithm is found
             return 0
 
         setattr(self, name, succeed)
@@ -297,9 +297,9 @@ class Library:
 
 
 def take_cupy_s_place() -> None:
-    """Let fastdist find this module as CuPy, and a library of none as cuBLASLt.
+    """Let fastdist import this module as CuPy, and `Library` as cuBLASLt.
 
-    Raises  RuntimeError where another CuPy is loaded already
+    Raises  RuntimeError if the real CuPy is loaded already
     """
     from fastdist.kernels.cuda.linalg import library_product
 
@@ -311,4 +311,4 @@ def take_cupy_s_place() -> None:
     there = sys.modules.setdefault("cupy", here)
     if there is not here:
         raise RuntimeError(f"another CuPy is loaded: {there.__name__} {there.__version__}")
-    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # it keeps nothing, and needs no folder
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # no kernels are cached, so no folder is needed

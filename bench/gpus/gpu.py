@@ -1,8 +1,9 @@
 """Kernels and training steps on an NVIDIA GPU, float32, against copies, CuPy, jax and torch.
 
-Times are between two events of the stream, so they are the GPU's: kernels, and the gaps in which it
-waits for Python. Rates count what an op must read and write at least, or multiply and add. Products
-are true float32 in all libraries, without TF32. Sizes against a copy are beyond a GPU's cache.
+Times are between two events of the stream: they include kernels, and gaps in which the GPU waits
+for Python. Rates count only the bytes that an op must read and write, or the multiplications and
+additions that it must do. Products are true float32 in all libraries, without TF32. The arrays that
+are compared with a copy exceed a GPU's cache.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from bench.harness import Amount, Case, Failed, Row, compare
 __all__ = ["machine", "run"]
 
 MINUTES = 8
-ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last is more than a GPU's cache holds
+ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last exceeds a GPU's cache
 PRODUCTS = (256, 1024, 4096)
 MLPS = ((64, 256), (1024, 1024), (4096, 2048))  # batch, width
 
-# The functions of x and y, and how many float32 they read and write for each element at least.
+# The functions of x and y, and how many float32 they read and write per element at least.
 OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
     "add": (lambda x, y: x + y, 3),
     "mul": (lambda x, y: x * y, 3),
@@ -34,9 +35,10 @@ OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare what the module says; no rows, and the reason, where there is no GPU.
+    """Compare what the module's docstring lists; without a GPU, print the reason and return no
+    rows.
 
-    Raises  Failed with what 8 minutes were too short for
+    Raises  Failed that names the groups for which 8 minutes were too short
     """
     reason = what_is_missing()
     if reason is not None:
@@ -60,9 +62,9 @@ def run(rounds: int) -> list[Row]:
 def measured(
     groups: Mapping[str, Callable[[], Iterable[Case]]], rounds: int, until_s: float
 ) -> list[Row]:
-    """Return the rows of groups of cases, each of which is made when its turn comes.
+    """Return the rows of groups of cases; each group is created just before it is timed.
 
-    Raises  Failed that names the groups to which nobody came before time.monotonic() was at until_s
+    Raises  Failed that names the groups that were not started before time.monotonic() was until_s
     """
     rows: list[Row] = []
     left = []
@@ -70,7 +72,7 @@ def measured(
         if time.monotonic() >= until_s:
             left.append(name)
         else:
-            # Memory that a group keeps on the GPU is freed before the next group.
+            # A group's memory on the GPU is freed before the next group.
             rows += compare(list(group()), rounds, until_s)
     if left:
         raise Failed(f"{MINUTES} minutes were too short for: {', '.join(left)}", rows)
@@ -146,6 +148,6 @@ def mlp_step(batch: int, width: int, gpu: Gpu) -> Callable[[], object]:
 
 
 def mlp_flops(batch: int, width: int) -> int:
-    """Return how often the products of one step multiply and add: x itself gets no gradient."""
+    """Return the floating-point operations of one step's products; x itself gets no gradient."""
     first, others = 784 * width, width * width + width * 10
     return 2 * batch * (2 * first + 3 * others)

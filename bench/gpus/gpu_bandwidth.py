@@ -1,4 +1,4 @@
-"""GPU work at the speed of its memory, against a copy; products against cuBLAS; jax."""
+"""GPU ops limited by memory, compared with a copy; products compared with cuBLAS; jax."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from bench.gpus.on_gpu import FLOAT_BYTES, Gpu, beside_a_copy
 from bench.harness import Amount, Case, Stopwatch, stopwatch
 
-ELEMENTS = 1 << 26  # of float32: five times an H200's cache
+ELEMENTS = 1 << 26  # float32 elements: five times an H200's cache
 ROW = 1024
 PRODUCTS = (1024, 4096)
-# Shares of a copy's bandwidth.
+# The shares of a copy's bandwidth to reach.
 POINTWISE, BROADCAST, ROWS = 0.9, 0.85, 0.8
 ALIKE = 1.03
 CALL_S = 10e-6
 
 
 def cases(gpu: Gpu, elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield cases against a copy of what each must read and write at least, in float32."""
+    """Yield cases that compare ops in float32 with a copy of the bytes they must read and write."""
     functional = gpu.library.nn.functional
     rows = elements // ROW
     x, y = gpu.tensor(rows, ROW), gpu.tensor(rows, ROW)
@@ -46,12 +46,12 @@ def cases(gpu: Gpu, elements: int = ELEMENTS) -> Iterator[Case]:
     yield case("softmax of rows", lambda: x.softmax(1), 2, ROWS)
     yield case("layer norm of rows", lambda: functional.layer_norm(x, (ROW,)), 2, ROWS)
     yield case("cumsum of rows", lambda: x.cumsum(1), 2, ROWS)
-    # Parameter, gradient and two moments are read, all but the gradient written.
+    # A step reads parameter, gradient and two moments, and writes all but the gradient.
     yield case("step of Adam, foreach", adam_step(gpu, rows), 7, POINTWISE)
 
 
 def adam_step(gpu: Gpu, rows: int, parts: int = 16) -> Callable[[], object]:
-    """Return a step of Adam over rows x ROW elements in so many parameters."""
+    """Return a step of Adam over rows x ROW elements in `parts` parameters."""
     parameters = [gpu.tensor(rows // parts, ROW, grad=True) for _ in range(parts)]
     for parameter in parameters:
         parameter.grad = gpu.tensor(rows // parts, ROW)
@@ -60,17 +60,17 @@ def adam_step(gpu: Gpu, rows: int, parts: int = 16) -> Callable[[], object]:
 
 
 def small_op(gpu: Gpu) -> Case:
-    """Return the case of Python's share of one small op, with its bound."""
+    """Return the case of Python's overhead for one small op, with its bound."""
     ours = stopwatch("x + y", x=gpu.tensor(8, 8), y=gpu.tensor(8, 8))
     return Case("x + y, 8 x 8, its Python beside 10 us", ours, lambda turns: turns * CALL_S, 1.0)
 
 
 def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
-    """Yield products against CuPy's, which are cuBLAS's."""
+    """Yield matrix products compared with CuPy's, which uses cuBLAS."""
     cupy = importlib.import_module("cupy")
     for size in sizes:
         x, y = gpu.tensor(size, size), gpu.tensor(size, size)
-        # The numbers are the same: a GPU draws less power, and runs faster, on zeros.
+        # With the same numbers: on zeros a GPU uses less power and runs faster.
         theirs = [cupy.array(one.cpu().numpy()) for one in (x, y)]
         out = cupy.empty((size, size), "float32")
         yield Case(
@@ -83,9 +83,9 @@ def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
 
 
 def beside_jax(gpu: Gpu, size: int = 4096) -> Iterator[Case]:
-    """Yield ops of a matrix and jax's, compiled; none where jax is missing or has no GPU.
+    """Yield ops of a matrix compared with jax's compiled ones; nothing without jax on a GPU.
 
-    Times are wall times: jax uses another stream.
+    These are wall times, because jax uses another stream.
     """
     try:
         jax = importlib.import_module("jax")

@@ -1,10 +1,11 @@
-"""The day of a GPU: all that only a GPU can show, in order, in at most 12 minutes.
+"""All checks that need a real GPU, in order, in at most 12 minutes.
 
 The newest parts come first, then small ops, captured steps of models against torch's, passes CPU ->
 GPU -> CPU over two processes, NCCL, and in the remaining time every op against the CPU. Each
-section has its own process and its own limit, so a section that fails, hangs or breaks the GPU for
-its process does not stop the next one. Findings go into bench/results after each section, as JSON
-and as text. `--device fibres` runs all of it, small, on the tests' stand-in for a GPU.
+section has its own process and its own time limit. So a section that fails, hangs or breaks its
+CUDA context does not stop the next one. After each section the results are written into
+bench/results, as JSON and as text. `--device fibres` runs everything with small sizes on the tests'
+simulated GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LOOK_S: Final = 0.02
 
 
 class Section(NamedTuple):
-    """A part of the day, and for how many seconds it may run."""
+    """A section, and its time limit in seconds."""
 
     work: Work
     limit_s: float
@@ -51,15 +52,15 @@ SECTIONS: Final[Mapping[str, Section]] = {
     },
     "CPU -> GPU -> CPU": Section(day_sections.continuations, 70),
     "NCCL": Section(day_sections.nccl, 80),
-    # The rest of the time: it looks at the clock.
+    # It takes the remaining time, which it checks itself.
     "every op": Section(day_sections.every_op, 240),
 }
 
 
 def run(rounds: int, device: str = "cuda") -> list[Row]:
-    """Run the sections, write what they find, and print a summary.
+    """Run the sections, write their results, and print a summary.
 
-    Raises  Failed that names the sections that failed or came too late
+    Raises  Failed that names the sections that failed or exceeded their time
     """
     if device not in ("cuda", "fibres"):
         raise ValueError(f"gpu_day runs on the devices cuda and fibres, not on {device!r}")
@@ -83,12 +84,13 @@ def day(
     sections: Mapping[str, Section] = SECTIONS,
     minutes: float = MINUTES,
 ) -> list[dict[str, Any]]:
-    """Run sections one after the other, and return their results, which are written into the folder
-    after each section.
+    """Run sections one after the other, and return their results.
+
+    The results so far are written into the folder after each section.
     """
     end_s = time.monotonic() + minutes * 60
     facts, results = {"machine": facts_of_cpu(), **kept.when_and_what()}, list[dict[str, Any]]()
-    # Children write here what they find; nobody else can.
+    # A private folder, into which child processes write their results.
     with tempfile.TemporaryDirectory() as reports:
         for number, (name, section) in enumerate(sections.items()):
             left_s = end_s - time.monotonic()
@@ -105,7 +107,7 @@ def day(
                 print(f"  TOO LATE: ended after {seconds:.0f} s", flush=True)
             write(folder, facts, results)
             if name == "machine" and results[-1]["status"] == LEFT_OUT:
-                break  # there is no GPU
+                break  # without a GPU there is nothing to run
     print("\n" + summary(results), flush=True)
     if options.is_real and _gpu_of(results):
         print(f"kept in {folder / _stem(facts, results)}.json", flush=True)
@@ -113,7 +115,7 @@ def day(
 
 
 def summary(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return a line for each section: how it came out, how long it took, and what is wrong."""
+    """Return a line for each section: its status, its time, and what failed."""
     lines = []
     for one in results:
         wrong = [entry["name"] for entry in one["checks"] if not entry["passed"]]
@@ -127,7 +129,7 @@ def summary(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(folder: Path, facts: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> None:
-    """Write JSON and text of what there is so far, if there is a GPU."""
+    """Write the results so far as JSON and text, if there is a GPU."""
     if not _gpu_of(results):
         return
     folder.mkdir(exist_ok=True)
@@ -143,7 +145,7 @@ def _stem(facts: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str
 
 
 def _gpu_of(results: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the GPU's name, None where there is none."""
+    """Return the GPU's name, or None if there is none."""
     found = [one["facts"]["gpu"] for one in results if "gpu" in one["facts"]]
     return found[0] if found else None
 
@@ -174,14 +176,15 @@ def _result(
 def _in_a_process(
     work: Callable[[Report, Day], None], options: Day, path: Path, limit_s: float
 ) -> tuple[float, bool]:
-    """Run a section in a forked process, which this one has no GPU for; return how long it took,
-    and whether it was ended because that was too long.
+    """Run a section in a forked process; return its seconds, and whether it exceeded its limit.
+
+    This process has not used the GPU, because CUDA does not survive a fork.
     """
     start_s = time.monotonic()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        os.setsid()  # what it starts ends with it
+        os.setsid()  # its child processes are killed with it
         _run_and_end(work, options._replace(until_s=start_s + 0.9 * limit_s), path)
     is_late, pause = False, threading.Event()
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -189,11 +192,11 @@ def _in_a_process(
             is_late = True
             break
         pause.wait(_LOOK_S)
-    # Workers that it has left behind end as well.
+    # Processes that it has left behind are killed as well.
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
-        os.kill(child, signal.SIGKILL)  # it has not come to setsid
+        os.kill(child, signal.SIGKILL)  # it has not reached setsid
     _, code = os.waitpid(child, 0)
     ended = os.waitstatus_to_exitcode(code)
     if ended < 0 and not is_late:
@@ -213,5 +216,5 @@ def _run_and_end(work: Callable[[Report, Day], None], options: Day, path: Path) 
         report.error(error)
     finally:
         sys.stdout.flush()
-        # Nothing of this process's parent is cleaned up here.
+        # Without the parent's cleanup, which os._exit skips.
         os._exit(0)

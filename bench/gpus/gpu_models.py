@@ -1,4 +1,4 @@
-"""Attention and steps of training on a GPU against torch's: eager, compiled by it, and captured."""
+"""Attention and training steps on a GPU against torch's: eager, compiled by torch, and captured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARM_UPS = 3
 
 
 class Model(NamedTuple):
-    """A model by library, at the size of a GPU, and at one at which a test runs it."""
+    """Two builders of a model: at full size for a GPU, and small for tests."""
 
     full: Build
     tiny: Build
@@ -37,7 +37,7 @@ SIZES = ((4, 16, 1024, 64), (4, 16, 4096, 64))  # texts, heads, length, width of
 def attention(
     ours: Gpu, peer: Gpu | None, sizes: tuple[tuple[int, int, int, int], ...] = SIZES
 ) -> Iterator[Case]:
-    """Yield attention of float32, whole and causal, alone and with its backward."""
+    """Yield attention of float32, full and causal, alone and with its backward."""
     for size in sizes:
         texts, heads, length, width = size
         for is_causal in (False, True):
@@ -77,7 +77,7 @@ def cases(
     models: Mapping[str, Model] | None = None,
     compiles: bool = True,
 ) -> Iterator[Case]:
-    """Yield steps of each model, eager and captured, against torch's, eager, compiled, captured."""
+    """Yield training steps of each model, eager and captured, against torch's."""
     for name, model in (MODELS if models is None else models).items():
         build = model.tiny if tiny else model.full
         train, network = training(ours.library, build, ours.device)
@@ -96,7 +96,7 @@ def cases(
 
 
 def captured(gpu: Gpu, train: Callable[[], None]) -> Callable[[], None]:
-    """Return the replay of a captured step."""
+    """Return a function that replays a captured step."""
     cuda = gpu.library.cuda
     side = cuda.Stream()
     side.wait_stream(cuda.current_stream())
@@ -112,13 +112,13 @@ def captured(gpu: Gpu, train: Callable[[], None]) -> Callable[[], None]:
 
 
 def _compiled(peer: Gpu, build: Build) -> Any:
-    """Return the stopwatch of torch's compiled step; None, and print why, where it cannot."""
+    """Return the stopwatch of torch's compiled step; if it fails, print why and return None."""
     train, network = training(peer.library, build, peer.device)
     try:
         network.compile()
         train()
     except Exception as error:
-        # Its compiler needs Triton and a C compiler, and says in its own words what is missing.
+        # Its compiler needs Triton and a C compiler; the error says which is missing.
         print(f"torch.compile is left out: {type(error).__name__}: {str(error).splitlines()[0]}")
         return None
     return peer.stopwatch(train)

@@ -1,11 +1,11 @@
-"""Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and their samples.
+"""Calls of NVIDIA's libraries through CuPy that no GPU has run yet, and samples that reach them.
 
-NVIDIA's compiler compiles our own texts, and fibres run them. The tests answer CuPy's other calls
-with NumPy: only a GPU can show whether cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels give the same
-results, and whether they get the arguments that they expect. `python -m bench first_contact` runs
-the samples below before all others. The calls are read from the code of kernels/cuda; a test checks
-that each has a sample that reaches it. CUDA's memory and events between processes, under cuda_ipc,
-have a separate check there (other_process.py).
+fastdist's own kernels are compiled by NVIDIA's compiler, and the tests run them on fibres (a
+simulated GPU). But the tests replace CuPy's other calls by NumPy. Only a GPU can show whether
+cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels get valid arguments and give the same results.
+`python -m bench first_contact` runs the samples below before all others. The calls are found in the
+source of kernels/cuda; a test checks that each has a sample that reaches it. CUDA's memory and
+events between processes, under cuda_ipc, have a separate check (other_process.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-# By call: the library, and the first sample of the table that reaches it. Functions with a dtype's
-# letter in front are listed without it.
+# For each call, the library, and the first sample of the table that reaches it. Functions whose
+# name starts with a dtype's letter are listed without it.
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
     "cupy_backends.cuda.libs.cublas.getVersion": ("cuBLAS", "linear-0"),
@@ -81,7 +81,7 @@ PROVEN_BY: Final = {
     "cupy.maximum": ("CuPy's own kernel", "linalg.pinv-0"),
 }
 
-# Memory, and what compiles and launches our own texts: each sample comes to them.
+# Calls for memory, compilation and launches, which every sample makes.
 _EVERYWHERE: Final = {
     "cupy.RawModule",
     "cupy.array",
@@ -96,13 +96,14 @@ KERNELS: Final = Path(__file__).resolve().parents[2] / "kernels" / "cuda"
 
 
 def library_calls() -> set[str]:
-    """Return the functions of CuPy that kernels on CUDA call beside those that run our texts."""
+    """Return the CuPy functions that CUDA kernels call, except those for fastdist's own code."""
     return {call for calls in _by_function().values() for call in calls} - _EVERYWHERE
 
 
 def calls_of(kernel: tuple[str, str]) -> set[str]:
-    """Return the calls of CuPy by a kernel, (file's name without .py, function), directly or
-    through other functions; nothing for one that has no twin here.
+    """Return the CuPy calls of a kernel, given as (file name without .py, function).
+
+    Calls through other functions are included. A function outside kernels/cuda has an empty set.
     """
     known = _by_function()
     found: set[str] = set()
@@ -119,12 +120,13 @@ def calls_of(kernel: tuple[str, str]) -> set[str]:
 
 @cache
 def _by_function() -> dict[tuple[str, str], set[str]]:
-    """Return the direct calls of CuPy of each function of each file; methods count for their
-    class.
+    """Return the direct CuPy calls of each function of each file.
+
+    The calls in a method are listed under the name of its class.
     """
     found = {}
     for file, tree in _trees().items():
-        # A file imports CuPy in its functions.
+        # Files import CuPy inside functions.
         names = _names_of_cupy(tree)
         for one in tree.body:
             if isinstance(one, ast.FunctionDef | ast.ClassDef):
@@ -141,7 +143,7 @@ def _trees() -> dict[str, ast.Module]:
 
 
 def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
-    """Return the meaning of names that a file's functions import from CuPy."""
+    """Return a dict from names that a file's functions import to CuPy's full names."""
     names = {"cupy": "cupy"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cupy"):
@@ -149,8 +151,8 @@ def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-# Functions of solvers.py and library_product.py that reach a library's functions by a name: without
-# a dtype's letter, without "Create" and "Destroy", or without their common prefix.
+# Functions of solvers.py and library_product.py that look up library functions by a partial name:
+# without a dtype's letter, without "Create" and "Destroy", or without a common prefix.
 _LIBRARIES: Final = {
     "_solver": "cusolver.",
     "_blas": "cublas.",
@@ -176,7 +178,7 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
 
 @cache
 def _imported(file: str) -> dict[str, tuple[str, str]]:
-    """Return what names mean that a file imports of its neighbours: a file and a name in it."""
+    """Return a dict from names that a file imports to the neighbouring file and the name there."""
     return {
         one.asname or one.name: ((node.module or "").rpartition(".")[2], one.name)
         for node in ast.walk(_trees()[file])
@@ -187,9 +189,7 @@ def _imported(file: str) -> dict[str, tuple[str, str]]:
 
 @cache
 def _uses(kernel: tuple[str, str]) -> frozenset[tuple[str, str]]:
-    """Return the functions and classes that a function names, of its file and of neighbouring
-    files.
-    """
+    """Return the functions and classes, of its own and neighbouring files, that a function uses."""
     file, name = kernel
     imported, used = _imported(file), set()
     body = next(one for one in _trees()[file].body if getattr(one, "name", None) == name)
@@ -198,6 +198,6 @@ def _uses(kernel: tuple[str, str]) -> frozenset[tuple[str, str]]:
             used.add(imported.get(node.id, (file, node.id)))
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             _, attribute = imported.get(node.value.id, (None, ""))
-            if attribute in _trees():  # from ..index import indexing: indexing.gather
+            if attribute in _trees():  # a module, as in indexing.gather
                 used.add((attribute, node.attr))
     return frozenset(used)

@@ -1,4 +1,4 @@
-"""A library on the first GPU, how it tells the time there, and what copies there cost."""
+"""A library on the first GPU, its timing, and copies to compare with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOAT_BYTES = 4
 
 
 class Gpu(NamedTuple):
-    """A library on one GPU, and how it tells the time there."""
+    """A library on one GPU, with its functions for timing."""
 
     library: Any
     device: str
@@ -23,14 +23,14 @@ class Gpu(NamedTuple):
     elapsed_ms: Callable[[Any, Any], float]
 
     def tensor(self, *shape: int, scale: float = 1.0, grad: bool = False) -> Any:
-        """Return normal numbers, the same ones in every library."""
+        """Return normally distributed numbers, the same in every library."""
         import numpy as np
 
         values = np.random.default_rng(0).standard_normal(shape, np.float32) * np.float32(scale)
         return self.library.tensor(values, device=self.device, requires_grad=grad)
 
     def stopwatch(self, work: Callable[[], object]) -> Stopwatch:
-        """Return a stopwatch that reads the device's clock before and after the work."""
+        """Return a stopwatch that measures work between two events of the device."""
 
         def watch(number: int) -> float:
             start, end = self.event(), self.event()
@@ -45,7 +45,7 @@ class Gpu(NamedTuple):
 
 
 def what_is_missing() -> str | None:
-    """Return why this machine cannot compute on a GPU, None if it can."""
+    """Return why this machine cannot compute on a GPU, or None if it can."""
     import fastdist
     from fastdist.core.errors import DeviceError
 
@@ -57,7 +57,7 @@ def what_is_missing() -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Return the facts of the GPU that figures depend on; nothing without a GPU."""
+    """Return the facts about the GPU that figures depend on; an empty dict without a GPU."""
     if what_is_missing() is not None:
         return {}
     cupy = importlib.import_module("cupy")
@@ -96,7 +96,7 @@ def our_gpu() -> Gpu:
 
 
 def peer_gpu() -> Gpu | None:
-    """Return torch on the first GPU, None where it cannot use it."""
+    """Return torch on the first GPU, or None if torch cannot use it."""
     torch = peer_torch()
     if torch is None or not torch.cuda.is_available():
         return None
@@ -105,7 +105,7 @@ def peer_gpu() -> Gpu | None:
 
 
 def copier(num_bytes: int) -> Callable[[], object]:
-    """Return a copy of so many bytes from the GPU's memory to itself, as its driver makes it."""
+    """Return a function that copies num_bytes within the GPU's memory, by CUDA's own copy."""
     cupy = importlib.import_module("cupy")
     one, other = (cupy.empty((num_bytes,), "uint8") for _ in range(2))
     stream = cupy.cuda.get_current_stream(0)
@@ -115,8 +115,9 @@ def copier(num_bytes: int) -> Callable[[], object]:
 def beside_a_copy(
     name: str, gpu: Gpu, work: Callable[[], object], num_bytes: int, share: float
 ) -> Case:
-    """Return the case of work that reads and writes so many bytes, against a copy of as many, of
-    whose bandwidth it must reach a share.
+    """Return a case that compares work reading and writing num_bytes with a copy.
+
+    share is the fraction of the copy's bandwidth that it must reach.
     """
     copy = gpu.stopwatch(copier(num_bytes // 2))
     amount = Amount(num_bytes, "GB/s")

@@ -1,7 +1,7 @@
-"""Whether another process reads memory of this one's GPU: the calls of CUDA under cuda_ipc.
+"""A check whether another process can read this process's GPU memory, through CUDA IPC.
 
-The tests answer them by files that two processes map; whether a GPU's driver gives such handles
-out, and takes them, it alone can tell. No RPC and no socket takes part.
+The tests simulate these calls with files that two processes map. Only a real driver can show
+whether it exports such handles, and opens them. RPC and sockets are not involved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "bench.gpus.other_process"]
 
 
 def reads_this_one(device: str) -> tuple[bool, str]:
-    """Return whether a process that is started for it finds what this one's GPU wrote, and how."""
+    """Return whether a new process reads what this process wrote to its GPU, and the details."""
     import fastdist
     from fastdist.devices.backend import backend_of
     from fastdist.devices.cuda.ipc import SLAB_STEP, Slab, uuid_of
@@ -59,7 +59,7 @@ def reads_this_one(device: str) -> tuple[bool, str]:
 
 
 def answer() -> None:
-    """Read the memory that standard input names, and report its content."""
+    """Read the memory that standard input describes, and report its contents."""
     from fastdist.devices.backend import backend_of
     from fastdist.devices.cuda.ipc import OpenedSlab, index_of_uuid
 
@@ -74,7 +74,7 @@ def answer() -> None:
     stream.wait_event(backend.event_of_handle(index, bytes.fromhex(told["event"])))
     wanted = [(told["start"], (ELEMENTS,), np.dtype(np.float32))]
     took_us = 0.0
-    for _ in range(3):  # of the first the mapping is a part
+    for _ in range(3):  # the first one also includes the mapping
         before = time.perf_counter()
         (array,), stream = slab.copy_out(wanted, index)
         stream.synchronize()

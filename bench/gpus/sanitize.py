@@ -1,8 +1,9 @@
 """A sample of the table under NVIDIA's compute-sanitizer: memory, races and barriers of kernels.
 
-Fences around arrays, and threads in three orders, find such errors without a GPU; the sanitizer
-also sees real threads, and the memory of cuBLAS's calls. Memory comes from cudaMalloc then, as
-CuPy's pool would hide a step over an array's end. It imports the tests, so it needs a checkout.
+Without a GPU such errors are found by fences around arrays, and by three orders of threads. The
+sanitizer also checks real threads, and the memory of cuBLAS's calls. Memory comes from cudaMalloc
+during the run, because CuPy's pool would hide an access beyond an array's end. It imports the
+tests, so it needs a checkout.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from bench.harness import Failed, Row
 __all__ = ["machine", "run"]
 
 TOOLS: Final = ("memcheck", "racecheck", "synccheck")
-EVERY: Final = 12  # of the table's samples; each runs 10 to 100 times slower than without
-LIMIT_S: Final = 600.0  # of one tool
-WRONG: Final = 77  # the sanitizer's exit code for what it found
+EVERY: Final = 12  # one in 12 samples: each runs 10 to 100 times slower than normally
+LIMIT_S: Final = 600.0  # per tool
+WRONG: Final = 77  # the sanitizer's exit code for errors found
 
 
 def run(rounds: int) -> list[Row]:
-    """Run the sample once under each tool, and print what it says; there are no rows.
+    """Run the sample once under each tool, and print the results; there are no rows.
 
-    Raises  Failed that names the tools that found something, or were too slow
+    Raises  Failed that names the tools that found errors, or were too slow
     """
     del rounds
     sanitizer = shutil.which("compute-sanitizer")
@@ -49,7 +50,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def look(sanitizer: str, tool: str) -> str:
-    """Run the sample under a tool; return in words what is wrong, nothing if all is well."""
+    """Run the sample under a tool; return a description of the failure, or an empty text."""
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(WRONG), "--print-limit", "20"]
     command += [sys.executable, "-m", "bench.gpus.sanitize"]
     print(f"{tool}:", flush=True)
@@ -63,12 +64,12 @@ def look(sanitizer: str, tool: str) -> str:
 
 
 def chosen(known: Sequence[Sample]) -> list[Sample]:
-    """Return a sample of the table, in which all kinds of ops are."""
+    """Return a sample of the table that includes all kinds of ops."""
     return list(known)[::EVERY]
 
 
 def under_the_tool() -> None:
-    """Run each sample forward and backward on the first GPU, one after the other."""
+    """Run each sample forward and backward on the first GPU."""
     cupy = importlib.import_module("cupy")
     cupy.cuda.set_allocator(None)
     for one in chosen(proofs_first(samples())):

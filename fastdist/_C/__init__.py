@@ -1,4 +1,4 @@
-"""The few names of PyTorch's compiled half that public programs touch."""
+"""The few names of PyTorch's compiled module that public programs use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PyTorchFileWriter = refusing_class(__name__, "PyTorchFileWriter", _NO_READER)
 
 
 def _jit_set_profiling_mode(mode: bool) -> bool:
-    """Return False, the mode before: nothing is profiled."""
+    """Return False, the former mode: nothing is profiled."""
     return False
 
 
@@ -37,52 +37,52 @@ _jit_set_profiling_executor = _jit_set_profiling_mode
 
 
 def _get_tracing_state() -> None:
-    """Return None: nobody traces."""
+    """Return None: there is no tracing."""
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Do nothing: there is no listener."""
+    """Do nothing: API usage is not logged."""
 
 
 def _get_privateuse1_backend_name() -> str:
-    """Return the name of the kind of devices that others may add in PyTorch."""
+    """Return PyTorch's default name for user-defined device types."""
     return "privateuseone"
 
 
 def _get_default_device() -> str:
-    """Return the kind of the default device."""
+    """Return the type of the default device."""
     return get_default_device().type
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Return whether vmap, grad or jvp runs around this call."""
+    """Return whether this call is inside of vmap, grad or jvp."""
     return bool(levels.depth or tls.transform_inputs)
 
 
 def _jit_can_fuse_on_cpu() -> bool:
-    """Return False: nothing is compiled."""
+    """Return False: there is no fuser."""
     return False
 
 
 def _jit_can_fuse_on_gpu() -> bool:
-    """Return False: nothing is compiled."""
+    """Return False: there is no fuser."""
     return False
 
 
 def _jit_override_can_fuse_on_cpu(override: bool) -> None:
-    """Do nothing: nothing is compiled."""
+    """Do nothing: there is no fuser."""
 
 
 def _jit_override_can_fuse_on_gpu(override: bool) -> None:
-    """Do nothing: nothing is compiled."""
+    """Do nothing: there is no fuser."""
 
 
 def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
-    """Do nothing: nothing is compiled."""
+    """Do nothing: there is no fuser."""
 
 
 def _jit_set_nvfuser_enabled(enabled: bool) -> bool:
-    """Return False, the switch before: nothing is compiled."""
+    """Return False, the former setting: there is no fuser."""
     return False
 
 
@@ -90,11 +90,11 @@ _jit_set_nvfuser_guard_mode = _jit_set_nvfuser_enabled
 
 
 def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
-    """Do nothing: sums of half types are done in float32."""
+    """Do nothing: sums of half types are computed in float32."""
 
 
 _TensorMeta = type(Tensor)
-# Classes of compiled programs, which packages name in annotations and ask about with isinstance.
+# Classes of compiled programs, which packages use in annotations and with isinstance.
 _SCRIPT_CLASSES: Final = frozenset(
     {
         "Block", "BoolType", "DictType", "FloatType", "Graph", "IntType", "ListType", "Node",

@@ -1,4 +1,4 @@
-"""Questions about the batches of `vmap`, under the names of PyTorch's compiled half."""
+"""Queries on the batches of `vmap`, under the names of PyTorch's compiled module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def is_batchedtensor(tensor: Tensor) -> bool:
-    """Return whether the tensor represents a batch of the calls of `vmap`."""
+    """Return whether the tensor is a batch under `vmap`."""
     return tensor.__class__ is Batched
 
 
@@ -32,7 +32,7 @@ def is_gradtrackingtensor(tensor: Tensor) -> bool:
 
 
 def get_unwrapped(tensor: Tensor) -> Tensor:
-    """Return the tensor that has the axis of the innermost batch.
+    """Return the tensor inside the innermost batch, which has the batch axis.
 
     Raises  RuntimeError for a plain tensor
     """
@@ -47,22 +47,22 @@ def maybe_get_level(tensor: Tensor) -> int:
 
 
 def maybe_get_bdim(tensor: Tensor) -> int:
-    """Return the axis of the innermost batch, which is the first, or -1 for a plain tensor."""
+    """Return the batch axis of the innermost batch, which is always 0; -1 for a plain tensor."""
     return 0 if isinstance(tensor, Batched) else -1
 
 
 def maybe_current_level() -> int | None:
-    """Return the level of the innermost `vmap` that runs, None outside of all."""
+    """Return the level of the innermost open `vmap`; None outside of vmap."""
     return levels.depth or None
 
 
 def _add_batch_dim(tensor: Tensor, in_dim: int, level: int) -> Tensor:
-    """Return the batch of a level that the tensor is along an axis."""
+    """Return a tensor as a batch of a level, along an axis."""
     return batched(tensor.movedim(in_dim, 0), level)
 
 
 def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
-    """Return the tensor of all calls of a level, with the batch as an axis."""
+    """Return the unbatched tensor of a level, with its batch axis at out_dim."""
     if isinstance(tensor, Batched) and tensor.level == level:
         return tensor.value.movedim(0, out_dim)
     return tensor.expand(batch_size, *tensor.shape).movedim(0, out_dim)

@@ -1,4 +1,4 @@
-"""Functions of networks under the names of PyTorch's compiled half; those of nn.functional."""
+"""Neural-network functions under the names of PyTorch's compiled module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["flatten_dense_tensors", "unflatten_dense_tensors"]
 def _parse_to(
     *args: Any, copy: bool = False, memory_format: MemoryFormat | None = None, **named: Any
 ) -> tuple[Device | None, DType | None, bool, MemoryFormat | None]:
-    """Return device, dtype, non_blocking and memory_format from the arguments of Tensor.to."""
+    """Parse the arguments of Tensor.to; return device, dtype, non_blocking and memory_format."""
     return (*parse_to(*args, **named), memory_format)
 
 

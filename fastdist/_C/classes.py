@@ -1,4 +1,4 @@
-"""`torch.classes`: classes written in C++; there are none."""
+"""`torch.classes`, for classes written in C++: not supported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ loaded_libraries: set[str] = set()
 
 
 def load_library(path: Any) -> NoReturn:
-    """Raise NotImplementedError: libraries for PyTorch's memory do not work here."""
+    """Raise NotImplementedError: libraries that are compiled for PyTorch do not work here."""
     raise NotImplementedError(
         f"classes.load_library({path!r}): code that is compiled for PyTorch's memory does not work "
         "here: use the program's version in Python"

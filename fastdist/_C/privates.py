@@ -1,4 +1,4 @@
-"""Private questions to PyTorch's engine and its build that packages ask."""
+"""Private queries on PyTorch's engine and build that packages use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _GLIBCXX_USE_CXX11_ABI = True
 
 
 def _current_graph_task_id() -> int:
-    """Return a number of the backward pass whose Node this thread runs, -1 outside of one."""
+    """Return an id of the backward pass whose Node this thread runs; -1 outside of a pass."""
     task = current_graph_task()
     return -1 if task is None else id(task)
 
 
 def _get_accelerator(check: bool = False) -> Device:
-    """Return the kind of the accelerator: cuda, or cpu where there is no GPU."""
+    """Return the accelerator's device type: cuda, or cpu without a GPU."""
     return Device("cuda") if device_count() else Device("cpu")
 
 
@@ -26,9 +26,9 @@ def _get_cudnn_enabled() -> bool:
 
 
 def _get_dispatch_mode(mode_key: object) -> None:
-    """Return None: there are no modes of that kind."""
+    """Return None: dispatch modes are not supported."""
 
 
 def _is_tracing() -> bool:
-    """Return False: programs are not captured."""
+    """Return False: there is no tracing."""
     return False

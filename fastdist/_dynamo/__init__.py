@@ -1,7 +1,7 @@
-"""PyTorch's compiler of bytecode, switched off: programs run as they are written.
+"""PyTorch's bytecode compiler, which is not supported: programs run eagerly.
 
 Hints do nothing, decorators return their functions, and `is_compiling()` is False. Functions that
-return a graph refuse.
+should return a graph raise an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ patch_dynamo_config = config.patch
 
 
 def is_dynamo_supported() -> bool:
-    """Return False."""
+    """Return False: there is no compiler."""
     return False
 
 
@@ -51,7 +51,7 @@ is_inductor_supported = is_dynamo_supported
 
 
 def graph_break(msg: str = "") -> None:
-    """Do nothing: there is no graph to end."""
+    """Do nothing: there is no graph."""
 
 
 def reset_code_caches() -> None:
@@ -67,23 +67,23 @@ def mark_dynamic(
     max: int | None = None,
     specialize_on: Any = None,
 ) -> None:
-    """Do nothing: a function takes any size in any case."""
+    """Do nothing: functions accept any size."""
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:
-    """Do nothing: a function takes any size in any case."""
+    """Do nothing: functions accept any size."""
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Do nothing: a function takes any size in any case."""
+    """Do nothing: functions accept any size."""
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
-    """Do nothing: no graph keeps an address."""
+    """Do nothing: there is no graph that keeps an address."""
 
 
 def skip_frame(msg: str = "") -> None:
-    """Do nothing: each function runs as it is written."""
+    """Do nothing: functions run eagerly."""
 
 
 def optimize(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
@@ -96,7 +96,7 @@ optimize_assert = optimize
 
 
 def run(fn: Any = None) -> Any:
-    """Return the function unchanged, or a decorator that does."""
+    """Return the function unchanged, or a decorator that does so."""
     return _unchanged if fn is None else fn
 
 
@@ -110,7 +110,7 @@ def substitute_in_graph(original_fn: Any, **kwargs: Any) -> Callable[[Any], Any]
 
 
 def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any = ()) -> Any:
-    """Return the compiler unchanged, or a decorator that does: it is never called."""
+    """Return the compiler unchanged, or a decorator that does so; it is never called."""
     return _unchanged if compiler_fn is None else compiler_fn
 
 

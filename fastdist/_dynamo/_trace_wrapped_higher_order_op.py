@@ -1,4 +1,4 @@
-"""A context that PyTorch needs to trace indexing within vmap; here vmap indexes in any case."""
+"""A context that PyTorch needs for tracing indexing under vmap; it has no effect here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["TransformGetItemToIndex"]
 
 
 class TransformGetItemToIndex:
-    """Do nothing, as a context: vmap computes `x[index]` with an index of the batch."""
+    """A context that does nothing: vmap always supports `x[index]` with a batched index."""
 
     def __enter__(self) -> None:
         pass

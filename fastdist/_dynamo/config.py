@@ -1,4 +1,4 @@
-"""Settings of PyTorch's compiler, which programs read and set; nothing here depends on them."""
+"""Settings of PyTorch's compiler: programs may set them, and they have no effect."""
 
 from __future__ import annotations
 

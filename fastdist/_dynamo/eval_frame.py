@@ -1,4 +1,4 @@
-"""The class of PyTorch's compiled modules, for `isinstance`; compile() makes none."""
+"""PyTorch's class of compiled modules, for `isinstance`; compile() never makes one."""
 
 from __future__ import annotations
 

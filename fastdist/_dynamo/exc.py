@@ -1,4 +1,4 @@
-"""Errors of PyTorch's compiler, for `except` clauses; nothing here raises them."""
+"""Errors of PyTorch's compiler, for `except` clauses; they are never raised here."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class BackendCompilerFailed(TorchDynamoException):
 
 
 class Unsupported(TorchDynamoException):
-    """The compiler met code that it does not support."""
+    """The compiler found code that it does not support."""
 
 
 class UserError(Unsupported):
-    """The program asked for something that cannot be compiled."""
+    """The program uses something that cannot be compiled."""
 
 
 class RecompileError(TorchDynamoException):
-    """A function was compiled again although that was forbidden."""
+    """A function was recompiled although that was forbidden."""
 
 
 class FailOnRecompileLimitHit(Exception):
-    """A function was compiled too often."""
+    """A function was recompiled too often."""
 
 
 class TorchRuntimeError(TorchDynamoException):
-    """Code failed while it was compiled."""
+    """Code failed during compilation."""
 
 
 class TensorifyScalarRestartAnalysis(TorchDynamoException):
-    """The compiler starts again with a number as a tensor."""
+    """The compiler restarts and treats a number as a tensor."""
 
 
 explain_missing(__name__)

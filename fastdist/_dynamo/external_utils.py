@@ -1,4 +1,4 @@
-"""Questions to PyTorch's compiler that other packages ask."""
+"""Queries on PyTorch's compiler that other packages use."""
 
 from __future__ import annotations
 

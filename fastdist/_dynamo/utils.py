@@ -1,4 +1,4 @@
-"""Questions to PyTorch's compiler, which is switched off."""
+"""Utilities of PyTorch's compiler, which is not supported."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["is_compile_supported"]
 
 
 def is_compile_supported(device_type: Any) -> bool:
-    """Return False: nothing is compiled for any device."""
+    """Return False: there is no compiler."""
     return False
 
 
-# How often the compiler did what: nothing is compiled, so nothing is counted.
+# Statistics of the compiler; they stay empty.
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 
 def warn_once(msg: str, stacklevel: int = 1) -> None:
-    """Warn, once for each text."""
+    """Issue a warning once per text."""
     warn_caller(msg, once=True)
 
 
 @contextmanager
 def disable_cache_limit() -> Iterator[None]:
-    """Do nothing for the block: nothing is compiled and cached."""
+    """Do nothing: there is no compiler cache."""
     yield
 
 

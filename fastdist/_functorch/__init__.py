@@ -1,4 +1,4 @@
-"""PyTorch's private package of vmap and grad: the parts that packages import."""
+"""PyTorch's private package for vmap and grad: the parts that packages import."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Modules as functions of their parameters, as the package functorch offered them.
+"""Modules as functions of their parameters, as in the former package functorch.
 
-`func.functional_call` does the same with names; these return a function of a sequence.
+`func.functional_call` takes parameters by name; the functions here take a sequence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class FunctionalModule:
-    """A function of a module's parameters, in the order of named_parameters, and its arguments."""
+    """A function of a module's parameters (in the order of named_parameters) and arguments."""
 
     def __init__(self, stateless_model: Module, names: Sequence[str]) -> None:
         self.stateless_model = stateless_model
@@ -71,10 +71,11 @@ def make_functional(
 def make_functional_with_buffers(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return a function of a module's parameters, buffers and arguments, and copies of the former.
+    """Return a function of a module's parameters, buffers and arguments; and copies of its
+    parameters and buffers.
 
     Args:
-        model: The module, which does not change.
+        model: The module; it is not changed.
         disable_autograd_tracking: Whether the returned parameters do not require grad.
     """
     held = copy.deepcopy(model)
@@ -89,9 +90,10 @@ def make_functional_with_buffers(
 def combine_state_for_ensemble(
     models: Sequence[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return a function of one model, and the parameters and buffers of all, stacked for `vmap`.
+    """Return a function of one model, and the parameters and buffers of all models, stacked for
+    `vmap`.
 
-    Raises  RuntimeError for models of different kinds, or in training and evaluation
+    Raises  RuntimeError for models of different classes, or for a mix of training and eval mode
     """
     params, buffers = stack_module_state(list(models))
     made = FunctionalModuleWithBuffers(copy.deepcopy(models[0]), list(params), list(buffers))

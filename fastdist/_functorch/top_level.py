@@ -1,4 +1,4 @@
-"""The module `functorch` of a process that takes fastdist for PyTorch, which installs both."""
+"""The module `functorch` in processes where fastdist replaces PyTorch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Steps of `vmap` that packages call: batches of a level, and trees of axes.
+"""Internal steps of `vmap` that packages call.
 
-A package that assigns all of `_process_batched_inputs`, `_create_batched_inputs` and
-`_unwrap_batched` to this module changes how `torch.vmap` splits arguments and joins results.
+If a package assigns its own `_process_batched_inputs`, `_create_batched_inputs` and
+`_unwrap_batched` to this module, `torch.vmap` uses them to split arguments and join results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Tensor", "tree_flatten", "tree_unflatten", "vmap"]
 
 
 def _get_name(func: Callable[..., Any]) -> str:
-    """Return the name of a function for messages."""
+    """Return the name of a function, for messages."""
     if isinstance(func, functools.partial):
         return f"functools.partial({_get_name(func.func)}, ...)"
     return getattr(func, "__name__", None) or repr(func)
@@ -32,9 +32,9 @@ def _get_name(func: Callable[..., Any]) -> str:
 def _maybe_remove_batch_dim(
     name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: int | None
 ) -> Any:
-    """Return one result of all calls of a level, with the batch as the axis out_dim.
+    """Return the unbatched result of a level, with its batch axis at out_dim.
 
-    Raises  ValueError for a result that is not a tensor, and for a batch where out_dim is None
+    Raises  ValueError for a result that is not a tensor, or for a batch with out_dim None
     """
     if out_dim is None:
         if is_batchedtensor(batched_output):
@@ -51,7 +51,7 @@ def _maybe_remove_batch_dim(
 
 
 class _Steps(ModuleType):
-    """The class of this module: steps that are assigned to it are those of vmap from then on."""
+    """The class of this module; steps that are assigned to the module are used by vmap."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

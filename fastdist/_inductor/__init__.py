@@ -1,4 +1,4 @@
-"""PyTorch's compiler of graphs, switched off: settings are kept, compiling refuses."""
+"""PyTorch's graph compiler: not supported; settings are stored, and compiling raises an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's compiler of graphs; programs may set them, and nothing changes."""
+"""Settings of PyTorch's graph compiler: programs may set them, and they have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's tensors without memory for its compilers: `isinstance` is False for all tensors."""
+"""PyTorch's fake tensors, for its compilers; isinstance() is False for all tensors."""
 
 from __future__ import annotations
 

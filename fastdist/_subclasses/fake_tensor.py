@@ -1,4 +1,4 @@
-"""PyTorch's tensors without memory for its compilers: no tensor is one."""
+"""PyTorch's fake tensors, for its compilers: not supported."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ __all__ = ["FakeTensor", "FakeTensorMode", "is_fake", "maybe_get_fake_mode"]
 
 
 def is_fake(x: Any) -> bool:
-    """Return False: device("meta") has tensors without memory, which are ordinary tensors."""
+    """Return False: fake tensors are not supported; tensors on device("meta") are
+    ordinary tensors.
+    """
     return False
 
 
 def maybe_get_fake_mode(t: Any) -> None:
-    """Return None: no tensor belongs to such a mode."""
+    """Return None: fake tensors are not supported."""
 
 
 explain_missing(__name__)

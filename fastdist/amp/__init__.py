@@ -1,8 +1,10 @@
-"""Mixed precision: what PyTorch's lists name computes in float16, and losses are scaled for it.
+"""Mixed precision: selected ops compute in float16 or bfloat16, and losses are scaled for it.
 
-autocast_mode.py has the block in which ops cast (interpreters/autocast.py has the lists of ops),
-grad_scaler.py keeps small gradients from becoming 0. switches.py has the functions with which old
-programs build such blocks, older_names.py both for one kind of device (`cuda.amp`).
+autocast_mode.py has `autocast`, the block in which ops cast; interpreters/autocast.py lists the
+ops, as PyTorch does.
+grad_scaler.py scales losses so that small gradients do not become 0. switches.py has the functions
+with which old programs build such blocks, and older_names.py the classes for one kind of device
+(`cuda.amp`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`autocast`: a block in which heavy ops compute in a half type, and delicate ones in float32."""
+"""`autocast`: in its block matrix products compute in a half type, sensitive ops in float32."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _DEFAULTS = {"cpu": bfloat16, "cuda": float16}
 
 
 class autocast:
-    """Compute products in a half type and losses in float32 inside of the block, or in a decorated
-    function.
+    """Compute matrix products in a half type and losses in float32, inside of the block or a
+    decorated function.
 
-    Raises  ValueError for a device type that is not a text, RuntimeError for an unknown one
-    Note    where the device or the dtype is not there a warning says so, and nothing is cast
+    Raises  ValueError for a device type that is not a str, RuntimeError for an unknown one
+    Note    warns and casts nothing if the device or the dtype is not available
 
     Args:
         device_type: "cpu" or "cuda".
-        dtype: The half type; bfloat16 on the CPU, float16 on a GPU if None.
-        enabled: Whether the block does anything; False switches an outer one off.
-        cache_enabled: Whether parameters are cast once; True if None.
+        dtype: The half type; if None, bfloat16 on the CPU and float16 on a GPU.
+        enabled: Whether to cast; False switches an outer block off.
+        cache_enabled: Whether to cast each parameter only once; True if None.
 
     Example:
         >>> x = torch.ones(2, 2)
@@ -51,12 +51,12 @@ class autocast:
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._is_cached = True if cache_enabled is None else cache_enabled
         self._enabled = enabled and can_cast(device_type, self.fast_dtype)
-        # A stack: one object may be entered again before it is left.
+        # A stack, because one object may be entered again before it exits.
         self._before: list[Any] = []
 
     def __enter__(self) -> autocast:
         dtype = self.fast_dtype if self._enabled else None
-        # Noted first: Ctrl-C after casting began would leave it on.
+        # Saved before casting begins: an interrupt in between must not leave it switched on.
         self._before.append((casts.casting_now(), casts.casts.depth))
         casts.enter(self.device, dtype, self._is_cached)
         return self
@@ -82,7 +82,7 @@ class autocast:
 
 
 def can_cast(device_type: str, dtype: DType) -> bool:
-    """Return whether a device casts to a dtype; warn where it does not."""
+    """Return whether a device supports autocast to a dtype; warn if it does not."""
     if device_type == "cuda" and not device_count():
         text = "User provided device_type of 'cuda', but CUDA is not available. Disabling"
     elif not dtype.is_half:
@@ -97,14 +97,14 @@ def can_cast(device_type: str, dtype: DType) -> bool:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether there are lists for a type of device."""
+    """Return whether autocast knows a device type."""
     return device_type in _DEFAULTS
 
 
 def require_autocast_device(device_type: str) -> None:
-    """Raise unless there are lists for a type of device.
+    """Raise an error unless autocast knows a device type.
 
-    Raises  TypeError for a value that is not a text, RuntimeError for an unknown type
+    Raises  TypeError for a value that is not a str, RuntimeError for an unknown type
     """
     if not isinstance(device_type, str):
         raise TypeError(f"argument 'device_type' must be str, not {type(device_type).__name__}")
@@ -116,14 +116,15 @@ def require_autocast_device(device_type: str) -> None:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Return whether this thread casts on a type of device now."""
+    """Return whether autocast is on in this thread for a device type."""
     return casts.dtype_on(device_type) is not None
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """Return the dtype to which this thread casts there, or would without `dtype=`.
+    """Return the dtype of autocast in this thread for a device type: the current or the default
+    one.
 
-    Raises  TypeError for a value that is not a text, RuntimeError for an unknown type of device
+    Raises  TypeError for a value that is not a str, RuntimeError for an unknown device type
     """
     require_autocast_device(device_type)
     chosen = casts.casts.chosen.get(device_type, _DEFAULTS[device_type])
@@ -133,8 +134,8 @@ def get_autocast_dtype(device_type: str) -> DType:
 def custom_fwd(
     fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DType | None = None
 ) -> Any:
-    """Decorate the forward of an autograd.Function: with cast_inputs, its tensors come in that
-    dtype and nothing is cast inside of it.
+    """Decorate the forward of an autograd.Function. With cast_inputs, its floating-point tensors
+    are cast to that dtype, and autocast is off inside.
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -154,7 +155,7 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
-    """Decorate the backward of an autograd.Function: it casts as its forward did."""
+    """Decorate the backward of an autograd.Function: it runs with the autocast state of forward."""
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 

@@ -1,4 +1,4 @@
-"""GradScaler: a factor on losses that keeps gradients in float16's range, and finds its size."""
+"""GradScaler: scales losses so that gradients fit in float16, and adapts the factor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .unscaling import adapt, unscale
 
 
 class OptState(Enum):
-    """How far an optimiser is between two updates of the factor."""
+    """The stage of an optimiser between two updates of the factor."""
 
     READY = 0
     UNSCALED = 1
@@ -29,12 +29,12 @@ _READY, _UNSCALED, _STEPPED = OptState
 
 
 def _refresh_per_optimizer_state() -> dict[str, Any]:
-    """Return the state of an optimiser after an update."""
+    """Return the state of an optimiser just after an update."""
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
 class _Progress:
-    """How far one optimiser is between two updates, and whether its gradients were infinite."""
+    """The stage of one optimiser between two updates, and whether its gradients were infinite."""
 
     def __init__(self) -> None:
         self.stage = OptState.READY
@@ -42,22 +42,23 @@ class _Progress:
 
 
 class GradScaler:
-    """Scales losses by a factor that grows while gradients stay finite, and shrinks when they do
-    not; a step whose gradients are infinite or NaN is left out.
+    """Multiplies losses by a factor. The factor grows while gradients stay finite, and shrinks when
+    they do not. A step whose gradients are infinite or NaN is skipped.
 
-    Thread  one at a time
+    Thread  not thread-safe
     Raises  ValueError for factors that would not grow or shrink
-    Note    for "cuda" without a GPU there is a warning, and nothing is scaled. The factor is on the
-            device of the losses: a step waits once for a GPU, to know whether it must be skipped,
-            and not at all if the optimiser is fused, which checks that on the device
+    Note    for "cuda" without a GPU it warns, and scales nothing. The factor is on the device of
+            the losses. A step waits for the GPU once, to read whether it must be skipped. A fused
+            optimiser checks that on the device, so the step does not wait
 
     Args:
         device: The type of device of the gradients.
-        init_scale: The factor of the loss at first.
-        growth_factor: The factor of its growth after growth_interval steps.
-        backoff_factor: The factor of its decrease after a step with infinite gradients.
-        growth_interval: How many steps without infinite gradients let it grow.
-        enabled: Whether it does anything.
+        init_scale: The first value of the factor.
+        growth_factor: The number that multiplies the factor after growth_interval good steps.
+        backoff_factor: The number that multiplies the factor after a step with infinite gradients.
+        growth_interval: The number of successive steps with finite gradients before the factor
+            grows.
+        enabled: Whether to scale at all.
 
     Example:
         >>> scaler = torch.amp.GradScaler("cpu")
@@ -97,14 +98,14 @@ class GradScaler:
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
-        # Both float32, without axes, from the first loss on.
+        # Both are 0-d float32 tensors, created with the first loss.
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         self._progress: WeakKeyDictionary[Any, _Progress] = WeakKeyDictionary()
 
     @property
     def _per_optimizer_states(self) -> dict[int, dict[str, Any]]:
-        """How far each optimiser is, under PyTorch's names: a copy."""
+        """Return a copy of each optimiser's stage, under PyTorch's names."""
         return {
             id(optimizer): {
                 "stage": progress.stage,
@@ -117,14 +118,14 @@ class GradScaler:
         return self._progress.setdefault(optimizer, _Progress())
 
     def scale(self, outputs: Any) -> Any:
-        """Return a tensor, or an iterable of them, times the factor."""
+        """Return a tensor, or each tensor of an iterable, multiplied by the factor."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
                 self._begin(outputs._layout.device)
             assert self._scale is not None
-            # As a tensor of float32 without axes: float16 could not hold the number itself.
+            # The factor is a 0-d float32 tensor, because float16 could not represent large factors.
             return outputs * self._scale.to(outputs._layout.device, copy=True)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(output) for output in outputs]
@@ -137,9 +138,10 @@ class GradScaler:
         self._growth_tracker = full((), tracker, dtype=float32, device=device)
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimiser's parameters by the factor, before they are clipped.
+        """Divide the gradients of an optimiser's parameters by the factor, for instance before
+        clipping.
 
-        Raises  RuntimeError if that was done since the last update, ValueError for gradients in
+        Raises  RuntimeError if it was called since the last update, ValueError for gradients in
                 float16
         """
         if not self._enabled:
@@ -158,9 +160,9 @@ class GradScaler:
         progress.stage = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call optimizer.step(*args, **kwargs) with unscaled gradients, unless one is not finite.
+        """Unscale the gradients, and call optimizer.step(*args, **kwargs) if all are finite.
 
-        Raises  RuntimeError for a second step before update(), or for a closure
+        Raises  RuntimeError for a second step before update(), or for a closure argument
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -176,7 +178,7 @@ class GradScaler:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         progress.stage = OptState.STEPPED
         if _finds_by_itself(optimizer, progress.found_inf):
-            # Gradients that were unscaled above must not be divided again.
+            # unscale_ may have divided the gradients already.
             optimizer.grad_scale, optimizer.found_inf = (
                 None,
                 _together(list(progress.found_inf.values())),
@@ -190,8 +192,8 @@ class GradScaler:
         return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Shrink the factor if a gradient was not finite, grow it after growth_interval good steps;
-        or take a new one.
+        """Adapt the factor: shrink it if a gradient was not finite, grow it after growth_interval
+        good steps. With new_scale, set it.
         """
         if not self._enabled:
             return
@@ -223,7 +225,7 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """Return the factor, 1.0 where nothing is scaled; waits for the device that has it."""
+        """Return the factor, or 1.0 if disabled; waits for the device that holds it."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale.item())
@@ -245,19 +247,19 @@ class GradScaler:
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Return after how many good steps the factor grows."""
+        """Return the number of good steps after which the factor grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set after how many good steps the factor grows."""
+        """Set the number of good steps after which the factor grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Return whether anything is scaled."""
+        """Return whether losses are scaled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that load_state_dict needs; empty where nothing is scaled."""
+        """Return the state for load_state_dict; empty if disabled."""
         if not self._enabled:
             return {}
         return {
@@ -273,7 +275,7 @@ class GradScaler:
         return self._init_growth_tracker if tracker is None else int(tracker.item())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict.
+        """Restore the state from a state dict.
 
         Raises  RuntimeError for an empty one
         """
@@ -294,12 +296,12 @@ class GradScaler:
 
 
 def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
-    """Return whether an optimiser skips a step on the device: the host need never wait for it."""
+    """Return whether an optimiser skips a step on the device, so that the host does not wait."""
     return CPU not in found and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 
 def _together(found: list[Tensor], device: Device | None = None) -> Tensor:
-    """Return whether something was found on one of several devices, on the first unless given."""
+    """Return the sum of the flags of several devices, on `device` (default: the first one's)."""
     where = found[0]._layout.device if device is None else device
     total = found[0].to(where)
     for other in found[1:]:

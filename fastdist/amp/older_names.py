@@ -1,4 +1,4 @@
-"""Mixed precision of one kind of device, as `cpu.amp` and `cuda.amp` name it."""
+"""Mixed precision for one kind of device, under the older names `cpu.amp` and `cuda.amp`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AutocastOfDevice", "GradScalerOfDevice"]
 
 
 class AutocastOfDevice(autocast):
-    """`autocast` for the kind of device that a subclass names, with the dtype usual there."""
+    """`autocast` for the device type that a subclass sets, with its default dtype."""
 
     _device_type: ClassVar[str]
     _dtype: ClassVar[DType]
@@ -25,7 +25,7 @@ class AutocastOfDevice(autocast):
 
 
 class GradScalerOfDevice(GradScaler):
-    """`GradScaler` for the kind of device that a subclass names."""
+    """`GradScaler` for the device type that a subclass sets."""
 
     _device_type: ClassVar[str]
 

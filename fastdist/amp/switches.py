@@ -1,6 +1,7 @@
-"""Autocast without a block: what PyTorch's own `autocast` is made of, for programs that are old.
+"""Functions that switch autocast without a block, for old programs.
 
-They apply to one thread, like `autocast` itself. A switch inside of a block ends with the block.
+They apply to the calling thread, like `autocast`. A switch inside of an autocast block ends with
+the block.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from .autocast_mode import can_cast, get_autocast_dtype, is_autocast_enabled
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
-    """Cast on a type of device from now on, or no longer; of a bool alone, on "cuda".
+    """Switch autocast on or off for a device type; with a bool as the only argument, for "cuda".
 
-    Note    where the device or its dtype is not there a warning says so, and nothing is cast
+    Note    warns and casts nothing if the device or its dtype is not available
     """
     if enabled is None:
         device_type, enabled = "cuda", device_type
@@ -24,29 +25,29 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
-    """Set the dtype to which blocks without `dtype=` cast on a type of device, from now on."""
+    """Set the dtype of later autocast blocks without `dtype=` for a device type."""
     casts.casts.chosen[device_type] = dtype
     if is_autocast_enabled(device_type):
         casts.switch(device_type, dtype if can_cast(device_type, dtype) else None)
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """Return whether this thread casts on the CPU now."""
+    """Return whether autocast is on in this thread for the CPU."""
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """Cast on the CPU from now on, or no longer."""
+    """Switch autocast for the CPU on or off."""
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> DType:
-    """Return the dtype to which the CPU casts, or would."""
+    """Return the dtype of autocast on the CPU: the current or the default one."""
     return get_autocast_dtype("cpu")
 
 
 def get_autocast_gpu_dtype() -> DType:
-    """Return the dtype to which a GPU casts, or would."""
+    """Return the dtype of autocast on a GPU: the current or the default one."""
     return get_autocast_dtype("cuda")
 
 
@@ -61,27 +62,27 @@ def set_autocast_gpu_dtype(dtype: DType) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Return whether a parameter that was cast is kept for its next use."""
+    """Return whether cast parameters are cached for their next use."""
     return casts.casts.is_cached
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Keep parameters that were cast for their next use, or do not."""
+    """Choose whether cast parameters are cached for their next use."""
     casts.casts.is_cached = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Forget the parameters that were cast."""
+    """Remove all cast parameters from the cache."""
     casts.casts.cache.clear()
 
 
 def autocast_increment_nesting() -> int:
-    """Count one block more around this thread's work; return how many there are."""
+    """Add one to this thread's count of nested autocast blocks, and return the count."""
     casts.casts.depth += 1
     return casts.casts.depth
 
 
 def autocast_decrement_nesting() -> int:
-    """Count one block less around this thread's work; return how many there are."""
+    """Subtract one from this thread's count of nested autocast blocks, and return the count."""
     casts.casts.depth -= 1
     return casts.casts.depth

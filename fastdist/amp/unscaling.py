@@ -1,4 +1,4 @@
-"""Gradients divided by the factor of a GradScaler, and that factor's own steps, on their device."""
+"""Divides gradients by a GradScaler's factor, and adapts the factor, on the device."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..ops.create.creation import zeros
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
-# Updates a factor and the number of good steps at it, both float32: a factor that would be too
-# large for float32 does not change.
+# Updates the factor and the number of good steps with it, both float32. The factor stays the same
+# if it would overflow float32.
 _GROWN = "where(isfinite(scale * growth), scale * growth, scale)"
 _ADAPT = f"""
 scale = where(found != T(0), scale * backoff, where(good + T(1) == interval, {_GROWN}, scale))
@@ -23,8 +23,9 @@ good = where(logical_or(found != T(0), good + T(1) == interval), T(0), good + T(
 
 
 def unscale(parameters: Iterable[Tensor], scale: Tensor) -> dict[Device, Tensor]:
-    """Divide the gradients of parameters by a factor; return for each device whether one was not
-    finite: 1, or 0, as float32 without axes. Nobody waits for the device.
+    """Divide the gradients of parameters by a factor, without waiting for the device.
+
+    Return for each device a 0-d float32 flag: 1 if a gradient was not finite, else 0.
 
     Raises  ValueError for gradients in float16
     """
@@ -40,7 +41,7 @@ def unscale(parameters: Iterable[Tensor], scale: Tensor) -> dict[Device, Tensor]
         if device not in found:
             found[device] = zeros((), dtype=float32, device=device)
         if grad.is_sparse:
-            # For a sparse gradient the sums of entries count, as in a step.
+            # For a sparse gradient, test the coalesced entries, because a step adds those.
             finite: Any = grad.coalesce()._values().isfinite().all()
             found[device].add_(1.0 - finite.to(float32)).clamp_(max=1.0)
             grad.mul_(1.0 / float(scale.item()))
@@ -66,8 +67,8 @@ def _unscale_alike(grads: list[Tensor], scale: Tensor, found: Tensor, device: De
 def adapt(
     scale: Tensor, good: Tensor, found: Tensor, growth: float, backoff: float, interval: int
 ) -> None:
-    """Shrink a factor where found is not 0, else count a good step, and grow it after interval of
-    them. All are float32 without axes, on one device.
+    """Shrink the factor if `found` is not 0. Else count a good step, and grow the factor after
+    `interval` of them. All arguments are 0-d float32 tensors on one device.
     """
     program = read_program(_ADAPT, ("scale", "good", "found"), ("growth", "backoff", "interval"))
     apply = backend_of(scale._layout.device.type).kernel("pointwise.multi_tensor.apply")

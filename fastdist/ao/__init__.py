@@ -1,4 +1,4 @@
-"""PyTorch's quantization and pruning, which refuse: quantized tensors are not supported."""
+"""PyTorch's quantization and pruning: not supported."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""The public face of differentiation, under PyTorch's names.
+"""Differentiation, under PyTorch's names.
 
-`backward` and `grad` run passes; `Function` adds an op with its own gradient; `forward_ad` carries
-tangents along with the values; `functional` has Jacobians, Hessians and products with them;
-`gradcheck` compares derivatives with differences; `profiler` has the older names of the package
-`profiler`. Recording is in graph and dispatch, playback in engine: this package only adds PyTorch's
-names.
+`backward` and `grad` run backward passes. `Function` adds an op with its own gradient. `forward_ad`
+carries tangents along with the values. `functional` has Jacobians, Hessians and products with them.
+`gradcheck` compares derivatives with finite differences. `profiler` has the older names of the
+package `profiler`.
+
+This package adds PyTorch's names only: the packages graph and dispatch record the graph, and engine
+runs it backwards.
 """
 
 from __future__ import annotations
@@ -49,5 +51,5 @@ __all__ = [
 ]
 
 explain_missing(functional.__name__, forward_ad.__name__)
-# Names that few programs use, and that import the package profiler.
+# Few programs use these names, and they import the package profiler: so they load on first use.
 load_later(__name__, {"profiler": "", "profiler_util": ""})

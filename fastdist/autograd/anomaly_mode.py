@@ -1,4 +1,4 @@
-"""`detect_anomaly`: find the op whose gradient fails or is not a number."""
+"""`detect_anomaly`: find the op whose gradient computation fails or returns NaN."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..graph.anomaly import anomaly, set_anomaly_mode
 
 
 class set_detect_anomaly:
-    """Switch anomaly mode on or off, at once; as a context manager for the block alone.
+    """Switch anomaly mode on or off. As a context manager, restore the former mode at its end.
 
-    Note    slow: each op takes the general path, each Node keeps a traceback
+    Note    slow: every op takes the general path, and every Node keeps a traceback
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -30,8 +30,8 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """A block in anomaly mode: a backward pass in it raises at the first NaN, and an error in a
-    Node comes with the traceback of the forward call that recorded it.
+    """A block in anomaly mode: a backward pass raises at the first NaN, and an error in a Node
+    shows the traceback of the forward call that recorded it.
     """
 
     def __init__(self, check_nan: bool = True) -> None:

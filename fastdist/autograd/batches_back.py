@@ -1,4 +1,4 @@
-"""Batches of gradients that pass back through an unbatched function's graph: rows of Jacobians."""
+"""Runs a batch of gradients back through the graph of an unbatched function: rows of Jacobians."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from ..interpreters.batching import open_level
 from ..ops.create.creation import zeros_like
 
 # Note [Batches that go back]
-# A batch of cotangents can pass through the graph of an unbatched function: its derivatives are
-# written with ops, and ops run on batches. A derivative that needs raw numbers (a hand-written
-# Node, a call of another worker, a thread that works for a GPU) raises an error, and its cotangents
-# pass back one by one.
+# A batch of cotangents can pass through the graph of an unbatched function, because derivatives are
+# written with ops, and ops accept batches. Some derivatives need raw numbers: a hand-written
+# Node, a call to another worker, a Node that runs on a GPU's thread. They raise an error, and the
+# cotangents are then passed back one by one.
 ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
 
 
 def pulled_together(
     ys: list[Any], xs: list[Any], cotangents: list[Any], depth: int
 ) -> list[Any] | None:
-    """Return the products of a batch of cotangents, with more levels than the graph, with the
-    Jacobian; None where a Node takes only one at a time. See Note [Batches that go back].
+    """Multiply a batch of cotangents with the Jacobian of ys by xs, and return the products.
+
+    The cotangents have more vmap levels than the graph. Return None if a Node takes only one
+    cotangent at a time. See Note [Batches that go back].
     """
     ys, xs = [base_of(y, depth) for y in ys], [base_of(x, depth) for x in xs]
     pairs = [(y, _lifted(g, depth)) for y, g in zip(ys, cotangents, strict=True)]
@@ -49,14 +51,14 @@ def pulled_together(
 
 
 def _lifted(given: Any, depth: int) -> Any:
-    """Return a batch of levels above depth as one of unbatched tensors below."""
+    """Remove the batch levels of `given` up to depth, and keep the levels above."""
     if level_of((given,)) <= depth:
         return base_of(given, depth)
     return batched(_lifted(given.value, depth).movedim(depth, 0), given.level)
 
 
 def _lowered(found: Any, depth: int) -> Any:
-    """Return a lifted value as the batch of batches that it was."""
+    """Undo _lifted: return the value as batches in their original order of levels."""
     level = level_of((found,))
     if level <= depth:
         return rebatched(found, depth)
@@ -71,8 +73,10 @@ def backward_batched(
     create_graph: bool,
     allow: bool,
 ) -> tuple[Any, ...] | None:
-    """Return gradients for each entry of the first axis of the roots' gradients, along a first
-    axis; None where a Node takes only one at a time. The graph is kept.
+    """Return one gradient of each input per entry of the first axis of gradients, stacked along a
+    new first axis.
+
+    Return None if a Node takes only one gradient at a time. The graph is kept.
     """
     size = len(gradients[0])
     with open_level(size, "same") as level:
@@ -86,7 +90,7 @@ def backward_batched(
 
 
 def release(roots: Sequence[Any]) -> None:
-    """Let the Nodes below roots release their saved values, as a pass without retain_graph does."""
+    """Release the values that the Nodes below roots saved, as a pass without retain_graph does."""
     waiting = [node_of(root._edge) for root in roots]
     seen = set(waiting)
     while waiting:

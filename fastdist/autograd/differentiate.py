@@ -16,10 +16,10 @@ from ..ops.shape.joining import stack
 from ..tensor.tensor import Tensor
 from .batches_back import backward_batched, release
 
-# At an edge of the graph the tensor whose gradient arrives there is not needed.
+# An edge is enough to capture a gradient: the tensor that has the edge is not needed.
 Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
-# The options of grad, in the order of its parameters.
+# The options of `grad`, in the order of its parameters.
 _OPTIONS = (
     *("grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused"),
     *("is_grads_batched", "materialize_grads"),
@@ -34,14 +34,16 @@ def backward(
     create_graph: bool = False,
     inputs: Inputs | None = None,
 ) -> None:
-    """Add the gradients of tensors into the `.grad` of their leaves, or only of inputs. An input
-    may be a tensor in a dict, or an edge of the graph at a leaf or at a tensor that retains its
+    """Add the gradients of tensors to the `.grad` of their leaves, or only of `inputs`.
+
+    An input may also be a tensor in a dict, or the edge of a leaf or of a tensor that retains its
     gradient.
 
-    Note    `__torch_function__` of tensors and inputs is called, of grad_tensors not; also in
-            `grad`
-    Thread  runs here; other threads' passes through the same leaves may overlap
-    Raises  RuntimeError for a tensor without a graph, or with several elements and no gradient
+    Note    `__torch_function__` is called for tensors and inputs, but not for grad_tensors; the
+            same holds for `grad`
+    Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
+    Raises  RuntimeError for a tensor without a graph, or for one with several elements and no given
+            gradient
     """
     wanted = None if inputs is None else given_inputs(inputs, "backward")
     roots = _many(tensors)
@@ -72,19 +74,22 @@ def grad(
 ) -> tuple[Tensor, ...]:
     """Return the gradients of outputs with respect to inputs, leaving every `.grad` unchanged.
 
-    Raises  RuntimeError for an input without grad, or (unless allowed) on which nothing depends
+    Raises  RuntimeError for an input that does not require grad, or (without allow_unused) that no
+            output depends on
 
     Args:
         outputs: A tensor, or several.
-        inputs: The tensors to differentiate by: one, several, or a dict, which gives a dict.
-        grad_outputs: The gradient of each output; may be left out for single numbers.
-        retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
-        create_graph: Whether the pass is recorded, for second derivatives.
-        only_inputs: Ignored, for old programs: no `.grad` is ever changed.
-        allow_unused: Whether an input on which no output depends gives None.
-        is_grads_batched: Whether the first axis of grad_outputs, and that of the gradients, counts
-            passes; they are one where all Nodes take batches.
-        materialize_grads: Whether an input on which no output depends gives zeros.
+        inputs: The tensors to differentiate by: one, several, or a dict. For a dict the result is a
+            dict.
+        grad_outputs: The gradient of each output; may be left out for outputs with one element.
+        retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
+            None.
+        create_graph: Whether to record the pass, for second derivatives.
+        only_inputs: Ignored; accepted for old programs. No `.grad` is ever changed.
+        allow_unused: Whether to return None for an input that no output depends on.
+        is_grads_batched: Whether the first axis of each of grad_outputs is a batch of passes; the
+            gradients then have it too. It is one pass if all Nodes accept batches.
+        materialize_grads: Whether to return zeros for an input that no output depends on.
 
     Example:
         >>> x = torch.tensor([2.0], requires_grad=True)
@@ -117,7 +122,7 @@ def grad(
         found = tuple(
             [_zeros_for(x, create_graph) if g is None else g for g, x in zip(found, asked)]
         )
-    # With allow_unused some may be None; PyTorch types them as Tensors all the same.
+    # With allow_unused some are None; the annotation says Tensor, as in PyTorch.
     return found  # type: ignore[return-value]
 
 
@@ -129,7 +134,9 @@ def _batched(
     create_graph: bool,
     allow_unused: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Return gradients for each entry of the gradients' first axis, along a first axis."""
+    """Return a gradient for each entry of the first axis of grad_outputs, stacked along a first
+    axis.
+    """
     given = [g for g in gradients if g is not None]
     if len(given) < len(gradients) or len({len(g) for g in given}) != 1:
         raise GraphError(
@@ -153,7 +160,7 @@ def _batched(
 
 
 def _zeros_for(input: Any, create_graph: bool) -> Tensor:
-    """Return the gradient of an input on which nothing depends."""
+    """Return a zero gradient for an input that no output depends on."""
     if isinstance(input, GradientEdge):
         raise RuntimeError(
             "materialize_grads cannot be used when the given input is a GradientEdge: give the "
@@ -170,7 +177,7 @@ def _many(tensors: Any) -> tuple[Any, ...]:
 
 
 def _tensors(many: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """Return many, with a tensor in the place of each edge."""
+    """Return `many` as tensors: an edge is replaced by a tensor with that edge."""
     return tuple([tensor_at(one) if isinstance(one, GradientEdge) else one for one in many])
 
 

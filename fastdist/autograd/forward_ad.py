@@ -4,8 +4,9 @@
         y = f(make_dual(x, t))
         value, jvp = unpack_dual(y)
 
-Levels nest, for derivatives of derivatives, and belong to the process. The levels and tangents
-themselves are graph/forward_grad.py; how ops carry them is dispatch/tangents.py.
+Levels nest, for higher derivatives. They belong to the process, not to a thread.
+graph/forward_grad.py has the levels and tangents; dispatch/tangents.py carries tangents through
+ops.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Open a level inside those that are open, and return its index."""
+    """Open a level inside the open ones, and return its index."""
     return ForwardADLevel.get_next_idx()
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the innermost level; its tangents are removed.
+    """Close the innermost level and remove its tangents.
 
-    Raises  RuntimeError if level is another one than the innermost, or none is open
+    Raises  RuntimeError if level is not the innermost one, or if none is open
     """
     innermost = ForwardADLevel.count() - 1
     if level is None:
@@ -88,14 +89,14 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) -> Tensor:
-    """Return a tensor of the same memory that has tangent at level (None: the innermost).
+    """Return a view of tensor that has `tangent` at level (None: the innermost).
 
-    Shape   tangent's must be tensor's
-    Raises  RuntimeError without a level, for another shape, or if the tensor has a tangent there;
-            ValueError for a dtype that is not floating
+    Shape   tangent must have tensor's shape
+    Raises  RuntimeError if no level is open, for another shape, or if the tensor already has a
+            tangent at level; ValueError for a dtype that is not floating point
     """
     depth = level_of((tensor, tangent)) if levels.depth else 0
-    if depth:  # the unbatched tensors of vmap
+    if depth:  # under vmap: make the unbatched tensors dual
         primal, moving = base_of(tensor, depth), base_of(tangent, depth)
         return rebatched(make_dual(primal, moving, level=level), depth)
     at = _resolve(level)
@@ -113,7 +114,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
     if isinstance(tensor, LazyConjNeg):
         seen = make_dual(tensor.value, tensor.change(tangent), level=at)
         return lazy_view(seen, tensor.change)
-    # A view for the reverse graph; its tangents belong to it alone. See Note [Tangents of views].
+    # The dual is a view in the reverse-mode graph, but has separate tangents: see Note [Tangents
+    # of views].
     dual: Tensor = view.general((tensor,), (tensor._layout.shape,))
     extra_of(dual).tangent_root = OWN_TANGENT
     for outer in levels_of((tensor,)):

@@ -1,4 +1,4 @@
-"""Ops of users: a forward, and a backward (and jvp) for its gradient (and tangent)."""
+"""`Function`: ops of users, with a forward, and a backward (or jvp) for gradients (or tangents)."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from .function_node import FunctionNode
 
 
 class Function:
-    """Base of an op with its own forward and backward; call it by `apply`.
+    """Base class of an op with its own forward and backward; call it by `apply`.
 
-    `forward(ctx, *inputs)` runs without recording; or, with a `setup_context(ctx, inputs, output)`,
-    `forward(*inputs)`. `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
-    input, `jvp(ctx, *tangents)` one tangent for each output. ctx keeps tensors by
-    save_for_backward, and anything else as attributes.
+    `forward(ctx, *inputs)` runs without recording. If the class has `setup_context(ctx, inputs,
+    output)`, forward is `forward(*inputs)` instead. `backward(ctx, *grad_outputs)` returns one
+    gradient (or None) for each input. `jvp(ctx, *tangents)` returns one tangent for each output.
+    ctx keeps tensors by save_for_backward, and anything else as attributes.
 
-    In `vmap` a Function with a setup_context and `generate_vmap_rule = True` gets batches, in
-    backward and jvp too; for one with `vmap(info, in_dims, *inputs)`, which returns the outputs and
-    their axes of the batch, that runs as its forward. One with neither is an error there.
+    Under `vmap`, a Function with a setup_context and `generate_vmap_rule = True` gets batches, also
+    in backward and jvp. A Function with `vmap(info, in_dims, *inputs)` runs that instead of
+    forward; it returns the outputs and the batch axis of each. A Function with neither raises an
+    error.
 
     Example:
         >>> class Square(torch.autograd.Function):
@@ -66,7 +67,7 @@ class Function:
     @staticmethod
     @is_missing
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save the values that backward needs, where forward does not take a ctx."""
+        """Save the values that backward needs, if forward does not take a ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
@@ -89,8 +90,8 @@ class Function:
     @staticmethod
     @is_missing
     def vmap(info: VmapInfo, in_dims: tuple[int | None, ...], *args: Any) -> Any:
-        """Return the outputs for a batch, whose axis in each of args is in in_dims, and the axis of
-        the batch in each of them.
+        """Return the outputs for a batch, and the batch axis of each output. in_dims has the batch
+        axis of each of args, or None.
         """
         raise NotImplementedError("vmap is not implemented.")
 
@@ -105,7 +106,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward on args, and record that backward computes the gradients."""
+        """Run forward on args, and record the call so that backward computes the gradients."""
         if modes.tracers and level_of(args):
             if cls._of_batch is None:
                 cls._of_batch = type(cls.__name__, (OfBatch, Function), {})
@@ -170,8 +171,8 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
 
 
 def _own(output: Any, is_input: bool) -> Any:
-    """Return an output as a tensor that may get an edge: an input that was returned unchanged must
-    not be changed.
+    """Return an output as a tensor that may get an edge. An input that forward returned unchanged
+    is copied as an alias, because the input must not change.
     """
     if not isinstance(output, Tensor) or not is_input:
         return output
@@ -256,7 +257,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Refusal(Function):
-    """Passes a gradient on, and cannot be differentiated."""
+    """Passes a gradient on, and raises if it is differentiated."""
 
     generate_vmap_rule = True
 

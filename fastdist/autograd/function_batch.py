@@ -1,12 +1,12 @@
-"""A user's Function in `vmap`: it sees batches, and its Node their values."""
+"""A user's Function under `vmap`: it gets batches, while its Node gets their unbatched values."""
 
 # Note [Functions of a batch]
-# Graphs and tangents belong to the values of batches. So a call with batches becomes a call of
-# another Function, made here, with their values: its forward makes batches of them again, runs the
-# user's forward with these, and returns the values of the results; its backward and jvp do the same
-# with the user's, at the levels of vmap that were open at the call, which may be closed by then.
-# This Function has a rule as well: where its arguments are batches of an outer level, that level is
-# removed next.
+# Graphs and tangents belong to the values inside batches. So a call with batches becomes a call of
+# another Function (`OfBatch`) with the values. Its forward wraps the values in batches, runs the
+# user's forward with these, and returns the values of the results. Its backward and jvp do the same
+# with the user's backward and jvp. They do so at the vmap levels that were open at the call, which
+# may be closed by then. `OfBatch` has a batching rule too: if its arguments are batches of an outer
+# level, the next call removes that level.
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..tensor.tensor import Tensor
 
 
 class VmapInfo(NamedTuple):
-    """The information about the batch that a Function's `vmap` gets."""
+    """The information about the batch that the `vmap` method of a Function gets."""
 
     batch_size: int
     randomness: str
 
 
 class CallOnBatch:
-    """One call of a user's Function with arguments that are batches of one level."""
+    """One call of a user's Function whose arguments include batches of one level."""
 
     def __init__(
         self, function: Any, args: Sequence[Any], kwargs: dict[str, Any], level: int
@@ -40,35 +40,35 @@ class CallOnBatch:
         self.is_batch = [self.plain(one) is not one for one in args]
         self.shapes = [one._layout.shape if isinstance(one, Tensor) else None for one in args]
         self.has_one_output = False
-        # The attributes that the user set on ctx; for the values saved for backward and for jvp,
-        # whether each one is a batch.
+        # `users` has the attributes that the user set on ctx. `saved` and `saved_for_jvp` say for
+        # each saved value whether it is a batch.
         self.users: dict[str, Any] = {}
         self.saved: list[bool] = []
         self.saved_for_jvp: list[bool] = []
 
     def plain(self, one: Any) -> Any:
-        """Return the value of a batch of the call's level; anything else unchanged."""
+        """Return the value inside a batch of the call's level, and anything else unchanged."""
         return value_at(one, self.level)
 
     def held(self, one: Any) -> Any:
-        """Return the value of a result; a result that is not a batch is the same in all calls."""
+        """Return the value inside a result; a value without a batch is expanded to its size."""
         return (
             value_at(one, self.level, size=self.info.batch_size) if isinstance(one, Tensor) else one
         )
 
     def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
-        """Return the arguments, made batches again, from their values."""
+        """Return the arguments: values, wrapped in batches again where is_batch says so."""
         return [
             batched(one, self.level) if batch and one is not None else one
             for one, batch in zip(values, is_batch, strict=True)
         ]
 
     def each(self, values: Sequence[Any]) -> list[Any]:
-        """Return batches of the values of results."""
+        """Return the values of results, each tensor wrapped in a batch."""
         return [batched(one, self.level) if isinstance(one, Tensor) else one for one in values]
 
     def outputs(self, output: Any) -> tuple[Any, ...]:
-        """Return a tuple of the outputs of forward, and note whether it was a single one."""
+        """Return the outputs of forward as a tuple, and store whether there was a single output."""
         self.has_one_output = not isinstance(output, tuple)
         return (output,) if self.has_one_output else output
 
@@ -86,9 +86,9 @@ class CallOnBatch:
 
 
 class CtxOfBatch:
-    """The ctx of a user's Function of a batch: it saves the values of batches.
+    """The ctx of a user's Function that gets batches: it saves the values inside them.
 
-    Names that the user sets are the user's, as on a FunctionCtx.
+    A user may set any attribute, as on a FunctionCtx.
     """
 
     __slots__ = ("__call", "__ctx", "__dict__", "__saved")
@@ -99,11 +99,11 @@ class CtxOfBatch:
         self.__dict__ = call.users
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward, as `saved_tensors`."""
+        """Keep tensors for backward, which reads `saved_tensors`."""
         self.__call.saved = self.__keep(self.__ctx.save_for_backward, tensors)
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for jvp, as `saved_tensors`."""
+        """Keep tensors for jvp, which reads `saved_tensors`."""
         self.__call.saved_for_jvp = self.__keep(self.__ctx.save_for_forward, tensors)
 
     def __keep(self, save: Any, tensors: Sequence[Any]) -> list[bool]:
@@ -120,19 +120,19 @@ class CtxOfBatch:
         self.__ctx.mark_non_differentiable(*[self.__call.plain(one) for one in tensors])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose what backward and jvp see for an undefined gradient or tangent."""
+        """Choose whether an undefined gradient or tangent is passed as zeros or None."""
         self.__ctx.set_materialize_grads(value)
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """Which arguments need a gradient."""
+        """Return for each argument whether it needs a gradient."""
         return tuple(self.__ctx.needs_input_grad[1:])
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The saved tensors, in order.
 
-        Raises  as a FunctionCtx's
+        Raises  the errors of FunctionCtx.saved_tensors
         """
         return tuple(self.__call.given(self.__ctx.saved_tensors, self.__saved))
 
@@ -141,13 +141,13 @@ class CtxOfBatch:
 
 
 class OfBatch:
-    """The Function of Note [Functions of a batch]."""
+    """The Function that replaces a user's Function for a batch: Note [Functions of a batch]."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(call: CallOnBatch, *values: Any) -> Any:
-        """Run the user's forward, or rule, and return the values of its results."""
+        """Run the user's forward or vmap method, and return the values inside its results."""
         if has_rule_of_its_own(call.function):
             return _by_the_users_rule(call, values)
         with using_levels(call.open):
@@ -169,18 +169,18 @@ class OfBatch:
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Return the gradients of the values of the arguments."""
+        """Return the gradients of the values inside the arguments."""
         call = ctx.call
         with using_levels(call.open):
             found = call.function.backward(CtxOfBatch(ctx, call), *call.each(grads))
             found = found if isinstance(found, tuple) else (found,)
             if len(found) != len(call.is_batch):
-                return (None, *found)  # too many, or too few: the Node raises the error
+                return (None, *found)  # the wrong number: the Node raises the error
             return (None, *[call.gradient(g, i) for i, g in enumerate(found)])
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        """Return the tangents of the values of the results."""
+        """Return the tangents of the values inside the results."""
         call = ctx.call
         with using_levels(call.open):
             inner = CtxOfBatch(ctx, call, in_jvp=True)
@@ -192,9 +192,10 @@ class OfBatch:
 def apply_to_batch(
     function: Any, of_batch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return the results of a Function whose arguments include a batch, by its batching rule.
+    """Call a Function whose arguments include a batch, by its batching rule, and return the
+    results.
 
-    Raises  RuntimeError, a TransformError, for a Function that has no rule for batches, or two
+    Raises  TransformError (a RuntimeError) for a Function without a rule for batches, or with two
     """
     _require_rule(function)
     if level_of(kwargs.values()):
@@ -205,20 +206,20 @@ def apply_to_batch(
     call = CallOnBatch(function, args, kwargs, level_of(args))
     values = [call.plain(one) for one in args]
     found = of_batch.apply(call, *values)
-    # A value that was changed in place is returned as the argument that it was.
+    # For a value that was changed in place, return the argument that holds it.
     arguments = {id(value): one for value, one in zip(values, args, strict=True)}
     each = [arguments.get(id(one), made) for one, made in zip(found, call.each(found), strict=True)]
     return each[0] if call.has_one_output else tuple(each)
 
 
 def is_missing(method: Any) -> Any:
-    """Mark a method of Function as one that a subclass may override."""
+    """Mark a method of Function as missing: a subclass may define it."""
     method.is_missing = True
     return method
 
 
 def has_rule_of_its_own(function: Any) -> bool:
-    """Return whether the user defined how a Function runs on a batch."""
+    """Return whether the user defined `vmap` for a Function."""
     return not getattr(function.vmap, "is_missing", False)
 
 

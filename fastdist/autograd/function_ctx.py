@@ -8,12 +8,12 @@ from ..tensor.tensor import Tensor
 
 
 # Note [Whose names stand on ctx]
-# A user may set any name on ctx, because the Node, which has names such as edges, hooks and layout,
-# is a separate object. The Node holds the user's attributes as a dict and does not reference a ctx,
-# so that there is no cycle; each ctx of a call is a new view of that dict.
+# A user may set any name on ctx. The Node already has attributes (edges, hooks, layout), so it
+# is a separate object. The Node holds the user's attributes in a dict. It does not reference a ctx,
+# which avoids a reference cycle. Each call creates a new ctx as a view of that dict.
 class FunctionCtx:
-    """Any attribute may be set on it; tensors are better saved by save_for_backward, which notices
-    changes in place and avoids cycles of outputs.
+    """The ctx of a Function. Users may set any attribute. Tensors should be saved by
+    save_for_backward, which detects changes in place and avoids reference cycles through outputs.
     """
 
     __slots__ = ("__dict__", "__node", "__weakref__")
@@ -25,7 +25,7 @@ class FunctionCtx:
         self.__dict__ = node.users
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (inputs, outputs, or others) for backward, as `saved_tensors`."""
+        """Keep tensors (inputs, outputs or others) for backward, which reads `saved_tensors`."""
         for i, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
@@ -35,7 +35,7 @@ class FunctionCtx:
         self.__node.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for jvp, as `saved_tensors`."""
+        """Keep tensors for jvp, which reads `saved_tensors`."""
         self.__node.for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -47,8 +47,8 @@ class FunctionCtx:
         self.__node.mark_non_differentiable(tensors)
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose what backward and jvp see for an undefined gradient or tangent: zeros (True, the
-        default) or None.
+        """Choose whether backward and jvp get zeros (True, the default) or None for an undefined
+        gradient or tangent.
         """
         self.__node.materializes = value
 
@@ -70,7 +70,7 @@ class FunctionCtx:
         )
 
 
-# Attributes of the Node that PyTorch's ctx has; a user's attribute of the same name hides them.
+# Attributes of the Node that PyTorch's ctx has too; a user's attribute of the same name hides them.
 _OF_THE_NODE = frozenset(
     {"metadata", "name", "next_functions", "register_hook", "register_prehook"}
 )

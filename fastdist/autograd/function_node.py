@@ -19,15 +19,15 @@ from .function_ctx import FunctionCtx
 
 
 class HasBackward(Protocol):
-    """The user's Function as the Node uses it."""
+    """The interface of a user's Function that its Node needs."""
 
     def backward(self, ctx: Any, *grad_outputs: Any) -> Any:
         """Return the inputs' gradients."""
 
 
 class FunctionNode(Node):
-    """The record of a call; it shows users the attributes that they set on ctx: see Note [Whose
-    names stand on ctx].
+    """The Node of a call of a Function. It shows the attributes that users set on ctx: see Note
+    [Whose names stand on ctx].
     """
 
     function: ClassVar[HasBackward]
@@ -49,7 +49,8 @@ class FunctionNode(Node):
         self.for_forward: tuple[Tensor | None, ...] = ()
         self._in_jvp = False
         self._first = args[0] if args else None
-        # Non-differentiable outputs are kept until forward is over, so that their ids stay theirs.
+        # Keep non-differentiable outputs alive until forward ends, so that no other tensor gets
+        # their id.
         self._held: tuple[Any, ...] = ()
         self.to_save: tuple[Tensor | None, ...] = ()
 
@@ -59,7 +60,7 @@ class FunctionNode(Node):
         self.non_differentiable = {id(tensor) for tensor in tensors}
 
     def tangent_seen(self, input: Any, tangent: Tensor | None) -> Tensor | None:
-        """Return the tangent that jvp sees for an input: zeros for a tensor that could have one."""
+        """Return the tangent that jvp gets for an input: zeros for a float tensor without one."""
         if tangent is not None or not self.materializes or not isinstance(input, Tensor):
             return tangent
         layout = input._layout
@@ -67,19 +68,19 @@ class FunctionNode(Node):
 
     def __getattr__(self, name: str) -> Any:
         users = self.__dict__.get("users", {})
-        # This is also called for an unset slot, which belongs to the Node all the same.
+        # Python also calls this for an unset slot; a slot of the Node is never a user's attribute.
         if name in users and not hasattr(type(self), name):
             return users[name]
         raise AttributeError(f"{self.name()} has no attribute {name!r}")
 
     def keep(self, results: Sequence[Any], returned: Sequence[Any]) -> None:
-        """Save the tensors of forward for backward, outputs without a cycle."""
+        """Save the tensors that forward kept for backward; outputs are saved without a cycle."""
         position = {id(output): i for i, output in enumerate(returned)}
         self._saved = [self._packed(t, results, position) for t in self.to_save]
 
     @contextmanager
     def giving_tangents(self) -> Iterator[None]:
-        """Let `saved_tensors` return the tensors that were saved for forward mode."""
+        """In this block, make `saved_tensors` return the tensors saved for forward mode."""
         self._in_jvp = True
         try:
             yield
@@ -206,7 +207,7 @@ class FunctionNode(Node):
 
 
 class _SavedOutput:
-    """A saved output: its parts without its edge, since the Node must not hold itself."""
+    """A saved output without its edge: with the edge, the Node would reference itself."""
 
     __slots__ = ("_array", "_extra", "_storage", "i", "layout", "records", "version")
 
@@ -217,7 +218,7 @@ class _SavedOutput:
         self.records = tensor._edge is not None
 
     def unpack(self, node: FunctionNode) -> Tensor:
-        """Return the output with its Node as edge."""
+        """Return the output with the Node as its edge."""
         if self._storage.version != self.version:
             raise_changed(node, None, self.layout, self.version, self._storage.version)
         alias = wrap(self._array, self.layout)
@@ -228,7 +229,7 @@ class _SavedOutput:
 
 
 class _HookedOutput(_SavedOutput):
-    """A saved output that passed through the hooks on saved tensors."""
+    """A saved output that went through the hooks on saved tensors."""
 
     __slots__ = ("packed",)
 
@@ -238,7 +239,7 @@ class _HookedOutput(_SavedOutput):
         self._array = None
 
     def unpack(self, node: FunctionNode) -> Tensor:
-        """Return the output from the unpack hook, with its Node as edge."""
+        """Return the unpack hook's result with the Node as its edge."""
         alias = super().unpack(node)
         alias._array = self.packed._array
         return alias
@@ -249,8 +250,8 @@ def _zeros_of(layout: Layout) -> Tensor:
 
 
 def _expandable(target: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether target broadcasts to shape, so that a gradient of shape can be summed to
-    it.
+    """Return whether target broadcasts to shape; a gradient of that shape can then be summed to
+    target.
     """
     if len(target) > len(shape):
         return False

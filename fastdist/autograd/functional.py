@@ -1,7 +1,7 @@
-"""Derivatives of functions: products with Jacobians and Hessians, and the matrices themselves.
+"""Derivatives of functions: Jacobians, Hessians, and products with them.
 
-Functions take the arguments of torch.autograd.functional. With `vectorize` rows are computed in one
-pass, where all Nodes take batches; columns of the strategy "forward-mode" are computed one after
+The functions take the arguments of torch.autograd.functional. With `vectorize`, rows are computed
+in one pass if all Nodes accept batches. The strategy "forward-mode" computes columns one after
 another.
 """
 
@@ -44,8 +44,8 @@ def vjp(
 ) -> tuple[Result, Result]:
     """Return func(*inputs) and the product of v with its Jacobian, from one backward pass.
 
-    Raises  RuntimeError if v has other shapes than the outputs, or is missing and an output has
-            several elements
+    Raises  RuntimeError if v has other shapes than the outputs, or if v is missing and an output
+            has several elements
     """
     with enable_grad():
         given, single_in = _many(inputs, "inputs")
@@ -67,7 +67,7 @@ def jvp(
 ) -> tuple[Result, Result]:
     """Return func(*inputs) and the product of its Jacobian with v, in forward mode.
 
-    Raises  RuntimeError if v has other shapes than the inputs, or is missing and an input has
+    Raises  RuntimeError if v has other shapes than the inputs, or if v is missing and an input has
             several elements
     """
     with enable_grad(), dual_level():
@@ -95,10 +95,10 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the Jacobian: for each output and each input a tensor of shape (*output, *input).
+    """Return the Jacobian: for each output and input a tensor of shape (*output, *input).
 
-    Note    for a single output or input the result is a tensor and not a tuple of one
-    Raises  ValueError for a strategy other than reverse-mode and forward-mode, RuntimeError for
+    Note    a single output or input gives a tensor instead of a tuple
+    Raises  ValueError for a strategy other than "reverse-mode" and "forward-mode"; RuntimeError for
             both strict and vectorize
     """
     if strategy not in ("reverse-mode", "forward-mode"):
@@ -132,9 +132,9 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Return the second derivatives of a function whose value is a single number.
+    """Return the second derivatives of a function that returns a single number.
 
-    Raises  RuntimeError for another value
+    Raises  RuntimeError for a function that returns anything else
     """
     _, single_in = _many(inputs, "inputs")
 
@@ -158,7 +158,7 @@ def hvp(
 ) -> tuple[Tensor, Result]:
     """Return func(*inputs), a single number, and the product of its Hessian with v.
 
-    Note    one backward pass of dual tensors, without a second graph
+    Note    runs one backward pass with dual tensors, and needs no second graph
     """
     given, single_in = _many(inputs, "inputs")
     with enable_grad(), dual_level():
@@ -261,7 +261,7 @@ def _block(rows: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Any:
 
 
 def _stacked(rows: Sequence[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Return rows, one after another, as one tensor of shape, recorded."""
+    """Stack rows into one tensor of the given shape; the stacking is recorded."""
     total = zeros(len(rows), rows[0].numel() if rows else 0, dtype=like.dtype, device=like.device)
     if not rows:
         return total.reshape(shape)
@@ -296,8 +296,8 @@ def _many(value: Any, what: str, function: str = "") -> tuple[tuple[Tensor, ...]
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
-    """Return tensors at which a pass can stop: views of the given ones, or (without create_graph)
-    detached ones.
+    """Return tensors at which a pass can stop: views of the given ones, or detached ones without
+    create_graph.
     """
     if create_graph:
         return tuple(
@@ -352,7 +352,7 @@ def _require_differentiable(ys: Sequence[Tensor], strict: bool) -> None:
 
 
 def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
-    """Raise RuntimeError if no output depends on some input, which tangents do not show."""
+    """Raise RuntimeError if no output depends on an input: tangents alone do not show that."""
     _require_differentiable(ys, True)
     ones = [zeros_like(y) for y in ys]
     for i, g in enumerate(grad(ys, xs, ones, retain_graph=True, allow_unused=True)):
@@ -361,7 +361,7 @@ def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
 
 
 def _require_varying(first: Sequence[Tensor]) -> None:
-    """Raise RuntimeError if a first derivative is a constant, so that it has no Hessian."""
+    """Raise RuntimeError if a first derivative is constant: it has no Hessian."""
     for i, g in enumerate(first):
         if not g.requires_grad:
             raise GraphError(
@@ -385,8 +385,8 @@ def _grad(
 ) -> tuple[Tensor, ...]:
     """Return the products of vs with the derivatives of ys.
 
-    `first` is the number of ys[0] among all outputs, for errors; `of` is the name of the derivative
-    in errors. With is_inner the products will be differentiated again.
+    `first` is the index of ys[0] among all outputs; `of` names the derivative. Both are for error
+    messages. With is_inner, the products will be differentiated again.
     """
     pairs = [(y, v) for y, v in zip(ys, vs) if y.requires_grad]
     for i, y in enumerate(ys, first or 0):

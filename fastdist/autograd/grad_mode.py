@@ -1,4 +1,4 @@
-"""Grad modes, in the module where PyTorch's programs look for them."""
+"""Grad modes, under PyTorch's module name."""
 
 from __future__ import annotations
 

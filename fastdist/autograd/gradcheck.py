@@ -1,4 +1,4 @@
-"""Compares derivatives with central differences, with PyTorch's signatures."""
+"""Compare derivatives with central differences, with PyTorch's signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 class GradcheckError(RuntimeError):
-    """A derivative that differences contradict."""
+    """A derivative differs from the central differences."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def gradcheck(
     check_backward_ad: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Compare func's derivatives with central differences; True if they agree.
+    """Compare func's derivatives with central differences, and return True if they agree.
 
-    Note    in fast mode one random product v^T J u is compared instead of all of J; batches are
-            computed by one pass after another, so check_batched_grad and check_batched_forward_grad
-            check that several passes through one graph, or level, give the results of single ones
-    Raises  GradcheckError (a RuntimeError) where they do not, unless raise_exception is False;
+    Note    fast mode compares one random product v^T J u instead of the whole J. Batches run as
+            one pass after another: check_batched_grad and check_batched_forward_grad check that
+            several passes through one graph, or one level, give the results of separate passes
+    Raises  GradcheckError (a RuntimeError) if they do not agree, unless raise_exception is False;
             ValueError if no input requires grad
     """
     if check_batched_grad and not check_backward_ad:
@@ -100,8 +100,8 @@ def gradcheck(
 def in_parts(
     func: Callable[..., Any], given: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return func and its inputs with each complex number split into two real ones, so that
-    derivatives are checked like those of real numbers.
+    """Return func and its inputs with each complex number split into two real ones, so that all
+    derivatives are real.
     """
     which = [isinstance(x, Tensor) and x._layout.dtype.is_complex for x in given]
 
@@ -151,8 +151,8 @@ def gradgradcheck(
     check_rev_over_rev: bool = True,
     fast_mode: bool = False,
 ) -> bool:
-    """Compare second derivatives: gradcheck of func's gradient, by its inputs and by the gradients
-    given to it.
+    """Compare second derivatives: run gradcheck on func's gradient, as a function of the inputs and
+    of grad_outputs.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     func, given = in_parts(func, given)
@@ -196,8 +196,8 @@ def gradgradcheck(
 
 
 def _again(x: Any) -> Any:
-    """Return x as a view, so that its gradient can be computed even where the view of a view has
-    one.
+    """Return a view of x if it requires grad. The gradient with respect to the view exists even if
+    func returns x itself or a view of it.
     """
     return x.view(x.shape) if _wanted(x) else x
 
@@ -242,7 +242,7 @@ def _outputs(func: Callable[..., Any], given: Sequence[Any]) -> tuple[Tensor, ..
 def _differences(
     check: _Check, func: Callable[..., Any], given: Sequence[Any], k: int
 ) -> list[Array]:
-    """Return for each output the matrix (elements of input k) x (elements of the output)."""
+    """Return each output's Jacobian by input k, as (input elements, output elements)."""
     base = given[k].detach().to_numpy()
 
     def at(values: Array) -> list[Array]:
@@ -268,11 +268,11 @@ def _differences(
 def _product(
     check: _Check, func: Callable[..., Any], given: Sequence[Any], k: int, u: Array
 ) -> list[Array]:
-    """Return for each output its difference along u of input k."""
+    """Return the difference quotient of each output, along direction u of input k."""
     base = given[k].detach().to_numpy()
     sides = []
     for step in (check.eps, -check.eps):
-        # NumPy adds arrays without axes to a number, which holds no memory for a kernel to read.
+        # NumPy returns a scalar for a sum of 0-d arrays; a kernel needs an array.
         moved = from_array(np.asarray(base + step * u)).to(given[k].device).requires_grad_()
         outputs = _outputs(func, [*given[:k], moved, *given[k + 1 :]])
         sides.append([y.detach().to_numpy() for y in outputs])
@@ -280,9 +280,7 @@ def _product(
 
 
 def _rows(func: Callable[..., Any], given: Sequence[Any], k: int) -> list[Array]:
-    """Return for each output the matrix (elements of input k) x (elements of the output), by
-    backward passes.
-    """
+    """Return each output's Jacobian by input k, as _differences does, by backward passes."""
     size = given[k].numel()
     found = []
     for y in _outputs(func, given):
@@ -340,7 +338,7 @@ def _check_dtypes(func: Callable[..., Any], given: Sequence[Any]) -> None:
 
 
 def _check_undefined(func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """An output that got no gradient counts as one that got zeros."""
+    """Check that backward treats an output without a gradient like one with a zero gradient."""
     wanted = [x for x in given if _wanted(x)]
     for j, y in enumerate(_outputs(func, given)):
         outputs = _outputs(func, given)
@@ -395,7 +393,7 @@ def _tangents(func: Callable[..., Any], given: Sequence[Any], k: int, u: Array) 
 
 
 def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Compare a batch of passes through one graph with passes through separate graphs."""
+    """Compare several passes through one graph with passes through separate graphs."""
     inputs = [x for x in given if _wanted(x)]
     for i, y in enumerate(_outputs(func, given)):
         if not y.requires_grad:
@@ -410,7 +408,7 @@ def _check_batched(check: _Check, func: Callable[..., Any], given: Sequence[Any]
 
 
 def _check_batched_forward(check: _Check, func: Callable[..., Any], given: Sequence[Any]) -> None:
-    """Compare tangents of a batch, computed at one level, with tangents computed one by one."""
+    """Compare the tangents of several directions, computed at one level, with separate levels."""
     for k, x in enumerate(given):
         if not _wanted(x):
             continue

@@ -1,4 +1,4 @@
-"""The recorded graph: access to its Nodes, and hooks that keep saved values elsewhere."""
+"""Access to the recorded graph: its Nodes, and hooks that store saved values elsewhere."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from ..tensor.tensor import Tensor
 
 
 def increment_version(tensor: Tensor) -> None:
-    """Record that code outside of fastdist changed the tensor's memory."""
+    """Record that code outside of fastdist changed the tensor's memory in place."""
     storage_of(tensor).bump()
 
 
 class saved_tensors_hooks:
-    """Inside this block, in this thread, Nodes save the results of pack_hook; when a gradient needs
-    one, unpack_hook makes a tensor of it again: same shape, dtype and device.
+    """In this block, in this thread, Nodes save the results of pack_hook(tensor). When a gradient
+    needs the value, unpack_hook must return a tensor of the same shape, dtype and device.
 
-    The innermost block counts. Values that pass through hooks are not checked for changes in place.
+    Only the innermost block applies. Values that pass through hooks are not checked for changes in
+    place.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep values that are saved inside this block in main memory, and bring them back for their
-    gradient.
+    """Keep the values that are saved inside this block in main memory, and copy them back to their
+    device for the gradient.
 
-    Note    pin_memory is accepted for PyTorch's sake: it changes nothing here
+    Note    pin_memory is accepted for PyTorch's signature and changes nothing
     """
 
     def __init__(self, pin_memory: bool = False) -> None:
@@ -63,9 +64,9 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Let hooks on saved tensors raise error_message inside this block, in this thread.
+    """Make hooks on saved tensors raise RuntimeError(error_message) in this block, in this thread.
 
-    Raises  RuntimeError with error_message inside of saved_tensors_hooks
+    Raises  RuntimeError with error_message if it is used inside of saved_tensors_hooks
     """
     before = disable_hooks(error_message)
     try:

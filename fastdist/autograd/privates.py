@@ -6,7 +6,7 @@ from .function import Function
 
 
 class InplaceFunction(Function):
-    """A Function that may change its input: the older form of mark_dirty."""
+    """A Function that may change its input in place: the older form of mark_dirty."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -31,5 +31,5 @@ def _disable_profiler() -> list[object]:
 
 
 def _is_checkpoint_valid() -> bool:
-    """Return True: a checkpoint computes again in any kind of backward pass."""
+    """Return True: checkpoints work in every kind of backward pass."""
     return True

@@ -1,4 +1,4 @@
-"""The older names of `fastdist.profiler`: one block, no steps."""
+"""The older names of `fastdist.profiler`: one block, no schedule of steps."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = [
 class profile(KeyAverages):
     """`with profile() as p:` records the time of ops; `p.key_averages().table()` shows it.
 
-    use_device="cuda" (or "sim") records how long that device worked for each op; use_cuda is its
-    older name. use_kineto, which chooses PyTorch's own recorder, is ignored.
+    use_device="cuda" (or "sim") also records the time that the device spent on each op; use_cuda is
+    the older name of that option. use_kineto is ignored.
 
-    Raises  RuntimeError if it is entered again; NotImplementedError for use_cpu=False
+    Raises  RuntimeError if the same object is entered again; NotImplementedError for use_cpu=False
     """
 
     def __init__(
@@ -118,14 +118,14 @@ class profile(KeyAverages):
     def function_events(self) -> EventList:
         """The recorded events, in the order in which they began.
 
-        Raises  RuntimeError before the end of the block
+        Raises  RuntimeError inside of the block
         """
         if self._events is None:
             raise RuntimeError("Profiler didn't finish running")
         return self._events
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all."""
+        """Return the sum of all events."""
         return self.function_events.total_average()
 
     def table(
@@ -139,7 +139,7 @@ class profile(KeyAverages):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """Return a table of all events, as EventList.table."""
+        """Return a table of all events; see EventList.table."""
         return self.function_events.table(
             *(sort_by, row_limit, max_src_column_width, max_name_column_width),
             *(max_shapes_column_width, header, top_level_events_only, time_unit),
@@ -148,7 +148,7 @@ class profile(KeyAverages):
     def toggle_collection_dynamic(
         self, enabled: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
-        """Stop recording the events of one activity, or resume, inside of the block."""
+        """Pause or resume recording of the given activities inside of the block."""
         if self.enabled:
             self._profile.toggle_collection_dynamic(enabled, activities)
 
@@ -158,7 +158,7 @@ class profile(KeyAverages):
         metadata: Mapping[str, str] | None = None,
         use_python_export: bool = False,
     ) -> None:
-        """Write a file for chrome://tracing and Perfetto; metadata are more values, as JSON."""
+        """Write a file for chrome://tracing and Perfetto; `metadata` has more values, as JSON."""
         self._require_ended()
         for key, value in (metadata or {}).items():
             self._profile.add_metadata_json(key, value)
@@ -169,7 +169,7 @@ class profile(KeyAverages):
         self.function_events.export_stacks(path, metric)
 
     def export_html(self, path: str, title: str = "fastdist") -> None:
-        """Write a page with the time line that opens in any browser, offline."""
+        """Write an HTML page with the time line; it needs no network."""
         self._require_ended()
         self._profile.export_html(path, title)
 
@@ -178,14 +178,14 @@ class profile(KeyAverages):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time of all events, in microseconds."""
+        """The self CPU time of all events, in microseconds."""
         return self.function_events.self_cpu_time_total
 
 
 class emit_itt:
-    """PyTorch's ranges for Intel's profilers: not supported.
+    """PyTorch's ranges for Intel's ITT profilers: not supported.
 
-    Raises  NotImplementedError, where it is enabled
+    Raises  NotImplementedError if it is enabled
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The classes of profiler events, in the module where PyTorch's programs look for them."""
+"""The classes of profiler events, under PyTorch's module name."""
 
 from __future__ import annotations
 

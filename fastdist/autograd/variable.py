@@ -1,4 +1,4 @@
-"""Variable: the former name of tensors that record."""
+"""Variable: the former name of Tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _VariableType(type):
     def __call__(
         cls, data: Any = None, requires_grad: bool | None = None, volatile: bool | None = None
     ) -> Tensor:
-        """Return data's memory as a new leaf.
+        """Return a new leaf that shares data's memory.
 
         Raises  TypeError for a value that is not a Tensor
         """
@@ -38,11 +38,11 @@ class _VariableType(type):
 
 
 class ImperativeEngine:
-    """The engine under the name by which wrappers of modules reach it."""
+    """The engine, under the name that module wrappers use: `Variable._execution_engine`."""
 
     @staticmethod
     def queue_callback(callback: Callable[[], None]) -> None:
-        """Call callback() when the backward pass that this thread is in has run all its Nodes.
+        """Call callback() when the current backward pass has run all its Nodes.
 
         Raises:
             RuntimeError: No backward pass is running.
@@ -60,6 +60,6 @@ class ImperativeEngine:
 
 
 class Variable(metaclass=_VariableType):
-    """Tensor under its old name: every Tensor is a Variable, and `Variable(x)` is x, detached."""
+    """Tensor under its old name: every Tensor is a Variable, and `Variable(x)` is a detached x."""
 
     _execution_engine = ImperativeEngine()

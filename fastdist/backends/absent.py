@@ -1,4 +1,4 @@
-"""Libraries that PyTorch may compute with and fastdist does not."""
+"""The functions of libraries that PyTorch may use and fastdist does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def is_available() -> bool:
 
 
 def version() -> None:
-    """Return None: there is no such library."""
+    """Return None: fastdist does not use this library."""
 
 
 explain_missing(__name__)

@@ -1,4 +1,4 @@
-"""The CPU: what its kernels may use."""
+"""The CPU backend: the instruction set that kernels use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["get_cpu_capability"]
 
 
 def get_cpu_capability() -> str:
-    """Return "DEFAULT": kernels are compiled for the machine that they run on."""
+    """Return "DEFAULT": kernels are compiled for the processor on which they run."""
     return "DEFAULT"
 
 

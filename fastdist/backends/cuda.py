@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: switches of products, of which TF32 changes results, and of attention."""
+"""Switches for NVIDIA GPUs: TF32 in matrix products changes results; those of attention do not."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = [
 
 
 class _Matmul:
-    """Switches of products: TF32 is what set_float32_matmul_precision chooses, another name of it;
-    what the others would allow is never done.
+    """Switches of matrix products. `allow_tf32` is another name for the setting of
+    set_float32_matmul_precision; the other switches change nothing.
     """
 
     allow_fp16_reduced_precision_reduction = True
@@ -38,7 +38,7 @@ class _Matmul:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether products of float32 may be computed in TF32."""
+        """Whether float32 matrix products may be computed in TF32."""
         return products.precision != "highest"
 
     @allow_tf32.setter
@@ -47,7 +47,7 @@ class _Matmul:
 
     @property
     def fp32_precision(self) -> str:
-        """How products of float32 are computed: "tf32" where that is allowed, else "none"."""
+        """The precision of float32 matrix products: "tf32" if that is allowed, else "none"."""
         return "tf32" if self.allow_tf32 else "none"
 
     @fp32_precision.setter
@@ -96,7 +96,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Allow forms of attention for a block."""
+    """Set in this block which implementations of attention are allowed; there is only one here."""
     before = dict(_sdp)
     _sdp.update(
         flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
@@ -108,7 +108,7 @@ def sdp_kernel(
 
 
 def preferred_linalg_library(backend: Any = None) -> str:
-    """Return "default": there is one."""
+    """Return "default": there is only one library."""
     return "default"
 
 

@@ -1,10 +1,10 @@
-"""cuDNN: not in use, but two of its switches choose how convolutions of float32 run on a GPU.
+"""cuDNN: not in use, but two of its switches apply to float32 convolutions on a GPU.
 
-`allow_tf32`, True by default, lets them compute in TF32, which keeps 10 bits of each factor: the
-convolution, its gradients and transposed convolutions. With `enabled` set to False they follow
-`backends.cuda.matmul.allow_tf32` instead, as other products do. The other switches can be set, and
-change nothing. All are of the process, not of a thread; each call reads them when it is queued, and
-a graph that was captured keeps what it was captured with.
+`allow_tf32` (True by default) lets convolutions, transposed convolutions and their gradients
+compute in TF32, which keeps 10 bits of each factor's mantissa. With `enabled` set to False,
+convolutions follow `backends.cuda.matmul.allow_tf32` instead, like matrix products. The other
+switches can be set, and change nothing. All switches belong to the process, not to a thread. A call
+reads them when it is queued. A captured graph keeps the settings of its capture.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ enabled: bool
 allow_tf32: bool
 benchmark = False
 benchmark_limit = 10
-# Kernels here always add in one order.
+# Kernels always add in the same order.
 deterministic = False
 
 
 class _Switches(ModuleType):
-    """This module, whose two switches of convolutions are read by kernels."""
+    """This module: kernels read its two switches of convolutions."""
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether convolutions of float32 may be computed in TF32."""
+        """Whether float32 convolutions may be computed in TF32."""
         return convolutions.allow_tf32
 
     @allow_tf32.setter
@@ -52,7 +52,7 @@ class _Switches(ModuleType):
 
     @property
     def enabled(self) -> bool:
-        """Whether convolutions follow `allow_tf32`, not the switch of products."""
+        """Whether convolutions follow `allow_tf32` and not the switch of matrix products."""
         return convolutions.has_own_choice
 
     @enabled.setter
@@ -61,17 +61,17 @@ class _Switches(ModuleType):
 
 
 def is_available() -> bool:
-    """Return False."""
+    """Return False: cuDNN is not used."""
     return False
 
 
 def version() -> int | None:
-    """Return None."""
+    """Return None: cuDNN is not used."""
     return None
 
 
 def is_acceptable(tensor: object) -> bool:
-    """Return False: no tensor is given to cuDNN."""
+    """Return False: cuDNN is not used."""
     return False
 
 
@@ -82,7 +82,7 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> AbstractContextManager[None]:
-    """Set the switches for a block."""
+    """Set the switches in this block."""
     return set_for_a_block(
         __name__,
         enabled=enabled,

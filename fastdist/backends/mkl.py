@@ -1,4 +1,4 @@
-"""MKL: not in use; products are NumPy's BLAS."""
+"""MKL: not used; matrix products use NumPy's BLAS."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Return False."""
+    """Return False: MKL is not used."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""oneDNN: not in use; its switches can be set all the same."""
+"""oneDNN: not used; its switches can be set and change nothing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """Return False."""
+    """Return False: oneDNN is not used."""
     return False
 
 
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True
 ) -> AbstractContextManager[None]:
-    """Set the switches for a block."""
+    """Set the switches in this block."""
     return set_for_a_block(
         __name__, enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32
     )

@@ -1,4 +1,4 @@
-"""Apple's GPUs: not in use."""
+"""Apple's GPUs: not supported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["is_available", "is_built", "is_macos_or_newer"]
 
 
 def is_available() -> bool:
-    """Return False.
+    """Return False: Apple's GPUs are not supported.
 
     Example:
         >>> torch.backends.mps.is_available()
@@ -18,12 +18,12 @@ def is_available() -> bool:
 
 
 def is_built() -> bool:
-    """Return False."""
+    """Return False: Apple's GPUs are not supported."""
     return False
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """Return False: nobody asks the system."""
+    """Return False: Apple's GPUs are not supported."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""OpenMP: in use where Numba or the BLAS has it for its threads."""
+"""OpenMP: used if Numba or the BLAS runs its threads with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Return True."""
+    """Return True, as PyTorch does."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Switches of the order in which einsum contracts its operands: here from left to right."""
+"""Switches of the contraction order of einsum; here it always goes from left to right."""
 
 from __future__ import annotations
 

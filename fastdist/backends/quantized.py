@@ -1,4 +1,4 @@
-"""Engines of quantized kernels: there are none."""
+"""Engines for quantized kernels: none are supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether PyTorch's kernels of attention could run: they are not here."""
+"""Queries for PyTorch's attention kernels, which fastdist does not have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SDPAParams(NamedTuple):
 
 
 def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Return False: attention runs fastdist's own kernel."""
+    """Return False: fastdist has its own attention kernel."""
     return False
 
 
@@ -26,13 +26,13 @@ can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 
 
 def current_flash_attention_impl() -> None:
-    """Return None: no other implementation was chosen."""
+    """Return None: no other implementation can be chosen."""
 
 
 def list_flash_attention_impls() -> list[Any]:
-    """Return no implementations to choose from."""
+    """Return an empty list: no other implementation can be chosen."""
     return []
 
 
 def restore_flash_attention_impl() -> None:
-    """Do nothing: no other implementation was chosen."""
+    """Do nothing: no other implementation can be chosen."""

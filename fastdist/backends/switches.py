@@ -1,4 +1,4 @@
-"""Switches of backends: set for a block, and by their newer names."""
+"""Helpers for the switches of backends: set them in a block, or by their newer names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# PyTorch's names of how float32 may be computed on a GPU -> whether TF32 is allowed.
+# PyTorch's names for the float32 precision on a GPU, and whether each allows TF32.
 _PRECISIONS = {"none": False, "ieee": False, "tf32": True}
 
 
 @contextmanager
 def set_for_a_block(module: str, **switches: Any) -> Iterator[None]:
-    """Set the module's switches, and put them back after the block."""
+    """Set switches of a module in this block, and restore them afterwards."""
     owner = sys.modules[module]
     before = {name: getattr(owner, name) for name in switches}
     try:
@@ -26,9 +26,9 @@ def set_for_a_block(module: str, **switches: Any) -> Iterator[None]:
 
 
 def require_bool(name: str, value: Any) -> bool:
-    """Return a switch's value.
+    """Return the value of a switch.
 
-    Raises  RuntimeError for anything but True and False
+    Raises  RuntimeError for anything but True or False
     """
     if not isinstance(value, bool):
         raise RuntimeError(f"{name}: expected a bool, but got {type(value).__name__}")
@@ -36,8 +36,8 @@ def require_bool(name: str, value: Any) -> bool:
 
 
 class Float32Precision:
-    """`fp32_precision` next to a module's `allow_tf32`: another name of the same switch. "tf32"
-    allows TF32; "ieee" and "none" do not.
+    """`fp32_precision`, another name for a module's `allow_tf32`: "tf32" allows TF32; "ieee" and
+    "none" do not.
     """
 
     __slots__ = ("_owner",)
@@ -47,7 +47,7 @@ class Float32Precision:
 
     @property
     def fp32_precision(self) -> str:
-        """How float32 is computed: "tf32" where that is allowed, else "none"."""
+        """The precision of float32: "tf32" if that is allowed, else "none"."""
         return "tf32" if self._owner.allow_tf32 else "none"
 
     @fp32_precision.setter
@@ -58,7 +58,7 @@ class Float32Precision:
 def allows_tf32(precision: str) -> bool:
     """Return whether a value of `fp32_precision` allows TF32.
 
-    Raises  RuntimeError for one that a GPU does not have
+    Raises  RuntimeError for a precision that GPUs do not have
     """
     try:
         return _PRECISIONS[precision]

@@ -1,4 +1,4 @@
-"""Futures: a value that some thread will give once, and the callbacks that wait for it."""
+"""Futures: a value that some thread will set once, and the callbacks that run then."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ class Executor(Protocol):
 
 
 class Future(Generic[T]):
-    """A value or an error that arrives once.
+    """A value or an error that is set once.
 
     Thread  any; wait() blocks without the GIL, completing never blocks
-    Note    callbacks run in `executor` if one is given, else in the thread that completes the
-            Future; a callback added when the Future is done runs at once in the thread that adds it
-    Note    an error is logged as a warning if the Future is dropped before wait(), value() or
-            exception() has read it, or a callback was given the Future
+    Note    callbacks run in `executor` if one is given, otherwise in the thread that completes the
+            Future. If the Future is done already, a new callback runs immediately in the thread
+            that adds it
+    Note    if the Future is dropped with an unread error, the error is logged as a warning. It
+            counts as read if wait(), value() or exception() was called, or if a callback got the
+            Future
 
     Args:
-        devices: The GPUs whose streams the value may be used on.
-        executor: Where callbacks run; the completing thread if None.
+        devices: The GPUs on whose streams the value may be used.
+        executor: The pool in which callbacks run; the completing thread if None.
 
     Example:
         >>> future = torch.futures.Future()
@@ -60,18 +62,18 @@ class Future(Generic[T]):
         "_unread",
         "_waiters",
     )
-    # The warning names a Future with an unread error so; None: no warning.
+    # The name of the failed work in a warning about an unread error; None: no warning.
     _told_as: str | None = "the work of a Future"
 
     def __init__(
         self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
     ) -> None:
-        # Guards the next four slots. Nothing is called while it is held, not even append: a signal
-        # handler could run there and complete this Future. From Python 3.14 on a handler may run
-        # right after the lock was taken, before any assignment, so the lock is reentrant.
+        # Guards the next four slots. Nothing is called while it is held, not even append, because a
+        # signal handler could run there and complete this Future. From Python 3.14 on, a handler
+        # may run right after the lock is taken, before any assignment, so the lock is reentrant.
         if devices is not None:
             _require_indices(devices)
-        self._lock = RLock()  # threading.RLock is a function around it
+        self._lock = RLock()  # threading.RLock is a function that wraps it
         self._state = _PENDING
         self._outcome: Any = None
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
@@ -79,7 +81,7 @@ class Future(Generic[T]):
         self._executor = executor
         # Logs an error that is never read. See Note [Errors that nobody reads].
         self._unread: Unread | None = None
-        # Called by a thread before it takes the value: makes its streams wait for devices.
+        # Called in a thread before it takes the value: makes the thread's streams wait for devices.
         self._follow: Callable[[], object] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -95,15 +97,15 @@ class Future(Generic[T]):
         """Return the value, or raise the error, once it has arrived.
 
         Units   timeout in seconds; None waits forever
-        Raises  TimeoutError if nothing came within timeout; the error that completed this Future
+        Raises  TimeoutError if the Future is not done within timeout; the error of this Future
         """
         if self._state == _PENDING and not self._wait_until_done(timeout):
             raise TimeoutError(f"the Future was not completed within {timeout} s")
         try:
             return self.value()
         finally:
-            # The error's traceback holds this frame; without this line the Future would hold itself
-            # alive through it.
+            # Break a reference cycle: the error's traceback holds this frame, and the Future holds
+            # the error.
             del self
 
     def value(self) -> T:
@@ -151,23 +153,23 @@ class Future(Generic[T]):
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
         """Return a Future of callback(self), which is called once this Future is done.
 
-        Raises  TypeError for what cannot be called
+        Raises  TypeError for a callback that is not callable
         """
         if not callable(callback):
             raise _not_callable("then", callback)
-        # Users never see one that follows an internal Future.
+        # Users cannot access a child of an internal Future.
         kind = Future if self._told_as is not None else InternalFuture
         child: Future[S] = kind(executor=self._executor)
         try:
             self._add(_Continuation(callback, child))
             return child
         finally:
-            del child  # if the callback failed, its error's traceback holds this frame: a cycle
+            del child  # break a reference cycle: an error of the callback holds this frame
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
-        """Call callback(self) once this Future is done; log what it raises.
+        """Call callback(self) once this Future is done; log an error of the callback.
 
-        Raises  TypeError for what cannot be called
+        Raises  TypeError for a callback that is not callable
         """
         if not callable(callback):
             raise _not_callable("add_done_callback", callback)
@@ -177,12 +179,15 @@ class Future(Generic[T]):
         """Call callback(self) in the thread that completes this Future; for short internal
         callbacks.
 
-        Note    ignores the executor; logs what the callback raises; does not mark the error as read
+        Note    ignores the executor; logs an error of the callback; does not mark this Future's
+                error as read
         """
         self._add(_AtOnce(callback))
 
     def let_follow(self, follow: Callable[[], object]) -> None:
-        """Call follow() in each thread before it takes the value. Call this before completion."""
+        """Call follow() in each thread before it takes the value. Must be called before
+        completion.
+        """
         self._follow = follow
 
     def set_result(self, result: T) -> None:
@@ -204,11 +209,11 @@ class Future(Generic[T]):
             raise FutureError(_COMPLETED_TWICE)
 
     def try_complete(self, value: object = None, error: BaseException | None = None) -> bool:
-        """Complete with error if given, else with value; return False if it was complete before."""
+        """Complete with error if given, else with value; return False if it is complete already."""
         return self._complete(_VALUE, value) if error is None else self._complete(_ERROR, error)
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Let asyncio code write `await future`."""
+        """Support `await future` in asyncio code."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -241,7 +246,8 @@ class Future(Generic[T]):
                     if unread is not None:
                         unread.error = None
                     return False
-                # The outcome first: done(), wait() and value() read the state without the lock.
+                # Set the outcome before the state: done(), wait() and value() read the state
+                # without the lock.
                 self._unread = unread
                 self._outcome = outcome
                 self._state = state
@@ -253,7 +259,7 @@ class Future(Generic[T]):
             if callbacks is not None:
                 self._run(callbacks)
         except BaseException:
-            # Ctrl-C, or sys.exit() in a callback: the waiters of this Future are notified anyway.
+            # Ctrl-C, or sys.exit() in a callback: notify the waiters of this Future all the same.
             for waiter in waiters or ():
                 if waiter.locked():
                     waiter.release()
@@ -263,7 +269,7 @@ class Future(Generic[T]):
         return True
 
     def wait_until_done(self, timeout: float | None = None) -> bool:
-        """Wait without raising what this Future holds; return whether it is done."""
+        """Wait until this Future is done, without raising its error; return whether it is done."""
         return self._state != _PENDING or self._wait_until_done(timeout)
 
     def _wait_until_done(self, timeout: float | None) -> bool:
@@ -296,7 +302,7 @@ class Future(Generic[T]):
         _call(callback, self)
 
     def _run(self, callbacks: list[Callable[[Future[T]], object]]) -> None:
-        """Call callbacks, and take each off the list when it is its turn."""
+        """Call callbacks in order; each is removed from the list before it is called."""
         executor = self._executor
         callback: object = None
         try:
@@ -310,12 +316,12 @@ class Future(Generic[T]):
                         callback(self)  # not _call, in which a Ctrl-C could be raised
                     except Exception:
                         _logger.exception(_CALLBACK_RAISED)
-                # A closed pool accepts no work, and code that waits for a callback must not wait
-                # forever.
+                # A closed pool accepts no work. The callback then runs here, so that no code waits
+                # for it forever.
                 elif not executor.submit(_call, callback, self):
                     _call(callback, self)
         except BaseException as error:
-            # Ctrl-C or sys.exit() in a callback: the others are called anyway.
+            # Ctrl-C or sys.exit() in a callback: call the remaining callbacks all the same.
             if isinstance(callback, _Continuation) and callback.child is not None:
                 callback.child.try_complete(error=error)
             self._run(callbacks)
@@ -330,14 +336,16 @@ _COMPLETED_TWICE = (
 
 
 class InternalFuture(Future[T]):
-    """One that users never see: who reads its error, if anybody, is this package's affair."""
+    """A Future that users cannot access; its unread errors are not logged."""
 
     __slots__ = ()
     _told_as = None
 
 
 class _AtOnce:
-    """A callback for the completing thread; it does not count as a reader of an error."""
+    """A callback that runs in the completing thread, and does not count as a reader of
+    the error.
+    """
 
     __slots__ = ("_callback",)
 
@@ -349,7 +357,7 @@ class _AtOnce:
 
 
 class _Collector:
-    """The callback of collect_all: it hands errors on, and does not count as a reader of them."""
+    """The callback of collect_all; it passes errors on, and does not count as a reader of them."""
 
     __slots__ = ("_all_done", "_left", "_lock", "_members", "_together")
 
@@ -371,12 +379,12 @@ class _Collector:
             self._all_done.try_complete(self._members)
 
     def _failed(self, member: Future[Any], error: BaseException) -> None:
-        """Make the first error the outcome, and log all unread errors together."""
+        """Complete with the first error, and log all unread errors in one warning."""
         unread, is_first = member._unread, self._all_done.try_complete(error=error)
         if unread is None:
             return
         if is_first:
-            # Its reader, if there is one, reads this error.
+            # The reader of the collected Future reads this error.
             member.was_read()
             self._all_done.describe_failure(unread.what)
             unread = self._all_done._unread
@@ -384,7 +392,7 @@ class _Collector:
             unread.join(self._together)
 
 
-# Classes of callbacks that do not read an error.
+# Classes of callbacks that do not count as readers of an error.
 _NO_READERS = (_AtOnce, _Collector)
 
 
@@ -403,7 +411,7 @@ def _not_callable(method: str, callback: object) -> TypeError:
 
 
 class _Continuation(Generic[T, S]):
-    """A callback whose result or error completes another Future."""
+    """A callback whose result or error completes another Future (the child)."""
 
     __slots__ = ("callback", "child")
 
@@ -422,7 +430,7 @@ class _Continuation(Generic[T, S]):
         else:
             child.try_complete(result)
         finally:
-            # The traceback of the error references this frame and those of its callers, which
+            # The traceback of the error references this frame and its callers, which
             # reference this object. The child holds the error, so this link would close a cycle.
             self.child = None
             del child
@@ -442,7 +450,7 @@ def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> Non
 
 
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a Future of the list itself, done when all are done or as soon as one has an error.
+    """Return a Future of the list of futures, done when all are done or once one has an error.
 
     Raises  TypeError for an element that is not a Future
     """
@@ -464,12 +472,14 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
-    """Return all values in order; raise the first error without waiting for the others."""
+    """Wait, and return all values in order; raise the first error without waiting for
+    the others.
+    """
     return [future.value() for future in collect_all(futures).wait()]
 
 
 def outcomes(futures: Iterable[Future[Any]]) -> list[Any]:
-    """Wait for all, also after one has failed; return their values in order.
+    """Wait for all Futures, even if one has failed; return their values in order.
 
     Raises  the first error, with the others as notes
     """

@@ -1,14 +1,15 @@
-"""Locks of interrupted code, which a signal handler lends to other threads."""
+"""Lends the locks of interrupted code to other threads while a signal handler runs."""
 
 # Note [Handlers and locks]
-# A signal handler runs in the main thread between any two steps of its Python code, also while the
-# thread holds a lock. Other threads wait for that lock until the handler returns. A handler that
-# waits for one of these threads waits forever, and a handler that shuts RPC down does wait. So the
-# interrupted code lends its locks until the handler returns. This breaks the protection, but only
-# for the few assignments that the interrupted code has not done yet, on state that is shut down.
+# A signal handler runs in the main thread between any two steps of its Python code, possibly while
+# the thread holds a lock. Other threads wait for that lock until the handler returns. If the
+# handler waits for one of these threads, both wait forever; a handler that shuts RPC down does
+# this. So the handler lends the locks of the interrupted code until it returns. This breaks their
+# protection, but only for the few assignments that the interrupted code has not done yet, on state
+# that is shut down.
 #
-# The locks are found in the frames: RLocks, which store their owner, in variables of fastdist's
-# code and in attributes of the objects in these variables.
+# The locks are found in the stack frames. They are RLocks, which store their owner, in variables of
+# fastdist's code and in attributes of the objects in these variables.
 
 from __future__ import annotations
 
@@ -27,9 +28,9 @@ _RLOCK: Final = type(threading.RLock())
 
 @contextmanager
 def lend_held_locks() -> Iterator[None]:
-    """Let other threads take the locks that outer frames of the main thread hold, for the block.
+    """Let other threads take the locks that outer frames of the main thread hold, in this block.
 
-    Nothing happens in other threads, in which no handler runs.
+    In other threads this does nothing, because handlers run in the main thread only.
     """
     held: list[Any] = []
     if threading.current_thread() is threading.main_thread():
@@ -38,7 +39,7 @@ def lend_held_locks() -> Iterator[None]:
     try:
         yield
     finally:
-        # In the order in which they were taken: innermost frames are listed first.
+        # In the order in which they were taken: the frame list begins with the innermost frame.
         for lock, state in reversed([*zip(held, states, strict=True)]):
             lock._acquire_restore(state)
 
@@ -62,7 +63,7 @@ def _attributes(value: object) -> list[object]:
         return []
     found = []
     for parent in kind.__mro__:
-        # By slots: an object whose __init__ was interrupted lacks attributes.
+        # Read by slots, because an object whose __init__ was interrupted lacks attributes.
         for slot in parent.__dict__.values():
             if isinstance(slot, MemberDescriptorType):
                 with suppress(AttributeError):

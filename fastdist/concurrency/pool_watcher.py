@@ -1,4 +1,4 @@
-"""The thread that watches a thread pool for work that takes long."""
+"""The thread that watches a thread pool for long work."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.001
 _LOOKS_BEFORE_SLEEP: Final = 3
-# The next look comes so much after one that failed.
+# Seconds until the next check after a failed one.
 _AFTER_FAILURE_S: Final = 0.5
 
 
 class Pool(Protocol):
-    """A pool that the watcher looks after."""
+    """The interface of a pool that the watcher checks."""
 
     name: str
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Check the pool; return the works led, whether to watch on, and seconds to the next
-        check.
+        """Check the pool. Return the number of works that the leader has run, whether to go on
+        watching, and the seconds until the next check.
         """
 
 
 class PoolWatcher:
-    """The thread that looks after a pool while it has work, and sleeps otherwise.
+    """The thread that checks a pool while it has work, and sleeps otherwise.
 
-    Thread  `awake` is read by any, without the lock
+    Thread  any thread may read `awake`, without the lock
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -42,7 +42,7 @@ class PoolWatcher:
         self._alarms: SimpleQueue[None] = SimpleQueue()
 
     def attend(self, *, hurry: bool = False) -> None:
-        """Be awake for as long as there is something to watch. Cheap while awake."""
+        """Start to watch, and go on while there is work. A cheap call if the watcher is awake."""
         if self.awake:
             if hurry:
                 self._alarms.put(None)
@@ -54,7 +54,7 @@ class PoolWatcher:
         self._alarms.put(None)
 
     def stop(self) -> None:
-        """End the thread and wait for its end."""
+        """End the thread, and wait until it has ended."""
         with self._lock:
             self._stopped = True
             thread = self._thread
@@ -67,8 +67,8 @@ class PoolWatcher:
         try:
             thread.start()
         except RuntimeError as error:
-            # Work continues without a watcher, and the next work tries again. An exception here
-            # would end the thread that reads the messages.
+            # Work continues without a watcher, and the next work tries again to start it. An
+            # exception here would end the thread that reads messages.
             _logger.warning("the threads of %s are not watched: %s", self._pool.name, error)
             return False
         self._thread = thread
@@ -81,8 +81,8 @@ class PoolWatcher:
             if quiet_looks < _LOOKS_BEFORE_SLEEP:
                 self._nap(nap_s)
             else:
-                # Closed first, looked after: work that began before the look is seen by it, work
-                # that begins later finds the watcher asleep and rings.
+                # Clear `awake` first, then check. The check sees work that began earlier; work
+                # that begins later finds the watcher asleep, and wakes it.
                 self.awake = False
                 if not self._look(-1)[1]:
                     self._alarms.get()
@@ -96,8 +96,8 @@ class PoolWatcher:
         try:
             return self._pool.look(seen)
         except Exception:
-            # For example, no thread can be started. If this thread ended, the pool would have no
-            # watcher.
+            # For example, the pool could not start a thread. The watcher must not end: the pool
+            # would have none.
             _logger.exception("%s could not be checked for stuck threads", self._pool.name)
             return seen, True, _AFTER_FAILURE_S
 

@@ -1,4 +1,4 @@
-"""The pool that runs requests, gradients and callbacks; one of its threads reads the messages."""
+"""The thread pool for requests, gradients and callbacks; one of its threads reads messages."""
 
 from __future__ import annotations
 
@@ -17,43 +17,46 @@ from .pool_watcher import LOOK_EVERY_S, PoolWatcher
 _logger = logging.getLogger(__name__)
 
 # Note [Leader and followers]
-# A message should run on the thread that received it: a hop to another thread costs 6-20 us, more
-# when a sleeping core must be woken. So one thread of the pool, the leader, blocks in
-# source.take(). It runs the work that it takes, and stays the leader meanwhile: most requests are
-# shorter than waking another thread. If it is still busy with the same work at the watcher's next
-# look, or is about to block (hand_on_lead), it loses the lead to another thread, which is started
-# if none is idle. The watcher looks every millisecond while somebody waits, the leader is at work,
-# or work has lately taken long; else every eight, since looks are expensive for short calls (190 us
-# a call with a look each millisecond, 150 with none, on 2 cores of a shared AMD EPYC); without any
-# work it sleeps. If the leader works at most looks, but is never stuck, the watcher looks twice, a
-# millisecond apart, every eight: a leader that handles requests of half a millisecond each would
-# otherwise release the interpreter lock at every look.
+# A message should run on the thread that received it. Passing it to another thread costs 6-20 us,
+# or more if a sleeping core must wake up. So one thread of the pool, the leader, blocks in
+# source.take(). It runs the work that it takes, and stays the leader meanwhile, because most
+# requests are shorter than waking another thread. The leader loses the lead to another thread in
+# two cases: it is still busy with the same work at the watcher's next check, or it is about to
+# block (hand_on_lead). The other thread is started if none is idle.
 #
-# Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it
-# runs at once. The limit begins at 4 and grows by one, up to max_counted, whenever some work has
-# waited 2 ms: more threads only compete for the interpreter lock. Uncounted work (gradients, Nodes,
-# clean-up) never waits for other work: if no thread is idle one is started.
+# The watcher checks every millisecond while work is queued, the leader is at work, or long work was
+# seen recently. Otherwise it checks every 8 ms, because checks are expensive for short calls: 190
+# us per call with a check each millisecond, 150 us without (2 cores of a shared AMD EPYC). Without
+# any work it sleeps. If the leader is at work at most checks, but never stuck, the watcher checks
+# twice every 8 ms, with a millisecond between. A leader whose requests take half a millisecond each
+# would otherwise release the interpreter lock at every check.
+#
+# Work is counted or uncounted. Counted work runs users' code (functions, callbacks). At most
+# `limit` of it runs at the same time. The limit begins at 4 and grows by one, up to max_counted,
+# whenever some work has waited 2 ms; more threads only compete for the interpreter lock. Uncounted
+# work (gradients, Nodes, clean-up) never waits for other work: if no thread is idle, one is
+# started.
 #
 # Counted work that waits for a call lends its slot to other work (lend_slot). Otherwise calls that
-# call back could hold all slots on both sides and wait for each other until they time out. Each
-# loan may cost a thread and its stack, so at most MAX_LOANS exist; further waiting work keeps its
-# slot. When waiting work keeps all slots, no counted work runs until a wait ends: then `when_stuck`
-# is called.
+# call back could hold all slots on both sides, and wait for each other until they time out. Each
+# loan may cost a thread and its stack, so there are at most MAX_LOANS; further waiting work keeps
+# its slot. When waiting work keeps all slots, no counted work runs until a wait ends. In this case
+# `when_stuck` is called.
 
 INITIAL_LIMIT: Final = 4
 LAZY_LOOK_EVERY_S: Final = 0.008
-# Work that takes this long makes the looks frequent, for a while.
+# Work that takes this long makes checks frequent for a while.
 LONG_WORK_S: Final = 0.0005
 _FREQUENT_FOR_S: Final = 0.1
-# A thread that waits takes 21 KB of memory here, where its stack is short.
+# A waiting thread takes 21 KB of memory here if its stack is short.
 MAX_LOANS: Final = 512
-# A wait that has just ended by its timeout still needs the reason for its message.
+# A wait that has just timed out still reports a stuck pool as its reason.
 _LATELY_S: Final = 1.0
-# So many looks at which no leader is stuck, and none is waited for, make looks rare.
+# After this many checks without queued work or a stuck leader, checks become rare.
 LOOKS_IN_VAIN: Final = 32
 PATIENCE_S: Final = 0.002
-# So many idle threads stay; more end after this time without work. Jobs run in steps that may each
-# need many threads at once, and starting a thread costs as much as several calls.
+# This many idle threads are kept; the others end after this time without work. Jobs run in steps
+# that may need many threads at a time, and starting a thread costs as much as several calls.
 _IDLE_KEPT: Final = 4
 IDLE_S: Final = 5.0
 
@@ -67,7 +70,7 @@ class _Verdict(Enum):
 
 
 class _Current(threading.local):
-    """The pool of this thread, and whether the thread holds a slot of it that it has not lent."""
+    """The pool of this thread, and whether this thread holds a slot of it."""
 
     pool: ThreadPool | None = None
     holds_slot = False
@@ -77,14 +80,14 @@ _current = _Current()
 
 
 class Waiting(Enum):
-    """The result of lend_slot, which take_slot_back needs."""
+    """The result of lend_slot, to be passed to take_slot_back."""
 
     LENT = auto()
-    KEPT = auto()  # too many slots are lent
+    KEPT = auto()  # too many slots are lent already
 
 
 class Work:
-    """One thing to run on a pool thread: function(argument)."""
+    """A unit of work for a pool thread: function(argument)."""
 
     __slots__ = ("argument", "counted", "function")
 
@@ -95,39 +98,39 @@ class Work:
 
 
 class Source(Protocol):
-    """Where the leader gets its work."""
+    """The interface from which the leader gets work."""
 
     def take(self) -> Work | None:
-        """Block for the next work; None after wake(). Called by one thread at a time."""
+        """Wait for the next work; return None after wake(). Called by one thread at a time."""
 
     def wake(self) -> None:
         """Make take() return None soon. Called from any thread."""
 
 
 class ThreadPool:
-    """Threads on demand, of which one at a time, the leader, reads a source.
+    """Threads that are started on demand; one at a time, the leader, reads a source.
 
-    Thread  every method may be called from any thread
+    Thread  any thread may call any method
     """
 
     def __init__(self, name: str, max_counted: int, source: Source | None = None) -> None:
         self.name = name
         self.max_counted = max_counted
         self._source = source
-        # Guards everything below. Only waiters (plain locks, never blocking to release) are touched
-        # while it is held.
+        # Guards all attributes below. While it is held, nothing is called but release() of waiters,
+        # which are plain locks and never block.
         self._lock = threading.RLock()
         self._uncounted: deque[Work] = deque()
         self._counted: deque[tuple[float, Work]] = deque()
         self._running_counted = 0
         self._num_lent = self._num_kept = 0
         # Called with the number of slots when waiting work holds every slot and other work needs
-        # one; once until a wait ends. Must be short.
+        # one; it is not called again before a wait ends. Must be short.
         self.when_stuck: Callable[[int], object] = _ignore
         self._has_told_stuck = False
         self._stuck_until = -math.inf
         self._limit = min(INITIAL_LIMIT, max_counted)
-        # Invariant: a thread is in _idle, or will call _next() before it sleeps.
+        # Invariant: each thread is in _idle, or will call _next() before it sleeps.
         self._idle: list[threading.Lock] = []
         self._threads: set[threading.Thread] = set()
         self._threads_made = 0
@@ -150,11 +153,13 @@ class ThreadPool:
         return self._submit(Work(_spread, (function, arguments), counted=True))
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Run function(*arguments) before users' work; return False if the pool is closed."""
+        """Run function(*arguments) as uncounted work; return False if the pool is closed."""
         return self._submit(Work(_spread, (function, arguments), counted=False))
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Run what is queued, end all threads, return the names of those busy after timeout."""
+        """Run all queued work, and end all threads; return the names of threads busy
+        after timeout.
+        """
         with self._lock:
             self._closed = True
             for waiter in self._idle:
@@ -170,27 +175,29 @@ class ThreadPool:
         return sorted(thread.name for thread in left)
 
     def num_threads(self) -> int:
-        """Return how many threads the pool has now."""
+        """Return the current number of threads."""
         with self._lock:
             return len(self._threads)
 
     def num_idle(self) -> int:
-        """Return how many threads wait for work, the waiting leader among them."""
+        """Return the number of threads that wait for work, including a waiting leader."""
         with self._lock:
             return len(self._idle) + (self._leader is not None and not self._leader_is_busy)
 
     def num_counted_running(self) -> int:
-        """Return how many users' functions run now."""
+        """Return the number of counted works that are running."""
         with self._lock:
             return self._running_counted
 
     def limit(self) -> int:
-        """Return how many users' functions may run at once now."""
+        """Return the current limit of counted works that may run at the same time."""
         with self._lock:
             return self._limit
 
     def lose_lead(self, leader: threading.Thread, works_led: int | None = None) -> None:
-        """Take the lead from a leader that is busy, with just that work if works_led is given."""
+        """Take the lead from a busy leader; with works_led, only if it is still busy with that
+        work.
+        """
         with self._lock:
             if self._leader is not leader or not self._leader_is_busy:
                 return
@@ -199,8 +206,8 @@ class ThreadPool:
                 self._wake_or_start()
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Check for long work; return the works led, whether to watch on, and seconds to the next
-        check.
+        """Check for long work. Return the number of works that the leader has run, whether to
+        go on watching, and the seconds until the next check.
         """
         now = time.monotonic()
         with self._lock:
@@ -211,7 +218,7 @@ class ThreadPool:
                 self._wake_or_start()
             waits, leads = bool(self._counted), busy and leader is not None
             is_stuck = leads and seen == works_led
-            # A watcher that stops has seen no work recently, so the count starts again.
+            # A watcher that went to sleep saw no recent work, so the count restarts.
             is_in_vain = not (waits or is_stuck or seen < 0)
             self._looks_in_vain = vain = self._looks_in_vain + 1 if is_in_vain else 0
             if vain < LOOKS_IN_VAIN:
@@ -224,24 +231,23 @@ class ThreadPool:
         return works_led, waits or leads, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
 
     def num_stuck(self) -> int:
-        """Return how many slots there are if all are held, or were a moment ago, by work that
-        waits; else 0.
+        """Return the number of slots if waiting work holds all of them, or did so a moment ago;
+        otherwise 0.
         """
         with self._lock:
             lately = time.monotonic() - self._stuck_until < _LATELY_S
             return self.max_counted if lately or self._is_stuck() else 0
 
     def lend(self) -> Waiting:
-        """Give the slot of work that is about to wait to other counted work, unless MAX_LOANS are
-        lent.
-
+        """Lend the slot of work that is about to wait to other counted work, unless MAX_LOANS slots
+        are lent.
         """
         with self._lock:
             if self._num_lent < MAX_LOANS:
                 self._num_lent += 1
                 self._running_counted -= 1
                 if self._counted and self._running_counted < self._limit:
-                    # Without another thread the queue waits for an existing one.
+                    # If no thread can be started, queued work waits for an existing thread.
                     with suppress(RuntimeError):
                         self._wake_or_start()
                 return Waiting.LENT
@@ -250,7 +256,7 @@ class ThreadPool:
         return Waiting.KEPT
 
     def take_back(self, how: Waiting) -> None:
-        """Count a work again whose wait is over, though there be one too many now."""
+        """Count work again after its wait, even if the limit is exceeded for now."""
         with self._lock:
             if how is Waiting.KEPT:
                 if self._has_told_stuck and self._is_stuck():
@@ -300,7 +306,8 @@ class ThreadPool:
             target=self._live, name=f"{self.name}-{self._threads_made}", daemon=True
         )
         self._threads_made += 1
-        # First: stop() would wait forever for one that could not be started.
+        # Start it before it is registered: stop() would wait forever for a thread that cannot
+        # start.
         thread.start()
         self._threads.add(thread)
 
@@ -316,7 +323,7 @@ class ThreadPool:
                     _run(verdict)
                     if verdict.counted:
                         self._counted_work_ended()
-                    # The work's objects must not live as long as this thread then waits.
+                    # Drop the work: its objects must not stay alive while this thread waits.
                     del verdict
                 elif verdict is _Verdict.LEAD:
                     self._lead(me)
@@ -340,8 +347,8 @@ class ThreadPool:
                 self._running_counted += 1
                 return self._counted.popleft()[1]
             if self._closed:
-                # Counted work may be left, all slots being taken: the threads that hold them will
-                # come by here.
+                # Counted work may remain while all slots are taken. The threads that hold them will
+                # call _next() again and run it.
                 return _Verdict.END
             if self._leader is None and self._source is not None:
                 self._leader = me
@@ -350,7 +357,7 @@ class ThreadPool:
             return _Verdict.WAIT
 
     def _may_end(self, waiter: threading.Lock) -> bool:
-        """Return whether a thread that waited for long is one too many; else wait for its work."""
+        """Return whether a thread that waited for long may end; if not, wait for work."""
         with self._lock:
             if waiter in self._idle and len(self._idle) > _IDLE_KEPT:
                 self._idle.remove(waiter)
@@ -407,10 +414,10 @@ class ThreadPool:
 
 
 def lend_slot() -> Waiting | None:
-    """Lend the slot of this thread, which is about to wait, to other users' work.
+    """Lend this thread's slot, because the thread is about to wait.
 
-    Return the argument for take_slot_back at the end of the wait. Return None on a thread that has
-    no slot to lend: outside of pools, in uncounted work, or when it has lent its slot already.
+    Return the argument for take_slot_back, which must be called after the wait. Return None on a
+    thread without a slot: outside of pools, in uncounted work, or when the slot is already lent.
     """
     if not _current.holds_slot:
         return None
@@ -421,7 +428,7 @@ def lend_slot() -> Waiting | None:
 
 
 def take_slot_back(how: Waiting) -> None:
-    """Hold a slot again, now."""
+    """Take this thread's slot back, without waiting."""
     _current.holds_slot = True
     pool = _current.pool
     assert pool is not None
@@ -429,7 +436,7 @@ def take_slot_back(how: Waiting) -> None:
 
 
 def hand_on_lead() -> None:
-    """Let another thread read messages, if this one is a leader: it is about to block."""
+    """If this thread is a leader, give the lead to another thread: this one is about to block."""
     pool = _current.pool
     if pool is not None:
         pool.lose_lead(threading.current_thread())
@@ -440,7 +447,7 @@ def _run(work: Work) -> None:
     try:
         work.function(work.argument)
     except BaseException:
-        # SystemExit as well: a thread that ends by it would keep its slot, or the lead, forever.
+        # Including SystemExit: a thread that ended by it would keep its slot, or the lead, forever.
         _logger.exception(
             "a task of the thread pool raised an error, which should have been set on a Future"
         )

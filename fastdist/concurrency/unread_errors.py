@@ -1,12 +1,12 @@
-"""Warnings for Futures that are dropped before their error was read."""
+"""Warnings for Futures that are dropped before their error is read."""
 
 # Note [Errors that nobody reads]
 # A failed call whose Future is dropped unread would fail silently. So a Future that completes with
-# an error also holds an Unread, which logs the error when it is dropped, unless the error was read
-# before. A Future with a value has neither a finalizer nor an Unread. The thread that drops the
-# Future writes the log line, whatever locks it holds, as in asyncio: that is as safe as any other
-# log line of that thread. Nothing is logged while the interpreter exits, when all remaining Futures
-# are dropped, possibly hundreds.
+# an error also holds an Unread. When this is dropped, it logs the error, unless the error was read.
+# A Future with a value has neither a finalizer nor an Unread. The thread that drops the
+# Future writes the log line, whatever locks it holds, as in asyncio. This is as safe as any other
+# log line of that thread. Nothing is logged while the interpreter exits, because all remaining
+# Futures are dropped then, possibly hundreds.
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ import traceback
 
 from ..system.foreign_text import many_lines, one_line
 
-# A separate logger, so that users can silence these warnings alone.
+# A separate logger, so that users can silence only these warnings.
 _logger = logging.getLogger("fastdist.unread_errors")
 _VARIABLE = "FASTDIST_UNREAD_ERRORS"
-# How many kinds of work one warning names.
+# The maximal number of kinds of work in one warning.
 _MOST_NAMED = 8
 
 
 def _escape_trace(record: logging.LogRecord) -> bool:
-    """Format the traceback before a handler does: another worker may have written its text."""
+    """Format the traceback with escapes, before a handler does: its text may be another
+    worker's.
+    """
     if record.exc_info:
         trace = "".join(traceback.format_exception(record.exc_info[1]))
         record.exc_text = many_lines(trace.rstrip())
@@ -36,7 +38,7 @@ _logger.addFilter(_escape_trace)
 
 
 class Unread:
-    """An error that was not read yet; `what` names the failed work.
+    """An error that has not been read; `what` names the failed work.
 
     Thread  any
     """
@@ -46,8 +48,8 @@ class Unread:
     def __init__(self, error: BaseException, what: str) -> None:
         self.error: BaseException | None = error
         self.what = what
-        # The group that logs this error together with others, and its index; None if it is logged
-        # alone.
+        # The group that logs this error together with others, and the index in it; None if it is
+        # logged alone.
         self._together: UnreadTogether | None = None
         self._entry: _Entry | None = None
 
@@ -58,18 +60,18 @@ class Unread:
             self._entry.error = None
 
     def describe(self, what: str) -> None:
-        """Say what has failed."""
+        """Set the name of the failed work."""
         self.what = what
         if self._entry is not None:
             self._entry.what = what
 
     def join(self, together: UnreadTogether) -> None:
-        """Have the error logged with others, unless it is read."""
+        """Add the error to a group that is logged together, unless it is read already."""
         if (error := self.error) is None:
             return
         entry = _Entry(error, self.what)
         self._together, self._entry = together, entry
-        if self.error is None:  # a reader may have come before it could find the entry
+        if self.error is None:  # a thread may have read it before the entry was set
             entry.error = None
         together.entries.append(entry)
 
@@ -80,7 +82,7 @@ class Unread:
 
 
 class _Entry:
-    """One error of several, None once it was read."""
+    """One error of a group; None after it was read."""
 
     __slots__ = ("error", "what")
 
@@ -90,7 +92,7 @@ class _Entry:
 
 
 class UnreadTogether:
-    """The errors of Futures that were collected: all unread ones get one warning.
+    """The errors of collected Futures: one warning lists all unread ones.
 
     It is logged when the last of these Futures is dropped, because each Unread references this
     object.
@@ -118,7 +120,7 @@ class UnreadTogether:
 def log_unread(error: BaseException, what: str) -> None:
     """Log an error that can no longer be read, as a warning with its traceback.
 
-    Never raises: it is called by finalizers.
+    Never raises, because finalizers call it.
     """
     if sys.is_finalizing() or os.environ.get(_VARIABLE) == "0":
         return

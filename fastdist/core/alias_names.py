@@ -1,10 +1,12 @@
-"""The table of module_aliases.py, which imports it when a name is found nowhere else."""
+"""The table of module aliases, which module_aliases.py loads after all other look-ups
+have failed.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Modules that PyTorch has under two names, or whose names are in one place here.
+# Modules that have two names in PyTorch, and modules of PyTorch whose contents are elsewhere here.
 ALIASES: Final = {
     **dict.fromkeys(
         (f"backends.{name}" for name in ("cusparselt", "kleidiai", "miopen", "nnpack", "xnnpack")),

@@ -1,6 +1,6 @@
 """Operators of PyTorch's namespace `aten` that fastdist does not have.
 
-Packages name them, as keys of tables; they refuse when they are called.
+Third-party packages use them as keys of tables; calling one raises an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's own by which fastdist was called."""
+"""Warnings that are reported at the line of user code that called fastdist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _always = False
 
 
 def warn_caller(text: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
-    """Warn at the innermost line outside of fastdist; with once, in this process only once."""
+    """Warn at the innermost frame outside of fastdist; with once, only once in this process."""
     if once:
         if text in _told and not _always:
             return
@@ -31,16 +31,16 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def set_warn_always(b: bool) -> None:
-    """Show warnings that are given once each time, or no longer."""
+    """Choose whether warnings that normally appear once per process appear each time."""
     global _always
     _always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """Return whether warnings that are given once are shown each time."""
+    """Return whether warnings that normally appear once per process appear each time."""
     return _always
 
 
 def forget_what_was_told() -> None:
-    """Let warnings that are given once be given again, as in a new process."""
+    """Forget which warnings have appeared, so that each may appear again, as in a new process."""
     _told.clear()

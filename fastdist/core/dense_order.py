@@ -1,4 +1,4 @@
-"""The order of axes in memory, such as channels_last, which copies keep."""
+"""The order of axes in memory, such as channels_last, which copies preserve."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 def dense_order(
     shape: Sequence[int], strides: Sequence[int], unit: int = 1
 ) -> tuple[int, ...] | None:
-    """Return the axes from the slowest to the fastest of memory without gaps whose axes are
-    permuted, such as channels_last; None for C order and for any other memory.
+    """Return the axes in memory order, slowest first, if memory has no gaps and its axes are
+    permuted, as in channels_last. Return None for C order and for any other memory.
 
     Units   strides count elements if unit is 1, and bytes if unit is the item size
     """
@@ -21,8 +21,9 @@ def dense_order(
 
 
 def walk_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the axes from the slowest to the fastest of memory with or without gaps, the order
-    that copies keep; None for C order, and for memory that is walked twice or backwards.
+    """Return the axes in memory order, slowest first: the order that copies preserve. The memory
+    may have gaps. Return None for C order, and for memory with repeated elements or negative
+    strides.
     """
     axes = range(len(shape))
     if any(strides[axis] <= 0 and shape[axis] > 1 for axis in axes):
@@ -33,14 +34,15 @@ def walk_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] 
 
 
 def _walked(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    # An axis of one element has the stride of the axis before it, where its own is C order's.
+    # In C order an axis of length 1 has the same stride as the axis before it, so it is sorted
+    # behind.
     return tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] == 1)))
 
 
 def _is_packed(
     order: Sequence[int], shape: Sequence[int], strides: Sequence[int], unit: int
 ) -> bool:
-    """Return whether memory has no gaps, its axes in that order from the slowest to the fastest."""
+    """Return whether memory has no gaps when its axes are in this order, slowest first."""
     step = unit
     for axis in reversed(order):
         if shape[axis] != 1:
@@ -51,5 +53,5 @@ def _is_packed(
 
 
 def undone(order: Sequence[int]) -> tuple[int, ...]:
-    """Return the order of axes that takes back a permutation."""
+    """Return the inverse of a permutation of axes."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))

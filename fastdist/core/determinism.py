@@ -1,4 +1,4 @@
-"""Whether results must be the same bits each time, and whether the user has waived that."""
+"""Whether results must be bitwise reproducible, or the user has waived that."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final
 
 
 class Determinism:
-    """The value of use_deterministic_algorithms: 0 for False, 1 for True with warn_only, 2 for
-    True; 0 at first. Results are the same each time unless a user passed False explicitly.
+    """The state of use_deterministic_algorithms: 0 for False, 1 for True with warn_only, 2 for
+    True. It is 0 at first. Results are reproducible unless a user passed False explicitly.
 
     Thread  any
     """
@@ -18,11 +18,11 @@ class Determinism:
         self.mode, self.is_waived = 0, False
 
     def choose(self, mode: int) -> None:
-        """Note a mode that the user gives; 0 lets sums run in whatever order is fastest."""
+        """Record the mode that the user passes; with 0, sums may run in the fastest order."""
         self.mode, self.is_waived = mode, mode == 0
 
     def forget(self) -> None:
-        """Be as at first: nothing was given."""
+        """Reset to the initial state, in which the user has passed no mode."""
         self.mode, self.is_waived = 0, False
 
 

@@ -1,4 +1,4 @@
-"""Devices: where a tensor's bytes live."""
+"""Devices: the hardware that holds a tensor's memory."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Device:
 
     Raises  DeviceError for an unknown type or a bad index
     Note    PyTorch's other types (`mps`, `xpu` ...) can be named and compared; `parse` refuses them
-    Note    `Device("cpu:0")` is a separate name, as in PyTorch: tensors made on it are on `cpu`
-            (`parse`), and those made on `meta:0` are on `meta`; `Device("cuda")` is the GPU that
-            this thread uses, `cuda:0` at first
+    Note    `Device("cpu:0")` is a separate name, as in PyTorch. Tensors made with it are on `cpu`
+            (see `parse`), and those made with `meta:0` are on `meta`. `Device("cuda")` is the GPU
+            that this thread uses, at first `cuda:0`
 
     Args:
-        type: "cpu", "cuda" or "sim", also with an index, as "cuda:0"; or a device.
-        index: The number of the device among those of its type.
+        type: "cpu", "cuda" or "sim", optionally with an index, as in "cuda:0"; or a Device.
+        index: The index of the device among the devices of its type.
 
     Example:
         >>> torch.device("cpu")
@@ -57,7 +57,7 @@ class Device:
             )
         name, colon, number = type.partition(":")
         if colon:
-            # Each index has one spelling: "cpu:" and "cpu:00" are errors.
+            # Each index has one spelling: "cpu:" and "cpu:00" raise an error.
             if index is not None or not number.isdigit() or str(int(number)) != number:
                 raise DeviceError(
                     f"Invalid device string: {short_repr(type)}; expected such as 'cpu', "
@@ -77,16 +77,17 @@ class Device:
         if device is None:
             device = object.__new__(cls)
             device.type, device.index = key
-            # setdefault: two threads may be here at once, and both must leave with the same object.
+            # setdefault: two threads may arrive here together, and both must return the same
+            # object.
             device = cls._interned.setdefault(key, device)
         return device
 
     @classmethod
     def parse(cls, device: str | Device) -> Device:
-        """Return where tensors live on the device that a user named: there is one CPU, and one meta
-        device.
+        """Return the device on which tensors are placed for a device that a user named. An index of
+        the CPU or of the meta device is dropped.
 
-        Raises  DeviceError for a type that can be named only
+        Raises  DeviceError for a type that can be named but holds no tensors
         """
         named = cls(device)
         if named.type in NAMED_TYPES:
@@ -96,7 +97,7 @@ class Device:
         return cls(named.type)
 
     def __enter__(self) -> Device:
-        """Create tensors of this block and thread on this device by default."""
+        """Make this device the default for new tensors, in this block and thread."""
         choose(Device.parse(self))
         return self
 
@@ -116,7 +117,7 @@ class Device:
 
 
 class _Gpu(threading.local):
-    # The index of plain "cuda" in this thread.
+    # The index of the GPU that "cuda" without an index means in this thread.
     index = 0
 
 
@@ -125,12 +126,12 @@ CPU = Device("cpu")
 
 
 def current_gpu() -> int:
-    """Return the index of the GPU that "cuda" alone means in this thread."""
+    """Return the index of the GPU that "cuda" without an index means in this thread."""
     return _gpu.index
 
 
 def use_gpu(index: int) -> None:
-    """Let "cuda" alone mean this GPU in this thread."""
+    """Let "cuda" without an index mean this GPU in this thread."""
     _gpu.index = index
 
 
@@ -141,12 +142,13 @@ def no_such_device(type: str) -> str:
 
 
 class _Choices(threading.local):
-    # The devices that this thread's open blocks chose, innermost last; the first is for good.
+    # The default devices of this thread: first the permanent one, then those of open blocks,
+    # innermost last.
     stack: tuple[Device | None, ...] = (None,)
 
 
 class _Chosen:
-    """The number of open choices in all threads; while it is 0, the thread's choice is not read."""
+    """The number of default devices set in all threads. While it is 0, calls skip the look-up."""
 
     __slots__ = ("count",)
 
@@ -160,23 +162,23 @@ _chosen_lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """Give a forked child a lock that no thread of its parent holds."""
+    """Give a forked child a new lock, because a thread of its parent may have held the old one."""
     global _chosen_lock
     _chosen_lock = threading.Lock()
 
 
-# As in system/forked_locks.py, which this package lies below.
+# Like system/forked_locks.py, which this package cannot import, because it is a lower layer.
 os.register_at_fork(after_in_child=_renew_lock)
 
 
 def choose(device: Device | None) -> None:
-    """Open a choice of this thread, or with None close the last one."""
+    """Push a default device for this thread; with None, pop the last one."""
     _choices.stack = _choices.stack[:-1] if device is None else (*_choices.stack, device)
     _count(-1 if device is None else 1)
 
 
 def set_default_device(device: str | Device | None) -> None:
-    """Create this thread's tensors without `device=` on this device; None is the CPU."""
+    """Set the device of tensors that this thread creates without `device=`; None means the CPU."""
     before = _choices.stack[0]
     wanted = None if device is None else Device.parse(device)
     _choices.stack = (wanted, *_choices.stack[1:])
@@ -184,7 +186,7 @@ def set_default_device(device: str | Device | None) -> None:
 
 
 def get_default_device() -> Device:
-    """Return the device on which this thread makes tensors for which no device is given.
+    """Return the device of tensors that this thread creates without `device=`.
 
     Example:
         >>> torch.get_default_device()
@@ -198,5 +200,5 @@ def _count(change: int) -> None:
         chosen.count += change
 
 
-# Pickles of as-torch name the classes as PyTorch does.
+# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
 __getattr__ = earlier_names(__name__)

@@ -1,4 +1,4 @@
-"""PyTorch's dispatch keys, which programs combine into sets; nothing is dispatched by them."""
+"""PyTorch's dispatch keys, which programs combine into sets; fastdist does not dispatch by them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ExcludeDispatchKeyGuard = refusing_class(
 
 
 class DispatchKey(enum.Enum):
-    """A kind of kernel: for a device, for its gradient, for autocast, or for all of them."""
+    """A kind of kernel: for a device, for its gradients, for autocast, or for several of these."""
 
     CPU = "CPU"
     CUDA = "CUDA"
@@ -34,7 +34,7 @@ class DispatchKeySet:
     """A set of dispatch keys.
 
     Args:
-        keys: The keys, or one of them.
+        keys: One key, or an iterable of keys.
     """
 
     def __init__(self, keys: DispatchKey | frozenset[DispatchKey]) -> None:
@@ -50,5 +50,5 @@ class DispatchKeySet:
         return DispatchKeySet(self._keys - other._keys)
 
     def has(self, key: DispatchKey) -> bool:
-        """Return whether the set has a key."""
+        """Return whether the set contains a key."""
         return key in self._keys

@@ -1,4 +1,4 @@
-"""Element types: their names, NumPy twins, wire codes and PyTorch's promotion among them."""
+"""Element types: their names, NumPy dtypes, wire codes and type promotion, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .errors import DTypeError
 from .moved_modules import earlier_names
 from .short_repr import short_repr
 
-# The categories of PyTorch's promotion, from the lowest: a number of a higher one lifts tensors.
+# The categories of type promotion, lowest first. An operand of a higher category determines the
+# category of the result, even if it is a number.
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 _CATEGORIES: Final = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c": COMPLEX}
 
@@ -18,14 +19,15 @@ _CATEGORIES: Final = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c
 class DType:
     """One element type. Interned: compare with `is`.
 
-    `may_have_gradient` is whether tensors of it are differentiated. `computes_in` is the dtype in
-    which kernels compute: float32 for half types, whose results are rounded once, else the dtype
-    itself. `is_bare` marks dtypes that do not promote with other integer dtypes and have no storage
-    class: uint16, uint32, uint64, the float8 types and complex32. `is_float8` marks the float8
-    types and complex32, which are stored, moved and cast, and in which hardly any op computes.
+    `may_have_gradient` is true if tensors of this dtype can be differentiated. `computes_in` is the
+    dtype in which kernels compute: float32 for half types, whose results are rounded once, and the
+    dtype itself for all others. `is_bare` marks dtypes that do not promote with other integer
+    dtypes and have no storage class: uint16, uint32, uint64, the float8 types and complex32.
+    `is_float8` marks the float8 types and complex32. Such tensors can be stored, moved and cast,
+    but hardly any op computes with them.
 
     Units   itemsize in bytes
-    Note    `code` goes over the wire and never changes its meaning
+    Note    `code` is sent over the wire, so its meaning never changes
 
     Example:
         >>> torch.float32, torch.float32.itemsize, torch.float32.is_floating_point
@@ -68,17 +70,17 @@ class DType:
 
     @property
     def is_half(self) -> bool:
-        """Whether kernels compute in a wider dtype."""
+        """Whether kernels compute in a wider dtype than this one."""
         return self.computes_in is not self
 
     def to_real(self) -> DType:
-        """Return the dtype of a complex one's parts; any other itself."""
+        """Return the dtype of a complex dtype's parts; any other dtype is returned unchanged."""
         return real_of(self)
 
     def to_complex(self) -> DType:
-        """Return the complex dtype whose parts are of this one; complex64 for half types.
+        """Return the complex dtype whose parts have this dtype; complex64 for half types.
 
-        Raises  RuntimeError for whole numbers
+        Raises  RuntimeError for integer dtypes
         """
         if not self.may_have_gradient:
             raise DTypeError(
@@ -94,7 +96,7 @@ class DType:
 
 
 class BorrowedDType(DType):
-    """A dtype whose NumPy dtype is from ml_dtypes, which is imported on first use."""
+    """A dtype whose NumPy dtype comes from ml_dtypes, which is imported on first use."""
 
     __slots__ = ()
 
@@ -113,7 +115,7 @@ class BorrowedDType(DType):
 
     @property
     def numpy(self) -> Any:  # type: ignore[override]
-        """NumPy's twin."""
+        """The corresponding NumPy dtype."""
         return _borrowed.get(self) or _borrow(self)
 
 
@@ -140,9 +142,9 @@ float8_e8m0fnu: Final = BorrowedDType("float8_e8m0fnu", 1, 19, 6, is_float8=True
 float8_e8m0fnu.is_signed = False
 complex32: Final = BorrowedDType("complex32", 4, 20, 6, is_float8=True, category=COMPLEX)
 float16.computes_in = bfloat16.computes_in = float32
-# From NumPy's half types to the dtypes in which kernels compute.
+# NumPy's half types -> the NumPy dtypes in which kernels compute.
 WIDE: Final[dict[Any, Any]] = {float16.numpy: float32.numpy}
-# NumPy's float8 types, from the first use of each on.
+# NumPy's float8 types; each is added when it is first used.
 FLOAT8: Final[dict[Any, DType]] = {}
 
 
@@ -152,7 +154,7 @@ ALL: Final = (
     *(float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu),
     complex32,
 )
-# PyTorch's names of dtypes in errors, in storages and in old constructors.
+# PyTorch's names of dtypes, as used in errors, storage classes and old constructors.
 WORDS: Final = {
     float64: "Double",
     float32: "Float",
@@ -179,7 +181,7 @@ _borrowed: Final[dict[DType, Any]] = {}
 
 
 def _borrow(dtype: DType) -> Any:
-    import ml_dtypes  # here, because it takes a sixth of the time of `import fastdist`
+    import ml_dtypes  # here, because it takes a sixth of the time that `import fastdist` takes
 
     lent = getattr(ml_dtypes, dtype.name, None)
     if lent is None:
@@ -188,7 +190,7 @@ def _borrow(dtype: DType) -> Any:
             "upgrade it, or compute in complex64"
         )
     found = np.dtype(lent)
-    # Stored last, since other threads look it up without a lock.
+    # Stored last, because other threads read it without a lock.
     if dtype.is_float8:
         FLOAT8[found] = dtype
     else:
@@ -199,7 +201,7 @@ def _borrow(dtype: DType) -> Any:
 
 
 def float_limits(dtype: DType) -> Any:
-    """Return NumPy's finfo of a floating dtype, or ml_dtypes' finfo if NumPy has none."""
+    """Return NumPy's finfo of a floating dtype, or that of ml_dtypes if NumPy has none."""
     if not isinstance(dtype, BorrowedDType):
         return np.finfo(dtype.numpy)
     import ml_dtypes
@@ -209,7 +211,7 @@ def float_limits(dtype: DType) -> Any:
 
 
 def from_code(code: int) -> DType:
-    """Return the dtype of a wire code.
+    """Return the dtype that a wire code stands for.
 
     Raises  DTypeError for a code that no version of fastdist has used
     """
@@ -221,9 +223,9 @@ def from_code(code: int) -> DType:
 
 
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
-    """Return the twin of a NumPy dtype.
+    """Return the fastdist dtype that corresponds to a NumPy dtype.
 
-    Raises  DTypeError where fastdist has none (strings, objects)
+    Raises  DTypeError if there is none, as for strings and objects
     """
     dtype = _BY_NUMPY.get(numpy_dtype)
     if dtype is None and numpy_dtype.name in _LENDABLE:
@@ -252,7 +254,7 @@ _OF_PYTHON: Final = {complex: complex128, float: float64, int: int64, bool: bool
 
 
 def complex_of(dtype: DType) -> DType:
-    """Return the complex dtype whose parts are of a floating one: complex64 for half types.
+    """Return the complex dtype whose parts have a floating dtype; complex64 for half types.
 
     Raises  RuntimeError for a float8 type
     """
@@ -266,7 +268,7 @@ def complex_of(dtype: DType) -> DType:
 
 
 def real_of(dtype: DType) -> DType:
-    """Return the dtype of a complex one's parts; any other itself."""
+    """Return the dtype of a complex dtype's parts; any other dtype is returned unchanged."""
     if dtype is complex32:
         return float16
     if dtype.is_complex:
@@ -311,7 +313,7 @@ def promote(a: DType, b: DType) -> DType:
             f"{WORDS[a]} and {WORDS[b]}: cast one of them"
         )
     low, high = (a, b) if a.rank <= b.rank else (b, a)
-    # The exceptions to the order: int8 cannot hold uint8, nor bfloat16 float16.
+    # Exceptions to the order of dtypes: int8 cannot hold uint8, and bfloat16 cannot hold float16.
     if low is uint8 and high is int8:
         return int16
     if low is float16 and high is bfloat16:
@@ -321,5 +323,5 @@ def promote(a: DType, b: DType) -> DType:
     return high
 
 
-# Pickles of as-torch name the classes as PyTorch does.
+# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
 __getattr__ = earlier_names(__name__)

@@ -1,4 +1,4 @@
-"""The tree of exceptions; each also inherits the builtin that PyTorch users catch."""
+"""The exception classes. Each also inherits the built-in exception that PyTorch users catch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from .moved_modules import earlier_names
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
 # +-- DeclarationError, LinAlgError
-# +-- EngineError                      an engine that cannot give processes; WorkerFailedError
-# +-- ContextError                     a distributed autograd context that is not there
+# +-- EngineError                      an engine cannot provide processes
+# |   +-- WorkerFailedError
+# +-- ContextError                     a distributed autograd context that does not exist
 # |   +-- ContextReleasedError
 # +-- FutureError, SharedMemoryError, MissingFolderError
-# +-- StoreError                       a DistStoreError too
+# +-- StoreError                       also a DistStoreError
 # |   +-- StoreTimeoutError, StoreLostError
 # |   +-- RendezvousError
-# +-- CollectiveError                  a collective failed; a DistBackendError too
+# +-- CollectiveError                  a collective failed; also a DistBackendError
 # |   +-- CollectiveMismatchError, CollectiveLostError, CollectiveTimeoutError
-# +-- CollectiveArgumentError          found before anything is sent
-# +-- RpcError                         everything that a call to another worker can end with
+# +-- CollectiveArgumentError          raised before anything is sent
+# +-- RpcError                         all failures of a call to another worker
 #     +-- RpcTimeoutError, WorkerLostError, AuthenticationError
 #     +-- StaleIncarnationError
 #     |   +-- GivenUpError
@@ -33,14 +34,14 @@ class FastdistError(Exception):
     """Base of all errors that fastdist defines."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # tblib, which Dask loads, replaces how exceptions pickle. For a class with its own __init__
-        # it calls the __new__ of the first base, which refuses where another base is an OSError. A
+        # tblib, which Dask loads, changes how exceptions are pickled. For a class with its own
+        # __init__ it calls __new__ of the first base, which fails if another base is an OSError. A
         # class with its own __reduce__ is called with its arguments instead.
         reduced: Any = super().__reduce__()
         return tuple(reduced)
 
     def __copy__(self) -> FastdistError:
-        # tblib's way would keep the traceback, and with it the frames of the first raise.
+        # tblib's copy would keep the traceback, and with it the frames of the first raise.
         reduced: Any = self.__reduce_ex__(4)
         made: FastdistError = reduced[0](*reduced[1])
         if len(reduced) > 2 and reduced[2]:
@@ -53,17 +54,17 @@ class ShapeError(FastdistError, RuntimeError, ValueError):
 
 
 class DTypeError(FastdistError, RuntimeError, TypeError):
-    """A dtype that an operation cannot take or give."""
+    """A dtype that an operation does not accept or cannot return."""
 
 
 class NoKernelError(DTypeError, NotImplementedError):
-    """A dtype for which an operation is not implemented, here as in PyTorch."""
+    """A dtype for which neither fastdist nor PyTorch implements an operation."""
 
 
 class NoDataError(FastdistError, NotImplementedError):
-    """Values were read of a tensor on the device "meta", which has none.
+    """The values of a tensor on the device "meta", which has none, were read.
 
-    `op` is the name of the op that read them; empty where the program did.
+    `op` is the name of the op that read them; it is empty if user code read them.
     """
 
     def __init__(self, message: str, op: str = "") -> None:
@@ -72,28 +73,28 @@ class NoDataError(FastdistError, NotImplementedError):
 
 
 class NoDerivativeError(FastdistError, NotImplementedError):
-    """A gradient by an input by which an operation has none."""
+    """An operation has no derivative with respect to this input."""
 
 
 class LinAlgError(FastdistError, RuntimeError):
-    """A matrix whose numbers an operation cannot take: singular, not positive-definite, NaN."""
+    """A matrix that an operation cannot process: singular, not positive-definite, or with NaN."""
 
 
 class DeviceError(FastdistError, RuntimeError):
-    """A device that is missing, or tensors that live on different ones."""
+    """A device that is missing, or tensors that are on different devices."""
 
 
 class KernelError(DeviceError):
-    """A kernel that failed on a device; raised when its stream is next waited for."""
+    """A kernel failed on a device; raised at the next synchronization with its stream."""
 
 
 class OutOfMemoryError(DeviceError, MemoryError):
-    """A device that has no memory left for an allocation."""
+    """A device has no memory left for an allocation."""
 
 
 def out_of_memory(error: MemoryError) -> OutOfMemoryError:
-    """Return error as an OutOfMemoryError: PyTorch programs catch a RuntimeError when there is no
-    memory for an array.
+    """Return error as an OutOfMemoryError, because PyTorch programs catch a RuntimeError when
+    memory for an array is exhausted.
     """
     if isinstance(error, OutOfMemoryError):
         return error
@@ -104,7 +105,9 @@ def out_of_memory(error: MemoryError) -> OutOfMemoryError:
 
 
 def raise_out_of_memory(error: MemoryError) -> NoReturn:
-    """Raise `out_of_memory(error)` from error, or error alone: it must not become its own cause."""
+    """Raise `out_of_memory(error)` from error. If that is error itself, raise it without
+    a cause.
+    """
     raised = out_of_memory(error)
     if raised is error:
         raise error
@@ -112,13 +115,13 @@ def raise_out_of_memory(error: MemoryError) -> NoReturn:
 
 
 class ScalarSyntaxError(FastdistError, SyntaxError):
-    """A scalar body with a word that the op language lacks; the text has the word and its
-    column.
+    """The body of a pointwise op uses a word that the op language does not have. The message has
+    the word and its column.
     """
 
 
 class DeclarationError(FastdistError, ValueError):
-    """A declaration of an op with unknown words, or an op that contradicts its declaration."""
+    """A declaration of an op uses unknown keywords, or an op contradicts its declaration."""
 
 
 class GraphError(FastdistError, RuntimeError):
@@ -126,7 +129,7 @@ class GraphError(FastdistError, RuntimeError):
 
 
 class TransformError(GraphError):
-    """A function of functions, such as vmap or func.grad, does not go on where this leads."""
+    """A transform, such as vmap or func.grad, does not support this operation."""
 
 
 class VersionError(GraphError):
@@ -134,7 +137,7 @@ class VersionError(GraphError):
 
 
 class ContextError(FastdistError, RuntimeError):
-    """A distributed autograd context that this worker does not have, or cannot use so."""
+    """A distributed autograd context that this worker does not have, or cannot use in this way."""
 
 
 class ContextReleasedError(ContextError):
@@ -146,15 +149,17 @@ class FutureError(FastdistError, RuntimeError):
 
 
 class SharedMemoryError(FastdistError, RuntimeError):
-    """Memory that cannot be shared among processes, or that its sender took along as it ended."""
+    """Memory cannot be shared among processes, or its sender ended and took the memory with it."""
 
 
 class MissingFolderError(FastdistError, RuntimeError, FileNotFoundError):
-    """A file to be written in a folder that does not exist."""
+    """The folder of a file to be written does not exist."""
 
 
 class DistError(RuntimeError):
-    """Any error of process groups and stores, as programs for PyTorch catch it."""
+    """Base of all errors of process groups and stores, under the name that PyTorch
+    programs catch.
+    """
 
 
 class DistBackendError(DistError):
@@ -162,7 +167,7 @@ class DistBackendError(DistError):
 
 
 class DistNetworkError(DistError):
-    """A process cannot be reached, or not any more."""
+    """A process cannot be reached, or can no longer be reached."""
 
 
 class DistStoreError(DistError):
@@ -170,7 +175,7 @@ class DistStoreError(DistError):
 
 
 class QueueEmptyError(DistStoreError):
-    """A queue of a store was empty, and the call was not to wait."""
+    """A queue of a store was empty, and the call was not allowed to wait."""
 
 
 class StoreError(FastdistError, DistStoreError):
@@ -180,7 +185,8 @@ class StoreError(FastdistError, DistStoreError):
 class StoreTimeoutError(StoreError, TimeoutError):
     """A key did not appear in the store in time.
 
-    `missing` are the keys, or the ranks that did not join; empty where the store itself is missing.
+    `missing` lists the keys, or the ranks that did not join; it is empty if the store itself is
+    missing.
     """
 
     def __init__(self, message: str, missing: Sequence[str] = ()) -> None:
@@ -189,7 +195,7 @@ class StoreTimeoutError(StoreError, TimeoutError):
 
 
 class StoreLostError(StoreError, DistNetworkError, ConnectionError):
-    """The store is gone: its host ended, froze or was cut off.
+    """The store is unreachable: its host ended, froze or lost its connection.
 
     `missing` lists the ranks that are known not to have joined by then.
     """
@@ -200,13 +206,13 @@ class StoreLostError(StoreError, DistNetworkError, ConnectionError):
 
 
 class StoreAddressError(StoreError, DistNetworkError):
-    """The address at which this process was to host the store cannot be had."""
+    """This process cannot listen on the address at which it was to host the store."""
 
 
 class RankTakenError(StoreError):
     """Two processes claim the same rank.
 
-    `claims` are the records of both processes, the earlier one first.
+    `claims` holds the records of both processes, the earlier one first.
     """
 
     def __init__(self, message: str, claims: Sequence[bytes] = ()) -> None:
@@ -215,19 +221,19 @@ class RankTakenError(StoreError):
 
 
 class RendezvousError(StoreError, ValueError):
-    """A rank, a world size or an address that is missing or invalid."""
+    """A rank, a world size or an address is missing or invalid."""
 
 
 class RpcError(FastdistError, RuntimeError):
-    """A call to another worker that did not succeed."""
+    """A call to another worker failed."""
 
 
 class RpcTimeoutError(RpcError, TimeoutError):
-    """A call that ran for longer than its timeout."""
+    """A call took longer than its timeout."""
 
 
 class WorkerLostError(RpcError, ConnectionError):
-    """The worker at the other end died, froze or was cut off.
+    """The worker that was called ended, froze or lost its connection.
 
     `may_have_run` is True if the call may have run there before the worker was lost.
     """
@@ -238,14 +244,14 @@ class WorkerLostError(RpcError, ConnectionError):
 
 
 class OwnerLostError(WorkerLostError):
-    """A value is lost with the worker that owned it.
+    """A value was lost with the worker that owned it.
 
-    A restarted worker of the same rank and name does not have it.
+    If that worker restarts with the same rank and name, it does not have the value.
     """
 
 
 class StaleIncarnationError(RpcError):
-    """A message from a worker's earlier incarnation."""
+    """A message came from an earlier incarnation of a worker."""
 
 
 class GivenUpError(StaleIncarnationError):
@@ -260,64 +266,64 @@ class GivenUpError(StaleIncarnationError):
 
 
 class CollectiveError(FastdistError, DistBackendError):
-    """A collective of a process group failed; the arrays that it was given are as before."""
+    """A collective of a process group failed. The arrays that were passed to it are unchanged."""
 
 
 class CollectiveArgumentError(FastdistError, RuntimeError, ValueError):
-    """An argument that a collective cannot take, found before anything is sent."""
+    """A collective does not accept an argument; raised before anything is sent."""
 
 
 class CollectiveMismatchError(CollectiveError):
-    """The members of a group called different collectives, or one with different arguments."""
+    """The members of a group called different collectives, or the same with different arguments."""
 
 
 class CollectiveLostError(CollectiveError, DistNetworkError, ConnectionError):
-    """A member of the group ended, or cannot be reached any more."""
+    """A member of the group ended, or can no longer be reached."""
 
 
 class CollectiveTimeoutError(CollectiveError, TimeoutError):
-    """Some members had not called the collective when its time was over."""
+    """Some members had not called the collective when its timeout expired."""
 
 
 class AuthenticationError(RpcError, PermissionError):
-    """A peer that does not hold the job's secret."""
+    """A peer does not have the job's secret."""
 
 
 class RemoteError(RpcError):
-    """An exception of the callee whose own type cannot be raised here."""
+    """The callee raised an exception whose own type cannot be raised here."""
 
 
 class MessageError(RpcError, ValueError):
-    """A message that breaks the wire format or its limits."""
+    """A message violates the wire format or its limits."""
 
 
 class BackendNotViableError(RpcError):
-    """A transport, channel or backend that this machine cannot offer, and why."""
+    """This machine does not support a transport, channel or backend; the message says why."""
 
 
 class RpcNotRunningError(RpcError):
-    """A call before init_rpc or after shutdown."""
+    """RPC was used before init_rpc or after shutdown."""
 
 
 class ShutdownIncomplete(RpcError):
-    """Some workers did not reach the shutdown barrier in time; everything here is closed all the
-    same.
+    """Some workers did not reach the shutdown barrier in time. This worker has closed everything
+    nevertheless.
     """
 
 
 class ForbiddenFunctionError(RpcError, PermissionError):
-    """A function or class that this worker does not run or load for other workers."""
+    """A function or class that this worker refuses to run or load for other workers."""
 
 
 class EngineError(FastdistError, RuntimeError):
-    """An engine, such as Ray or Dask, that cannot give or keep the processes of a group."""
+    """An engine, such as Ray or Dask, cannot provide the processes of a group, or lost them."""
 
 
 class WorkerFailedError(EngineError):
-    """A worker of a group on an engine raised or was lost, and is not started again.
+    """A worker of a group on an engine raised an exception or was lost, and will not be restarted.
 
-    `rank` is its rank. The text has its traceback. Its exception is the cause of this one if it
-    pickles.
+    `rank` is the rank of that worker. The message contains the worker's traceback. If its exception
+    can be pickled, it is the cause of this one.
     """
 
     def __init__(self, message: str, rank: int) -> None:
@@ -328,5 +334,5 @@ class WorkerFailedError(EngineError):
         return type(self), (str(self), self.rank)
 
 
-# Pickles of as-torch name the classes as PyTorch does.
+# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
 __getattr__ = earlier_names(__name__)

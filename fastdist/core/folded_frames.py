@@ -1,6 +1,6 @@
 """Tracebacks without the frames of fastdist between a user's call and the error.
 
-The traceback of an error in an op's arguments has a dozen frames of fastdist below the user's line.
+When an op rejects an argument, the traceback has a dozen frames of fastdist below the user's line.
 Public functions remove them, as in JAX. `FASTDIST_TRACEBACKS=full` and
 `fastdist.utils.fold_tracebacks(False)` keep them.
 """
@@ -26,12 +26,12 @@ class _State:
 
 
 def fold_tracebacks(enabled: bool = True) -> bool:
-    """Leave fastdist's own frames out of the tracebacks of errors from now on, or keep them.
+    """Choose whether tracebacks of errors leave out fastdist's own frames.
 
-    Args    enabled: whether to leave them out, the default; the environment variable
-            FASTDIST_TRACEBACKS=full turns it off at the start
-    Returns the setting until now
-    Threads the setting holds for the whole process
+    Args    enabled: True, the default, leaves the frames out; the environment variable
+            FASTDIST_TRACEBACKS=full makes False the initial setting
+    Returns the previous setting
+    Threads the setting applies to the whole process
 
     Example
 
@@ -45,10 +45,10 @@ def fold_tracebacks(enabled: bool = True) -> bool:
 
 
 def fold(error: BaseException) -> None:
-    """Leave our frames out of the tracebacks of an error and its causes, in a function that a user
-    called. Do nothing in a function that another function of ours called.
+    """Remove our frames from the tracebacks of an error and its causes, in a function that a user
+    called. Do nothing in a function that was called by another function of ours.
 
-    Note    to be followed by a bare `raise`: the frame that folds is then left out as well
+    Note    follow it by a bare `raise`, so that the frame of the caller is left out as well
     """
     if not _State.folds or not _is_called_by_user(sys._getframe(1)):
         return
@@ -64,12 +64,14 @@ def fold(error: BaseException) -> None:
 
 
 def was_folded(error: BaseException) -> bool:
-    """Return whether a public function has folded an error: it has been explained, too."""
+    """Return whether a public function has folded an error; such an error has its
+    explanation, too.
+    """
     return hasattr(error, "_fastdist_folded")
 
 
 def folds(function: F) -> F:
-    """Return function with our frames left out of the tracebacks of its errors."""
+    """Return a wrapper of function that removes our frames from the tracebacks of its errors."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -83,7 +85,7 @@ def folds(function: F) -> F:
 
 
 def _is_called_by_user(frame: FrameType) -> bool:
-    # The generated public function, whose frame has no module, is between the user and the op.
+    # A generated public function, whose frame has no module name, is between the user and the op.
     caller = frame.f_back
     while caller is not None and caller.f_globals.get("__name__") is None:
         caller = caller.f_back

@@ -1,9 +1,9 @@
-"""Generated code whose lines tracebacks, debuggers and `inspect` show.
+"""Generated code with source lines for tracebacks, debuggers and `inspect`.
 
-Coverage tools do not measure it: coverage.py skips file names in angle brackets, and its reports
-show only files. Writing a file for each text at every start would be slow, and most texts never run
-twice. The table test of an op runs its generated code, and the modules that write the code are
-measured like any other.
+Coverage tools do not measure this code: coverage.py skips file names in angle brackets, and its
+reports show only files. To write a file for each text at every start would be slow, and most
+texts never run in a second process. The table test of each op runs its generated code, and coverage
+measures the modules that generate it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ from types import CodeType
 from typing import Any
 
 _lock = threading.Lock()
-_texts: dict[str, str] = {}  # by file name
+_texts: dict[str, str] = {}  # file name -> source
 
 
 def compile_text(name: str, source: str) -> CodeType:
-    """Compile a text under the unique file name `<fastdist NAME>`, at which its lines are found.
+    """Compile source under the unique file name `<fastdist NAME>`, for which `linecache` has the
+    lines.
 
-    Args    name: describes the code to a reader of a traceback
-    Returns the code of the module that source is
+    Args    name: describes the code to the reader of a traceback
+    Returns the code object of source as a module
     Threads any; the same source under the same name has the same file name
     """
     return compile(source, register_text(name, source), "exec")
 
 
 def register_text(name: str, source: str, function: str = "") -> str:
-    """Return the file name under which the lines of source are shown from now on, with `function`
-    in the place of the name of the first function, if that is given.
+    """Register source with `linecache` and return its file name. If `function` is given, it
+    replaces the name of the first function in the shown lines.
     """
     with _lock:
         number, file = 1, f"<fastdist {name}>"
         while _texts.setdefault(file, source) != source:
             number += 1
             file = f"<fastdist {name} {number}>"
-    # Without a modification time, so that linecache.checkcache() keeps code that is in no file.
+    # No modification time: linecache.checkcache() then keeps the entry although no file exists.
     lines: Any = _Lines(source, function)
     linecache.cache[file] = (len(source), None, lines, file)
     return file
 
 
 class _Lines(Sequence[str]):
-    """The lines of a text, made on first use: hundreds of ops share few texts."""
+    """The lines of a source text, split on first use: hundreds of ops share few texts."""
 
     __slots__ = ("_function", "_source")
 

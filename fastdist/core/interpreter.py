@@ -1,4 +1,6 @@
-"""The protocol of interpreters, and the tuple of the open ones of each thread."""
+"""The base class of interpreters, and the tuple of the interpreters that are open in each
+thread.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from typing import Any, ClassVar, Final, TypeAlias
 # Note [Interpreters of a thread]
 # A call reads one tuple: the interpreters that are open in its thread, in the order in which the
 # call is offered to them. While `modes.tracers` (graph/modes.py) is 0, no interpreter is open in
-# any thread, and no call reads it. After a Ctrl-C the tuple may list one that has nothing open any
-# more: that costs time. It never lacks an open one: code that opens one lists it first, code that
-# closes one restores the state first.
+# any thread, and calls do not read the tuple. After a KeyboardInterrupt the tuple may still list an
+# interpreter that has been closed, which only costs time. An open interpreter is never missing:
+# code that opens one lists it first, and code that closes one removes it last.
 
-# The result of an interpreter that does not take a call.
+# Returned by an interpreter that leaves the call to the next one.
 NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
 
 
@@ -24,8 +26,8 @@ Interpreters: TypeAlias = "tuple[Interpreter, ...]"
 class Interpreter:
     """An object that observes calls, or replaces them.
 
-    `order` is its position among the interpreters. If `sees_plain`, it gets each call of an op on
-    plain tensors. If `needs_general_path`, such calls may not take the short path.
+    `order` is its position among the interpreters. If `sees_plain` is true, it gets each call of an
+    op on plain tensors. If `needs_general_path` is true, such calls may not take the short path.
     """
 
     order: ClassVar[int]
@@ -33,19 +35,19 @@ class Interpreter:
     needs_general_path: ClassVar[bool] = True
 
     def call(self, op: Any, args: Any, target: Any, rest: Interpreters) -> Any:
-        """Return the result of a call of an op or a composite, or NOT_TAKEN, after which the next
-        interpreter gets the call. An interpreter makes the call itself by `resumed` with `rest`.
+        """Return the result of a call of an op or a composite, or NOT_TAKEN to pass the call on to
+        the next interpreter. An interpreter can make the call itself by `resumed` with `rest`.
 
-        `args` are an op's operands and attributes, or the positional and named arguments of a
-        composite (`op.kind` tells them apart). `target` is the tensor to write the result into;
-        None for a new tensor.
+        For an op, `args` are its operands and attributes; for a composite, its positional and named
+        arguments. `op.kind` distinguishes the two. `target` is the tensor to write the result into;
+        None means a new tensor.
         """
         return NOT_TAKEN
 
 
 class _Thread(threading.local):
     interpreters: Interpreters = ()
-    # An op, and the interpreters to which its next call is offered; see `resumed`.
+    # An op, and the interpreters that get its next call; see `resumed`.
     resuming: tuple[Any, Interpreters] | None = None
 
 
@@ -57,7 +59,7 @@ class _Process:
 
 
 of_thread: Final = _Thread()
-# Those that see the calls of all threads.
+# The interpreters that see the calls of all threads.
 of_process: Final = _Process()
 
 
@@ -78,8 +80,8 @@ def interpreters_of_call(op: Any) -> Interpreters:
 
 
 def offer_call(op: Any, args: Any, target: Any = None) -> Any:
-    """Return the result of the first interpreter that takes a call of op; NOT_TAKEN where the call
-    must still run.
+    """Return the result of the first interpreter that takes a call of op; NOT_TAKEN if none does,
+    so that the caller must run it.
     """
     return offer_to(interpreters_of_call(op), op, args, target)
 
@@ -96,7 +98,9 @@ def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> An
 def resumed(
     op: Any, rest: Interpreters, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return call(*args, **kwargs); the first call of op in it is offered to `rest` alone."""
+    """Return call(*args, **kwargs). Its first call of op is offered only to the interpreters in
+    rest.
+    """
     before, of_thread.resuming = of_thread.resuming, (op, rest)
     try:
         return call(*args, **kwargs)
@@ -114,7 +118,7 @@ def list_open(one: Interpreter, is_open: bool) -> None:
 def list_in_process(one: Interpreter, is_open: bool) -> None:
     """List an interpreter as open in all threads, or remove it.
 
-    Note    callers hold a lock
+    Note    the caller must hold a lock
     """
     of_process.interpreters = _joined(without(of_process.interpreters, one), (one,) * is_open)
 
@@ -132,11 +136,11 @@ def without(listed: Interpreters, one: Interpreter) -> Interpreters:
 
 @functools.cache
 def see_plain(listed: Interpreters) -> bool:
-    """Return whether one of the interpreters does."""
+    """Return whether any of the interpreters has `sees_plain`."""
     return any(one.sees_plain for one in listed)
 
 
 @functools.cache
 def need_general_path(listed: Interpreters) -> bool:
-    """Return whether one of the interpreters does."""
+    """Return whether any of the interpreters has `needs_general_path`."""
     return any(one.needs_general_path for one in listed)

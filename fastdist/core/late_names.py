@@ -1,7 +1,7 @@
-"""Names that a module offers without loading them: real ones from elsewhere, and ones that refuse.
+"""Names that a module offers without loading them: objects of other modules, and names that raise.
 
-`find_late` (missing.py) reads these tables for a name that a module does not have. Most programs
-read none of them.
+`find_late` (missing.py) reads these tables when a module lacks a name. Most programs never load
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from .tables.late_rows import ROWS
 
 @functools.cache
 def _homes() -> dict[tuple[str, str], tuple[str, str]]:
-    """Return (module, name) -> (the module that has it, its name there), below fastdist."""
+    """Return the map (module, name) -> (defining module, name there); modules are below
+    fastdist.
+    """
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for module, home, names in ROWS:
         for name in names.split():
@@ -28,13 +30,13 @@ def _homes() -> dict[tuple[str, str], tuple[str, str]]:
 
 @functools.cache
 def _refusals() -> dict[tuple[str, str], str]:
-    """Return (module, name) -> why it refuses and what to do instead."""
+    """Return the map (module, name) -> why that name raises an error, and what to use instead."""
     return {(module, name): words for module, words, names in REFUSED for name in names.split()}
 
 
 @functools.cache
 def late_name(module: str, name: str) -> Any:
-    """Return the object of the tables under a name of a module, or None."""
+    """Return the object for a name of a module in the tables, or None."""
     key = (module.removeprefix("fastdist").lstrip("."), name)
     home = _homes().get(key)
     if home is not None:

@@ -1,8 +1,8 @@
-"""LDL factors of symmetric matrices with NumPy alone, for devices whose libraries lack them.
+"""LDL factors of symmetric matrices with NumPy alone, for devices whose libraries have no LDL.
 
 Source  Bunch and Kaufman 1977, "Some stable methods for calculating inertia and solving symmetric
-        linear systems"; the result is laid out as LAPACK's sytrf and hetrf lay it out, below the
-        diagonal
+        linear systems"; the result is stored as by LAPACK's sytrf and hetrf, in the lower
+        triangle
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _ALPHA: Final = (1 + 17**0.5) / 8
 
 
 def valid_pivots(pivots: Array) -> bool:
-    """Return whether pivots of one matrix, counted from 1, are rows of it, and negative ones come
-    in pairs: LAPACK indexes by them without a check.
+    """Return whether the pivots of one matrix, counted from 1, are valid rows, and negative ones
+    come in pairs. LAPACK uses them as indices without a check.
     """
     n, k = len(pivots), 0
     sizes = np.abs(pivots.astype(np.int64))
@@ -35,8 +35,9 @@ def valid_pivots(pivots: Array) -> bool:
 
 
 def factor(x: Array, hermitian: bool) -> tuple[Array, Array, int]:
-    """Return L with D on and next to its diagonal, the pivots, and the number of the first pivot
-    that is 0, of one matrix, whose lower triangle is read.
+    """Return the LDL factors of one matrix, of which only the lower triangle is read. The results
+    are L with D on and next to its diagonal, the pivots, and the number of the first zero pivot
+    (0 if there is none).
     """
     with np.errstate(all="ignore"):
         return _factor(np.tril(x), hermitian and np.iscomplexobj(x))
@@ -72,8 +73,8 @@ def _size(x: Array) -> Array:
 
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
-    """Return the row of the next pivot and its size, 1 or 2; a negative row if there is no
-    pivot.
+    """Return the row of the next pivot and the size of its block, 1 or 2. The row is negative if
+    there is no pivot.
     """
     first = float(_size(a[k, k]))
     column = _size(a[k + 1 :, k])
@@ -92,7 +93,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
 
 
 def _swap(a: Array, k: int, row: int, place: int, hermitian: bool) -> None:
-    """Swap two rows and columns of the part of a from k on."""
+    """Swap two rows and columns of a, from index k on."""
     a[place + 1 :, [row, place]] = a[place + 1 :, [place, row]]
     below, beside = a[row + 1 : place, row].copy(), a[place, row + 1 : place].copy()
     if hermitian:
@@ -117,7 +118,7 @@ def _eliminate(a: Array, k: int, step: int, hermitian: bool) -> None:
 
 
 def _block(d: Array, hermitian: bool) -> Array:
-    """Return the whole of a block of D, of which d has the lower triangle."""
+    """Return a whole block of D, given its lower triangle d."""
     if len(d) == 1:
         return d
     above = d[1, 0].conj() if hermitian else d[1, 0]
@@ -130,7 +131,7 @@ def _times_inverse(x: Array, d: Array, hermitian: bool) -> Array:
 
 
 def solve(factors: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
-    """Return the solution of a @ x = b, given the result of `factor` for a; NaN without pivots."""
+    """Return the solution of a @ x = b from the result of `factor` for a; NaN for a zero pivot."""
     if not valid_pivots(pivots):
         return np.full_like(b, np.nan)
     with np.errstate(all="ignore"):

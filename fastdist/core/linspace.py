@@ -10,11 +10,11 @@ from .overflow_checks import count_up
 
 
 def evenly_spaced(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
-    """Return `steps` evenly spaced numbers from start to end, two NumPy scalars of one dtype.
+    """Return `steps` evenly spaced numbers from start to end, two NumPy scalars of the same dtype.
 
-    Each half is counted from its own end, so both halves are mirror images to the last bit.
+    Each half is computed from its own end, so the two halves are exact mirror images.
 
-    Dtype   NumPy's floating -> the same; integers and bfloat16 -> float64
+    Dtype   NumPy's floating types -> the same; integers and bfloat16 -> float64
     """
     start, end, step = ends_and_step(start, end, steps)
     with np.errstate(all="ignore"):
@@ -27,7 +27,7 @@ def evenly_spaced(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
 
 
 def ends_and_step(start: Any, end: Any, steps: int) -> tuple[Any, Any, Any]:
-    """Return start, end and the step between numbers, in the dtype of the computation."""
+    """Return start, end and the difference between neighbours, in the dtype of the computation."""
     if start.dtype.kind not in "fc":
         start, end = np.float64(start), np.float64(end)
     gaps = start.dtype.type(max(steps - 1, 1))
@@ -43,5 +43,5 @@ def _step_of_wide(start: Any, end: Any, gaps: Any) -> Any:
     step = end / gaps - start / gaps
     if step.dtype.kind == "c" or np.isfinite(step):
         return step
-    # Only one gap: both numbers are ends, so the step is multiplied by 0.
+    # There is only one gap: the step is not used, because both numbers are ends.
     return np.copysign(np.finfo(step.dtype).max, step)

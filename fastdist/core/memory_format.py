@@ -10,8 +10,8 @@ from .short_repr import short_repr
 
 
 class MemoryFormat:
-    """An order of axes in memory. `axes` is that order by the number of axes, from the slowest to
-    the fastest; None for formats that fit any number.
+    """An order of axes in memory. `axes` maps the number of axes to their order, slowest first; it
+    is None for formats that apply to any number of axes.
     """
 
     __slots__ = ("axes", "name")
@@ -27,16 +27,16 @@ class MemoryFormat:
         return _by_name, (self.name,)
 
     def require_rank(self, ndim: int) -> None:
-        """Raise RuntimeError for a tensor that has not as many axes as this format orders."""
+        """Raise RuntimeError for a tensor whose number of axes does not fit this format."""
         if self.axes is not None and ndim != len(self.axes):
             raise ShapeError(
                 f"required rank {len(self.axes)} tensor to use {self.name} format, got {ndim} axes"
             )
 
     def order(self, ndim: int) -> tuple[int, ...] | None:
-        """Return the order of ndim axes in memory, from the slowest; None for C order.
+        """Return the order of ndim axes in memory, slowest first; None for C order.
 
-        Raises  RuntimeError for a number of axes that this format does not order, and for
+        Raises  RuntimeError for a number of axes that does not fit this format, and for
                 preserve_format, which has no order
         """
         if self is preserve_format:
@@ -55,9 +55,9 @@ channels_last_3d: Final = MemoryFormat("channels_last_3d", (0, 2, 3, 4, 1))
 
 
 def axes_of(given: Any) -> tuple[int, ...] | None:
-    """Return the order of axes of a format.
+    """Return the order of axes of a memory format.
 
-    Raises  TypeError for what is none
+    Raises  TypeError for an object that is not a memory format
     """
     if not isinstance(given, MemoryFormat):
         raise TypeError(
@@ -77,7 +77,7 @@ def _by_name(name: str) -> MemoryFormat:
 
 
 class MemoryLayout:
-    """PyTorch's word for whether elements lie strided or sparse."""
+    """PyTorch's type for the layout of a tensor: strided or sparse."""
 
     __slots__ = ("name",)
 
@@ -93,12 +93,12 @@ class MemoryLayout:
 
 strided: Final = MemoryLayout("strided")
 sparse_coo: Final = MemoryLayout("sparse_coo")
-# Layouts that no tensor has: programs compare `tensor.layout` with them.
+# Layouts that no fastdist tensor has, for programs that compare `tensor.layout` with them.
 OTHER_LAYOUTS: Final = {
     name: MemoryLayout(name)
     for name in ("jagged", "sparse_bsc", "sparse_bsr", "sparse_csc", "sparse_csr")
 }
 
 
-# Pickles of as-torch name the classes as PyTorch does.
+# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
 __getattr__ = earlier_names(__name__)

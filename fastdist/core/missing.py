@@ -1,4 +1,4 @@
-"""Errors for names that a public module does not have: the nearest names, or what to do."""
+"""Errors for missing names of public modules: they suggest similar names, or what to do instead."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .refusal_words import NO_HUB as NO_HUB
 from .refusing import refusing as refusing
 
 _PACKAGE = __name__.partition(".")[0]
-# An error lists at most so many names; beyond that it says where they are listed.
+# An error lists at most this many names; if there are more, it refers to `dir`.
 _LISTED = 60
-# Names to use instead of a missing one, where its spelling does not lead to them.
+# Names to use instead of a missing name, where the spelling alone would not suggest them.
 _INSTEAD: dict[str, str] = {}
 
 
-# Patterns of families of PyTorch's names -> why they are missing, and what to use instead.
+# Patterns for groups of PyTorch's names -> why fastdist lacks them, and what to use instead.
 _FAMILIES = (
     (
         r"""
@@ -69,10 +69,10 @@ _FAMILIES = (
 
 
 def missing(module: str, name: str) -> AttributeError | ImportError:
-    """Return the error of a name that a public module lacks.
+    """Return the error for a name that a public module lacks.
 
-    Note    `from module import name` gets an ImportError: of an AttributeError Python would keep
-            the words to itself
+    Note    `from module import name` gets an ImportError: Python would replace the message of an
+            AttributeError
     """
     found = sys.modules[module]
     told = _told(f"{module}.{name}", name, found)
@@ -84,8 +84,8 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 
 def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFoundError:
-    """Return the error for a module that was imported under one name and would be `own` here; rooms
-    are the modules that the package itself has.
+    """Return the error for a missing module that was imported as `asked` and would be `own` here.
+    `rooms` lists the modules of the top-level package.
     """
     parent, _, name = own.rpartition(".")
     found = sys.modules.get(parent)
@@ -95,13 +95,13 @@ def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFound
 
 
 def instead(names: dict[str, str]) -> None:
-    """Register hints for missing full names: what to use instead, or why there is nothing."""
+    """Register hints for missing full names: what to use instead, or why there is no substitute."""
     _INSTEAD.update(names)
 
 
 class MissingMethod:
-    """A method of PyTorch's tensors that fastdist lacks: access raises an AttributeError with the
-    reason. A `__getattr__` would slow down all other attributes.
+    """A method of PyTorch's tensors that fastdist lacks: accessing it raises an AttributeError that
+    gives the reason. A `__getattr__` would slow down all other attributes.
     """
 
     def __init__(self, name: str) -> None:
@@ -119,7 +119,7 @@ def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = N
     said = _INSTEAD.get(whole) or _said_of_family(module.__name__, name) or SAID.get(whole)
     if said is not None:
         return f"; {said}"
-    # pytest reads _mock_name of each module that a test file imports.
+    # No hint for dunder names, nor for _mock_name, which pytest reads from each imported module.
     if name.startswith("__") or name == "_mock_name":
         return ""
     from difflib import get_close_matches
@@ -133,7 +133,9 @@ def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = N
 
 
 def _said_of_family(module: str, name: str) -> str | None:
-    """Return the text for names of this kind, if PyTorch has them where this one was looked up."""
+    """Return the hint for the group that a name belongs to, if PyTorch has that group in the
+    module.
+    """
     if module not in ("fastdist", "fastdist.nn.functional"):
         return None
     for patterns, said in _FAMILIES:
@@ -143,7 +145,7 @@ def _said_of_family(module: str, name: str) -> str | None:
 
 
 def _offered(module: ModuleType) -> list[str]:
-    """Return a module's public names, without those that it imported for its own use."""
+    """Return the public names of a module, without names that it imported for internal use."""
     names: list[str] | None = getattr(module, "__all__", None)
     if names is None:
         names = [name for name in dir(module) if _is_function(vars(module).get(name))]
@@ -151,12 +153,12 @@ def _offered(module: ModuleType) -> list[str]:
 
 
 def _is_function(value: object) -> bool:
-    # None: a name that is imported on first access.
+    # The value is None for a name that is imported on first access.
     return value is None or (callable(value) and not isinstance(value, type))
 
 
 def _is_from_import() -> bool:
-    """Return whether the name is read by `from module import name`."""
+    """Return whether `from module import name` is looking up the name."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("fastdist"):
         frame = frame.f_back
@@ -169,21 +171,23 @@ _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 
 
 def explain_missing(*modules: str) -> None:
-    """Explain missing names of modules that load no name later, and let `dir` show public names."""
+    """Raise explained errors for missing names of modules, and let `dir` show only public names.
+    The modules must have no names that load on first access.
+    """
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(find_late, module)
         show_public(module)
 
 
 def show_public(*modules: str) -> None:
-    """Let `dir`, and with it completion, show the public names of modules alone."""
+    """Let `dir`, and so tab completion, show only the public names of modules."""
     for module in modules:
         vars(sys.modules[module])["__dir__"] = functools.partial(public_names, module)
 
 
 def public_names(module: str, also: Iterable[str] = ()) -> list[str]:
-    """Return the names of a module's `__all__` (without one, the names that fastdist defines) and
-    also, without private names.
+    """Return the names of a module's `__all__`, or without one the names that fastdist defines,
+    plus those in `also`, without private names.
     """
     names = vars(sys.modules[module])
     listed = names.get("__all__")
@@ -198,11 +202,11 @@ def _is_ours(value: object) -> bool:
 
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
-    """Let a package offer names whose modules are loaded on first access, and raise the error of
-    `missing` for any other name.
+    """Let a package load names on first access, and raise the error of `missing` for any other
+    name.
 
-    `places` is name -> module below the package (".x.y": module x.y next to it), or name -> "" for
-    a module itself.
+    `places` maps each name to the module that has it, relative to the package (".x.y" is module x.y
+    next to it). A name that maps to "" is a module itself.
     """
     names = vars(sys.modules[module])
     names["__getattr__"] = functools.partial(_load, module, places)
@@ -216,15 +220,15 @@ def _load(module: str, places: Mapping[str, str], name: str) -> Any:
         return importlib.import_module(f"{module}.{name}")
     home = importlib.import_module(f".{places[name]}", module)
     found = getattr(home, name)
-    if name in vars(home):  # otherwise the result depends on installed packages
+    if name in vars(home):  # otherwise the result would depend on installed packages
         vars(sys.modules[module])[name] = found
     return found
 
 
 def find_late(module: str, name: str) -> Any:
-    """Return a name of a module that is loaded when it is first named, or that refuses in use.
+    """Return a name that a module loads on first access, or a placeholder that raises when used.
 
-    Raises  the error of `missing` for any other name
+    Raises  the error of `missing` if the tables have no such name
     """
     if not name.startswith("__") and name != "_mock_name":
         whole = f"{module}.{name}"

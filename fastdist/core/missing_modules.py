@@ -1,6 +1,7 @@
-"""PyTorch's modules that fastdist lacks: the reason, or what to use instead.
+"""PyTorch's modules that fastdist lacks, with the reason or what to use instead.
 
-The table is read after an import failed. Names are relative to `fastdist.`; several share a reason.
+The table is read after an import has failed. Names are relative to `fastdist.`; several names may
+share a reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Import paths that lead to a module which is defined under another name."""
+"""Import paths that are aliases of modules defined elsewhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _ALIASES: dict[str, str] = {}
 
 
 def alias_modules(aliases: Mapping[str, str]) -> None:
-    """Let each name import the module that it maps to: one module, loaded when first imported.
+    """Let each name import the module that it maps to. Both names give the same module object,
+    which is loaded on first import.
 
-    Both are full names. The module keeps its own `__name__`, so pickles use that; pickles that
-    use the alias load as well.
+    The names are absolute. The module keeps its own `__name__`, which pickles therefore contain;
+    pickles that contain the alias can be loaded as well.
     """
     _ALIASES.update(aliases)
     if AliasFinder not in sys.meta_path:
@@ -25,7 +26,7 @@ def alias_modules(aliases: Mapping[str, str]) -> None:
 
 
 def real_name(name: str) -> str | None:
-    """Return the full name of the module behind a name of alias_names.py, or None."""
+    """Return the absolute name of the module for an alias in alias_names.py, or None."""
     return _table().get(name)
 
 
@@ -37,18 +38,20 @@ def _table() -> Mapping[str, str]:
 
 
 class SameModule:
-    """The loader of an alias, whose module is loaded already."""
+    """The loader for an alias; the real module is loaded already."""
 
-    # importlib.abc.Loader, which it could be, loads a dozen modules more.
+    # Not a subclass of importlib.abc.Loader, because that would import a dozen more modules.
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let importlib make an empty module, so that it leaves the real one's spec unchanged."""
+        """Let importlib create an empty module, so that the spec of the real one stays
+        unchanged.
+        """
 
     def exec_module(self, module: ModuleType) -> None:
-        """Replace the empty module in sys.modules by the real one."""
+        """Replace the empty module in sys.modules with the real one."""
         assert module.__spec__ is not None
         sys.modules[module.__spec__.name] = self._module
 
@@ -59,19 +62,21 @@ class SameModule:
 
 
 class AliasFinder:
-    """Finds the names that were passed to `alias_modules`; the next finder gets all others."""
+    """Finds the names that were passed to `alias_modules`, and leaves all others to other
+    finders.
+    """
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec that leads to the real module, which is imported first."""
+        """Return the spec for an alias, after importing the real module."""
         real = _ALIASES.get(name)
         return None if real is None else spec_of_alias(name, real)
 
 
 def spec_of_alias(name: str, real: str) -> ModuleSpec:
-    """Return the spec of a module's alias; the real module is imported first."""
+    """Return the spec for a module's alias, after importing the real module."""
     module = importlib.import_module(real)
     loader: Any = SameModule(module)
     return ModuleSpec(name, loader, is_package=hasattr(module, "__path__"))

@@ -1,13 +1,13 @@
-"""The modules and names of earlier versions, which pickles and saved files still name.
+"""Names and modules of earlier versions that pickles and saved files still refer to.
 
-A pickle names a class or a function by its module and its name. When one of them moves, a row here
-keeps every file that an earlier version wrote readable. Three readers use the table:
+A pickle refers to a class or a function by its module and its name. When one of them moves, a row
+in this table keeps the files of earlier versions readable. Three readers use the table:
 
-- `pickle`, through `MovedModuleFinder`, which Python queries after all other finders found nothing;
-- `load(weights_only=True)` and RPC in strict mode, which translate a name with `current_name` and
-  then check the new name as if the file had named it.
+- `pickle`, through `MovedModuleFinder`, which Python queries after all other finders have failed;
+- `load(weights_only=True)` and RPC in strict mode. They translate a name with `current_name`, then
+  check the new name as if the file had contained it.
 
-So a row grants no access: a name is accepted only if its new name is.
+So a row grants no access: an old name is accepted only if the new name is.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-# Classes that as-torch shows under PyTorch's names, and their (module, name) here.
+# Classes that as-torch shows under PyTorch's names -> their (module, name) in fastdist.
 RENAMED: Final[dict[Any, tuple[str, str]]] = {}
 
 
 def own_name(thing: Any) -> tuple[str, str]:
-    """Return the module and the name by which files and messages name a class or a function."""
+    """Return the module and name by which files and messages refer to a class or a function."""
     found = RENAMED.get(thing) if RENAMED and isinstance(thing, type) else None
     return found or (thing.__module__, thing.__qualname__)
 
 
 @functools.cache
 def _table() -> tuple[dict[str, str], dict[str, str]]:
-    """Return the modules and the names that moved. A process that loads nothing saves 100 KB."""
+    """Return the moved modules and the moved names. They are loaded on demand, which
+    saves 100 KB.
+    """
     from .moved_names import MODULES, NAMES
 
     return MODULES, NAMES
 
 
 def current_name(module: str, name: str) -> tuple[str, str]:
-    """Return the current module and name of those in a file.
+    """Return the current module and name for a module and name in a file.
 
     Args:
         module: The module's full name, as a pickle has it.
         name: The name inside the module, such as "Kind" or "Kind.method".
 
     Returns:
-        Both unchanged, unless the table has a row for them.
+        Both arguments unchanged, unless the table has a row for them.
     """
     first, dot, rest = name.partition(".")
     modules, names = _table()
@@ -58,7 +60,7 @@ def current_name(module: str, name: str) -> tuple[str, str]:
 
 
 def current_path(path: str) -> str:
-    """Return today's name of a module ("pkg.mod"), or of a thing in one ("pkg.mod.f")."""
+    """Return the current path of a module ("pkg.mod") or of an object in a module ("pkg.mod.f")."""
     module, dot, name = path.rpartition(".")
     modules, _ = _table()
     if path in modules or not dot:
@@ -67,19 +69,21 @@ def current_path(path: str) -> str:
 
 
 class MovedModuleFinder:
-    """Finds the modules of earlier versions; each imports nothing until a name is taken from it."""
+    """Finds the modules of earlier versions. They import nothing until one of their names
+    is read.
+    """
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to make a module of the table, None for any other."""
+        """Return the spec for a module of the table; None for any other module."""
         if not name.startswith("fastdist."):
             return None
         packages = _packages()
         if name not in packages and name not in _modules():
             return None
-        # importlib.abc, whose Loader this could be, imports a dozen modules more.
+        # Not a subclass of importlib.abc.Loader, because that would import a dozen more modules.
         loader: Any = _MovedModuleLoader
         return ModuleSpec(name, loader, is_package=name in packages)
 
@@ -87,30 +91,31 @@ class MovedModuleFinder:
 class _MovedModuleLoader:
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
-        """Leave the making of an empty module to Python."""
+        """Let Python create an empty module."""
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Let each name of the module be looked up where it is today."""
+        """Make the module look up each name in its current place."""
         names: Any = module
         names.__getattr__ = earlier_names(module.__name__)
 
 
 def earlier_names(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module from which names moved, by the rows of moved_names.py.
+    """Return a `__getattr__` for a module from which names have moved, by the rows of
+    moved_names.py.
 
-    A module that is gone gets it from the finder. A module that stays, and has lost a name, needs
-    the line `__getattr__ = earlier_names(__name__)`.
+    For a module that no longer exists, the finder sets it. A module that still exists, but has lost
+    a name, needs the line `__getattr__ = earlier_names(__name__)`.
     """
     return functools.partial(_find, module)
 
 
 def _find(module: str, name: str) -> Any:
-    """Return the object that an earlier module had under a name.
+    """Return the object that a module of an earlier version had under a name.
 
     Raises  AttributeError if the table has no row for it
     """
-    # Python looks up names such as __path__, for which the table need not be read.
+    # Python looks up names such as __path__; they need no look-up in the table.
     home, own = (module, name) if name.startswith("__") else current_name(module, name)
     if (home, own) == (module, name):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -125,12 +130,12 @@ def _modules() -> frozenset[str]:
 
 @functools.cache
 def _packages() -> frozenset[str]:
-    """Return the packages that the modules of the table were in; some of them may be gone."""
+    """Return the packages that contained the modules of the table; some of them no longer exist."""
     parts = [name.split(".") for name in _modules()]
     return frozenset(".".join(one[:end]) for one in parts for end in range(2, len(one)))
 
 
 def find_moved_modules() -> None:
-    """Add the finder after all others, once."""
+    """Add the finder behind all others, unless it is there already."""
     if not any(getattr(one, "__name__", "") == "MovedModuleFinder" for one in sys.meta_path):
         sys.meta_path.append(MovedModuleFinder)

@@ -1,10 +1,10 @@
-"""The table of moved_modules.py, which imports it when the first name is looked up."""
+"""The table for moved_modules.py, which imports it when it first looks up a name."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Modules that moved, or were renamed, as a whole.
+# Modules that moved, or were renamed, as a whole: old name -> new name.
 MODULES: Final[dict[str, str]] = {
     "fastdist.core.absent_gpus": "fastdist.core.unavailable_gpus",
     "fastdist.core.after_import": "fastdist.system.import_hooks",
@@ -173,7 +173,7 @@ MODULES: Final[dict[str, str]] = {
     "fastdist.listeners.offering": "fastdist.interpreters.torch_function",
     "fastdist.listeners.tracing": "fastdist.interpreters.tracing",
 }
-# (earlier module, module of today, names), for modules whose names went to several modules.
+# (old module, new module, names), for modules whose names moved to several modules.
 _SINGLE_NAMES: Final = (
     ("fastdist.ops.batch_norm", "fastdist.ops.nn.normalization", "group_norm"),
     ("fastdist.ops.builders", "fastdist.ops.create.ranges", "logspace"),
@@ -256,7 +256,7 @@ _SINGLE_NAMES: Final = (
     ("fastdist.tensor.tensor", "fastdist.tensor.subclasses", "TensorType"),
     ("fastdist.utils.checkpoint", "fastdist.utils.recomputation", "CheckpointError"),
 )
-# Names under which as-torch shows classes, and pickles name them: see torch_classes.py.
+# Names under which as-torch shows classes, and which pickles contain: see torch_classes.py.
 _SHOWN_NAMES: Final = {
     "fastdist.core.device.device": "fastdist.core.device.Device",
     "fastdist.core.dtypes.dtype": "fastdist.core.dtypes.DType",
@@ -265,7 +265,7 @@ _SHOWN_NAMES: Final = {
     "fastdist.core.memory_format.memory_format": "fastdist.core.memory_format.MemoryFormat",
     "fastdist.devices.cuda.stream.Stream": "fastdist.devices.cuda.stream.CudaStream",
 }
-# "earlier module.name" -> "module of today.name"
+# "old module.name" -> "new module.name"
 NAMES: Final[dict[str, str]] = {
     f"{earlier}.{name}": f"{today}.{name}"
     for earlier, today, names in _SINGLE_NAMES

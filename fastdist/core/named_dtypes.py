@@ -1,6 +1,6 @@
-"""Dtypes that exist as names: they compare, print and pickle, and no tensor is made of them.
+"""Dtypes that exist only as names: they compare, print and pickle, but no tensor can have them.
 
-Packages list them in tables at import. Loaded on first use.
+Third-party packages put them into tables at import. This module is loaded on first use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _QUANTIZED: Final = (
 _PACKED: Final = "keep such numbers in int8 or uint8"
 _BITS: Final = "keep such bytes in uint8"
 _FLOAT4: Final = "keep pairs of them in uint8, and compute in float16 or float32"
-# name -> PyTorch's word in errors, size in bytes, and what to do instead.
+# name -> PyTorch's name in errors, size in bytes, and what to use instead.
 _ROWS: Final = {
     **{
         name: (word, size, _QUANTIZED)
@@ -37,12 +37,12 @@ _ROWS: Final = {
     **{f"int{n}": (f"Int{n}", 1, _PACKED) for n in range(1, 8)},
     "float4_e2m1fn_x2": ("Float4_e2m1fn_x2", 1, _FLOAT4),
 }
-# Only dtypes of tensors have a code, by which messages name them.
+# Only dtypes that tensors can have get a wire code.
 _NO_CODE: Final = -1
 
 
 class NamedDType(DType):
-    """A dtype of which there are no tensors."""
+    """A dtype that no tensor can have."""
 
     __slots__ = ("instead", "word")
 
@@ -55,7 +55,7 @@ class NamedDType(DType):
 
     @property
     def is_signed(self) -> bool:
-        """Whether it has negative numbers.
+        """Whether the dtype has negative numbers.
 
         Raises  RuntimeError for quantized types and bits, as PyTorch does
         """
@@ -69,33 +69,33 @@ class NamedDType(DType):
 
     @is_signed.setter
     def is_signed(self, value: bool) -> None:
-        """Ignore the value that DType stores, because the name defines it."""
+        """Ignore the value that DType assigns, because the name determines this property."""
 
     def __reduce__(self) -> tuple[Any, tuple[Any]]:
         return named, (self.name,)
 
     @property
     def numpy(self) -> NoReturn:  # type: ignore[override]
-        """Raise NotImplementedError: NumPy has no such type, and neither have the kernels."""
+        """Raise NotImplementedError: neither NumPy nor the kernels have such a type."""
         raise NoTensorsError(
             f"no tensor of {self} can be created: fastdist has only its name; {self.instead}"
         )
 
 
 class NoTensorsError(DTypeError, NotImplementedError):
-    """A request for a tensor of a dtype that exists only as a name."""
+    """A tensor was requested of a dtype that exists only as a name."""
 
 
 NAMED: Final[dict[str, NamedDType]] = {name: NamedDType(name) for name in _ROWS}
 
 
 def named(name: str) -> NamedDType:
-    """Return the dtype of a name in a pickle."""
+    """Return the dtype with a name; pickles call this function."""
     return NAMED[name]
 
 
 def __getattr__(name: str) -> Any:
-    """Return a dtype by its name; `bit` is another one of uint1."""
+    """Return a dtype by its name; `bit` is another name of `uint1`."""
     found = NAMED.get("uint1" if name == "bit" else name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

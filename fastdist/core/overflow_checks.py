@@ -1,4 +1,4 @@
-"""NumPy calls whose element count overflows for sizes that no memory can hold, with a check."""
+"""Checked versions of NumPy calls that overflow when the number of elements is too large."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ _TOO_MANY: Final = 1 << 60
 
 
 def require_countable(count: float) -> None:
-    """Raise ShapeError if no memory can hold this many numbers."""
+    """Raise ShapeError if no address space can hold this many numbers."""
     if count >= _TOO_MANY:
         shown = count if isinstance(count, int) else f"{count:g}"
         raise ShapeError(f"Storage size calculation overflowed with sizes=[{shown}]")
 
 
 def count_up(start: int, end: int, dtype: Any = np.int64) -> Array:
-    """Return np.arange(start, end), which NumPy makes empty from about 2**63 - 512 numbers on."""
+    """Return np.arange(start, end), but raise where NumPy would return an empty array: for about
+    2**63 - 512 numbers or more.
+    """
     require_countable(end - start)
     return np.arange(start, end, dtype=dtype)
 
 
 def repeat_each(values: Array, times: Array) -> Array:
-    """Return np.repeat(values, times), which writes out of bounds if the sum of times overflows."""
+    """Return np.repeat(values, times), but raise if the sum of times overflows, in which case NumPy
+    writes out of bounds.
+    """
     require_countable(float(times.sum(dtype=np.float64)))
     return np.repeat(values, times)

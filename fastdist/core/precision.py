@@ -1,4 +1,4 @@
-"""How many digits products of float32 may give up for speed, on devices that can trade them."""
+"""How much precision float32 products may lose for speed, on devices that offer the choice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRECISIONS: Final = ("highest", "high", "medium")
 
 
 class Choice(Protocol):
-    """A choice of the whole process, which each product reads when it is queued."""
+    """A process-wide setting that each product reads when it is queued."""
 
     @property
     def tf32(self) -> bool:
@@ -18,7 +18,7 @@ class Choice(Protocol):
 
 
 class Products:
-    """The precision of matrix products: "highest" is full precision, otherwise GPUs may use TF32.
+    """The precision of matrix products: with "highest" it is full; otherwise GPUs may use TF32.
 
     Thread  any
     """
@@ -31,7 +31,7 @@ class Products:
         self._watchers: list[Callable[[str], None]] = []
 
     def choose(self, precision: str) -> None:
-        """Set one of PRECISIONS, and notify devices that are in use."""
+        """Set one of PRECISIONS, and call the watchers of devices that are in use."""
         with self._lock:
             self.precision, self.tf32 = precision, precision != "highest"
             for watcher in self._watchers:
@@ -51,7 +51,7 @@ class Products:
 
 
 class Convolutions:
-    """The precision of products in convolutions: a separate one, or that of all products.
+    """The precision of products in convolutions: a separate setting, or that of matrix products.
 
     Thread  any
     """

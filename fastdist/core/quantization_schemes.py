@@ -1,10 +1,10 @@
-"""How PyTorch's quantized tensors are scaled: names to compare with; no tensor is quantized."""
+"""PyTorch's quantization schemes, as names to compare with: fastdist has no quantized tensors."""
 
 from __future__ import annotations
 
 
 class qscheme:
-    """A kind of scaling; the five are made once."""
+    """A way to scale quantized values. The five schemes are the only instances."""
 
     __slots__ = ("name",)
 

@@ -1,4 +1,4 @@
-"""Reasons that many refusals give."""
+"""Reasons that many error messages of refused names share."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Names of PyTorch that programs can import and that refuse when they are used.
+"""Names of PyTorch that programs can import, but that raise an error when they are used.
 
-Packages import many names that they use in few of their runs, or only under a condition. Such a
-name is here as a class or a function. Calling it raises NotImplementedError, which names
-the call and the alternative; `isinstance` with such a class is False.
+Third-party packages import many names that they use rarely, or only under a condition. Each such
+name exists here as a class or a function. Calling it raises NotImplementedError, with the name and
+an alternative in the message; `isinstance` with such a class returns False.
 
-`refused_names.py` lists the names by module. A module that has nothing else needs no file: the
-finder in refused_finder.py makes it with `spec_of`. A module that has a file takes its rows with
-`offer_refused`. An implemented name leaves its row. Most programs load none of these tables.
+`refused_names.py` lists the names by module. A module that consists of such names needs no file:
+the finder in refused_finder.py makes it with `spec_of`. A module that has a file adds its rows with
+`offer_refused`. When a name is implemented, its row is removed. Most programs load none of these
+tables.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _WORD = re.compile(r"(\w+)(?:\(([\w ]*)\))?")
 
 
 def refused_in(module: str) -> dict[str, Any]:
-    """Return the refusing classes and functions of a module; a class begins with a capital."""
+    """Return the refused classes and functions of a module; classes begin with a capital letter."""
     words, names = rows_of_modules()[module]
     found: dict[str, Any] = {}
     for name, methods in _WORD.findall(names):
@@ -38,10 +39,10 @@ def refused_in(module: str) -> dict[str, Any]:
 
 
 def offer_refused(names: dict[str, Any]) -> None:
-    """Give a module its rows of the table, and its submodules on first use.
+    """Add the rows of the table to a module, and its submodules on first use.
 
     Args:
-        names: The module's globals; `__all__`, if they have one, gets the public names as well.
+        names: The module's globals. If they contain `__all__`, the public names are added to it.
     """
     module = names["__name__"]
     refused = refused_in(module)
@@ -52,7 +53,7 @@ def offer_refused(names: dict[str, Any]) -> None:
 
 
 def spec_of(name: str) -> ModuleSpec | None:
-    """Return the spec of a module that the tables name and that has no file, None for any other."""
+    """Return the spec of a module that the tables list and that has no file; None for any other."""
     real = real_name(name)
     if real is not None:
         return spec_of_alias(name, real)
@@ -65,21 +66,21 @@ def spec_of(name: str) -> ModuleSpec | None:
 class _RefusedModuleLoader:
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
-        """Leave the making of an empty module to Python."""
+        """Let Python create an empty module."""
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Give the module its names."""
+        """Add the refused names to the module."""
         words, _ = rows_of_modules()[module.__name__]
         vars(module)["__doc__"] = f"Names of PyTorch that refuse when they are used: {words}."
         offer_refused(vars(module))
 
 
 def find_below(module: str, name: str) -> Any:
-    """Return a submodule of the tables, for a module's `__getattr__`.
+    """Return a submodule that the tables list, for a module's `__getattr__`.
 
     Raises:
-        AttributeError: The tables do not have that name.
+        AttributeError: The tables do not list that name.
     """
     whole = f"{module}.{name}"
     if whole in rows_of_modules() or real_name(whole) is not None:

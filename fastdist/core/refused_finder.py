@@ -1,4 +1,6 @@
-"""The finder of modules whose names all refuse, and of modules that PyTorch has under two names."""
+"""The finder of modules in which all names are refused, and of modules with two names in
+PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from types import ModuleType
 
 
 class RefusedModuleFinder:
-    """Finds the modules of refused.py, which is loaded when all other finders failed."""
+    """Finds the modules of refused.py. It loads that file when all other finders have failed."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module of its tables, None for any other."""
+        """Return the spec of a module of the tables; None for any other."""
         if not name.startswith("fastdist."):
             return None
         from .refused import spec_of
@@ -24,6 +26,6 @@ class RefusedModuleFinder:
 
 
 def find_refused_modules() -> None:
-    """Add the finder after all others, once."""
+    """Add the finder behind all others, unless it is there already."""
     if not any(getattr(one, "__name__", "") == "RefusedModuleFinder" for one in sys.meta_path):
         sys.meta_path.append(RefusedModuleFinder)

@@ -1,7 +1,7 @@
-"""The names that refuse in use, by module: see refused.py.
+"""The names that raise an error when used, by module: see refused.py.
 
-A row is the module below `fastdist.`, the reason, and the names: a class begins with a capital,
-with its static and class methods in parentheses; all others are functions.
+A row is the module below `fastdist.`, the reason, and the names. Names that begin with a capital
+letter are classes, with their static and class methods in parentheses; all others are functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions and classes that can be imported, and that refuse when they are used."""
+"""Functions and classes that can be imported, but that raise an error when they are used."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 def refusing(
     module: str, name: str, words: str, error: type[Exception] = NotImplementedError
 ) -> Callable[..., NoReturn]:
-    """Return a function that programs can import by its name, and that raises an error when it is
-    called: the words are why it does nothing here.
+    """Return a function that can be imported, but raises an error when it is called; `words` give
+    the reason.
     """
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
@@ -24,13 +24,13 @@ def refusing(
 
 
 def refusing_class(module: str, name: str, words: str, methods: str = "") -> type:
-    """Return a class that can be imported, subclassed and tested for, and cannot be instantiated.
+    """Return a class that can be imported, subclassed and used in isinstance, but not instantiated.
 
     Args:
-        module: The full name of the module that offers it.
+        module: The absolute name of the module that exports it.
         name: The class's name.
         words: Why it cannot be instantiated and what to do instead.
-        methods: Names of its static and class methods, which refuse as well.
+        methods: Names of its static and class methods, which raise as well.
     """
 
     def refuse(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
@@ -53,7 +53,9 @@ def refusing_class(module: str, name: str, words: str, methods: str = "") -> typ
 
 @functools.cache
 def rows_of_modules() -> Mapping[str, tuple[str, str]]:
-    """Return module -> (words, names). Read on first use: most programs need none of them."""
+    """Return the map module -> (reason, names). It is built on first use: most programs do not need
+    it.
+    """
     from .refused_names import ROWS
 
     return {f"fastdist.{module}": row for module, row in ROWS.items()}

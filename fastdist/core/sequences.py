@@ -1,4 +1,4 @@
-"""Lists of users' sequences, which NumPy would read to their end, and the depth of nested lists."""
+"""Safe conversion of users' sequences to lists, because NumPy would read endless ones forever."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from .errors import raise_out_of_memory
 
-# NumPy's arrays have at most so many axes.
+# The maximal number of axes of a NumPy array.
 MOST_AXES: Final = 64
-# The machine's memory holds so many numbers of 8 bytes.
+# The number of 8-byte numbers that fit into the machine's memory.
 _MOST_NUMBERS: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
 _MOST_ITEMS: Final = 1 << 16
 _ARRAY_PROTOCOLS: Final = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
@@ -19,7 +19,7 @@ _ENDING: Final = (list, tuple, str, bytes, bytearray, memoryview, range, Mapping
 
 
 def reads_by_index(kind: type) -> bool:
-    """Return whether NumPy reads instances of a class by index, up to an IndexError that may never
+    """Return whether NumPy reads instances of a class by index until an IndexError, which may never
     come.
     """
     return (
@@ -31,10 +31,10 @@ def reads_by_index(kind: type) -> bool:
 
 
 def as_lists(data: Any) -> Any:
-    """Return data with a list in place of each sequence of a user's class, as long as `len` says.
+    """Return data with each sequence of a user's class replaced by a list of `len` items.
 
     Raises  ValueError for data nested deeper than an array has axes, MemoryError for more numbers
-            than the machine holds
+            than fit into memory
     """
     found = _as_lists(data, 0, {})
     require_memory(found)
@@ -42,7 +42,7 @@ def as_lists(data: Any) -> Any:
 
 
 def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
-    """Return as_lists(data); known has the lists that were converted, for shared sublists."""
+    """Return as_lists(data). `known` caches the lists that were converted, for shared sublists."""
     if isinstance(data, list | tuple):
         require_depth(depth, data)
         before = known.get(id(data))
@@ -53,7 +53,7 @@ def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
         found = data
         if any(issubclass(one, list | tuple) or reads_by_index(one) for one in types):
             found = [_as_lists(one, depth + 1, known) for one in items]
-        # Stored with the original, so that its id is not reused.
+        # The original is kept alive with its entry, so that its id is not reused.
         known[id(data)] = data, found
         return found
     if not reads_by_index(type(data)) or _is_buffer(data):
@@ -66,10 +66,10 @@ def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
 
 
 def require_memory(data: Any) -> None:
-    """Raise OutOfMemoryError if nested lists have more numbers than the machine holds.
+    """Raise OutOfMemoryError if nested lists have more numbers than fit into memory.
 
-    Lists that share their parts may: 45 levels of two items have 2**45 of them. NumPy would look at
-    each before it allocates.
+    Lists that share sublists may: 45 levels of two items each have 2**45 numbers. NumPy would visit
+    each number before it allocates.
     """
     count, level = 1, data
     while type(level) in (list, tuple) and level:
@@ -84,8 +84,7 @@ def require_memory(data: Any) -> None:
 def all_of(items: Iterable[Any]) -> list[Any]:
     """Return the items of a list or a tuple, or of a short iterable.
 
-    Raises  ValueError for another iterable that gives more than 65,536 items, as one without an
-            end does
+    Raises  ValueError for any other iterable with more than 65,536 items, because it may be endless
     """
     if isinstance(items, list | tuple):
         return list(items_of(items))
@@ -93,10 +92,10 @@ def all_of(items: Iterable[Any]) -> list[Any]:
 
 
 def finite_list(items: Iterable[Any], most: int = _MOST_ITEMS) -> list[Any]:
-    """Return the items of an iterable: as many as its length, if it has one.
+    """Return the items of an iterable, exactly `len` of them if it has a length.
 
-    Raises  ValueError for an iterable without a length that gives more than `most` items, as one
-            without an end does, and for one whose iterator disagrees with its length
+    Raises  ValueError for an iterable without a length that has more than `most` items, because
+            it may be endless, and for one whose iterator disagrees with its length
     """
     kind: Any = type(items)
     if hasattr(kind, "__len__"):
@@ -108,7 +107,7 @@ def finite_list(items: Iterable[Any], most: int = _MOST_ITEMS) -> list[Any]:
 
 
 def _bounded_list(items: Iterable[Any], most: int, expected: str, advice: str = "") -> list[Any]:
-    """Return at most that many items of an iterable, which is refused if it gives more."""
+    """Return the items of an iterable; raise ValueError if it has more than `most`."""
     found = list(islice(items, most + 1))
     if len(found) > most:
         raise ValueError(
@@ -118,9 +117,9 @@ def _bounded_list(items: Iterable[Any], most: int, expected: str, advice: str = 
 
 
 def items_of(data: Any) -> Any:
-    """Return the items of a list or a tuple; for a subclass, a list of `len` items.
+    """Return a list or a tuple unchanged; for a subclass, return a list of `len` items.
 
-    Raises  ValueError where iterating over a subclass gives more items or fewer
+    Raises  ValueError if iterating over a subclass gives more or fewer items
     """
     if type(data) in (list, tuple):
         return data
@@ -139,7 +138,7 @@ def items_of(data: Any) -> Any:
 
 
 def require_depth(depth: int, data: Any) -> None:
-    """Raise ValueError if a sequence is nested in as many others as an array has axes."""
+    """Raise ValueError if a sequence is nested deeper than an array can have axes."""
     if depth >= MOST_AXES:
         raise ValueError(
             f"too many dimensions {type(data).__name__!r}: sequences may be nested at most "
@@ -148,7 +147,7 @@ def require_depth(depth: int, data: Any) -> None:
 
 
 def _is_buffer(data: Any) -> bool:
-    # Before Python 3.12, classes written in C have no `__buffer__`.
+    # Before Python 3.12, classes written in C do not have `__buffer__`.
     try:
         memoryview(data)
     except TypeError:
@@ -160,9 +159,9 @@ _INT = frozenset({int})
 
 
 def lengths_of(sizes: Iterable[Any]) -> Iterable[int]:
-    """Return sizes, with the number of each tensor of one element among them.
+    """Return sizes as integers; a size may be a tensor with one element.
 
-    Raises  TypeError for a value that is not an integer, ValueError for an iterable without end
+    Raises  TypeError for a value that is not an integer, ValueError for an endless iterable
     """
     given = sizes if type(sizes) in (tuple, list) else all_of(sizes)
     if _INT.issuperset(map(type, given)):

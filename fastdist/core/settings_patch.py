@@ -1,4 +1,4 @@
-"""A context that sets names of a module and puts them back at its end."""
+"""A context manager that changes settings of a module and restores them at its end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ _ABSENT = object()
 
 
 def patch_of(module: str) -> Callable[..., AbstractContextManager[None]]:
-    """Return the function `patch` of a module of settings."""
+    """Return the function `patch` for a module of settings."""
 
     def patch(changes: Any = None, value: Any = None, **more: Any) -> AbstractContextManager[None]:
-        """Return a context, which is a decorator as well, within which settings have other values.
+        """Return a context manager, also usable as a decorator, in which settings have other
+        values.
 
         Args:
-            changes: A dict of settings, or the name of one.
-            value: The value of the one that is named.
+            changes: A dict of settings, or the name of one setting.
+            value: The value of the setting that `changes` names.
             more: Settings by name.
         """
         named = {changes: value} if isinstance(changes, str) else dict(changes or {})

@@ -1,4 +1,4 @@
-"""A repr for error messages: short, made in bounded time, and never an error itself."""
+"""A repr for error messages that is short, takes bounded time and never raises."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-# Values of at most so many parts and characters are shown in full.
+# Values with at most this many parts and characters are shown in full.
 _MOST_PARTS: Final = 100
 _MOST_CHARACTERS: Final = 1000
-# Larger values show so many items of each container, levels of nesting and characters of each leaf.
+# Larger values show this many items per container, nesting levels and characters per leaf.
 _ITEMS: Final = 4
 _LEVELS: Final = 3
 _CHARACTERS: Final = 60
@@ -27,28 +27,28 @@ _BRACKETS: Final[dict[Any, tuple[str, str]]] = {
     frozenset: ("frozenset({", "})"),
     deque: ("deque([", "])"),
 }
-# The repr of these reads no other values. Of other classes written in C, such as repeat, only the
-# name is shown.
+# Classes whose repr reads no other values. Instances of other classes written in C, such as
+# itertools.repeat, are shown by name only.
 _LEAVES: Final = (int, float, complex, str, bytes, bytearray, range, type(None), type(...), type)
 
 
 def short_repr(value: Any) -> str:
-    """Return repr(value), or an abridged one where that is long, nested deeply or raises.
+    """Return repr(value), abridged if it is long or deeply nested, or a substitute if it raises.
 
-    The time is bounded for lists that share their parts or contain themselves, for a million items,
-    and for huge strings and integers.
+    The time is bounded even for lists with shared parts or cycles, for a million items, and for
+    huge strings and integers.
     """
     try:
         if _is_small(value):
             return _cut(repr(value), _MOST_CHARACTERS)
         return _abridged(value, _LEVELS)
     except Exception:
-        # A user's class may raise anything where it is shown.
+        # The repr of a user's class may raise anything.
         return object.__repr__(value)
 
 
 def short_text(value: Any) -> str:
-    """Return str(value) of a short string, and short_repr of any other value."""
+    """Return str(value) for a short string, and short_repr(value) for any other value."""
     return value if isinstance(value, str) and len(value) <= _CHARACTERS else short_repr(value)
 
 
@@ -71,18 +71,18 @@ def _is_small(value: Any) -> bool:
 
 
 def _length(value: Any) -> int:
-    """Return the approximate number of characters of a value without its items."""
+    """Return the approximate number of characters of a value, without its items."""
     if isinstance(value, int):
         return value.bit_length() // 3
     return len(value) if isinstance(value, str | bytes | bytearray) else 2
 
 
 def _held(value: Any) -> Iterable[Any] | None:
-    """Return the values that the repr of a value shows; None for a value that holds none."""
+    """Return the values that the repr of a value includes; None if it includes none."""
     if isinstance(value, dict):
         return (one for item in dict.items(value) for one in item)
     for kind in _BRACKETS:
-        # The iterator of the built-in class, because that of a user's subclass may be endless.
+        # The built-in class's iterator: that of a user's subclass may be endless.
         if isinstance(value, kind):
             held: Iterable[Any] = kind.__iter__(value)
             return held
@@ -93,14 +93,14 @@ def _held(value: Any) -> Iterable[Any] | None:
     if isinstance(value, partial):
         return (value.func, *value.args, *value.keywords.values())
     if hasattr(type(value), "__dataclass_fields__"):
-        import dataclasses  # `import fastdist` does without
+        import dataclasses  # imported here, because `import fastdist` does not need it
 
         return [getattr(value, field.name) for field in dataclasses.fields(value) if field.repr]
     return None
 
 
 def _has_safe_repr(value: Any) -> bool:
-    """Return whether a value's repr is bounded, or is its author's to bound."""
+    """Return whether the repr of a value takes bounded time, or is a user's own function."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind not in "OV"
     kind = type(value)

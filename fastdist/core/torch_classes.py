@@ -1,13 +1,14 @@
-"""Classes under PyTorch's names, where `import torch` finds fastdist.
+"""fastdist's classes under PyTorch's names, for processes in which `import torch` is fastdist.
 
-Packages look for "torch" in `type(x).__module__`, in the text of a class and in `repr`. So
-`fill_torch` renames the classes of torch_class_names.py, now or when their module is imported.
+Third-party packages search for "torch" in `type(x).__module__`, in the text of a class and in its
+`repr`. So `fill_torch` renames the classes of torch_class_names.py, now or when their module is
+imported.
 
-Note [Names in pickles] A pickle names a class by `__module__` and `__qualname__`, and a process
-without as-torch has no module torch to find it in. So `__module__` is a text that reads
-as PyTorch's and pickles as fastdist's: from protocol 4 on, pickle writes it as a value. Names that
-differ, such as device of Device, have a row in moved_names.py.
-Files of `save` and bodies of RPC name classes by `own_name`. Protocols 2 and 3 of pickle write
+Note [Names in pickles] A pickle refers to a class by `__module__` and `__qualname__`, and a process
+without as-torch has no module `torch` to find it in. So `__module__` is a string that reads as
+PyTorch's name but pickles as fastdist's: from protocol 4 on, pickle writes it as a value. Classes
+with another name in PyTorch, such as `device` for Device, have a row in moved_names.py. Files of
+`save` and bodies of RPC messages refer to classes by `own_name`. Pickle protocols 2 and 3 write
 PyTorch's names.
 """
 
@@ -27,13 +28,15 @@ _ROOT = "fastdist"
 
 
 class TorchName(str):
-    """A name that reads as PyTorch's and pickles as fastdist's. See Note [Names in pickles]."""
+    """A string that reads as PyTorch's name and pickles as fastdist's. See Note [Names in
+    pickles].
+    """
 
     __slots__ = ("own",)
     own: str
 
     def __new__(cls, shown: str, own: str) -> TorchName:
-        """Return the text `shown`, which pickles as `own`."""
+        """Return the string `shown`, which pickles as `own`."""
         made = super().__new__(cls, shown)
         made.own = own
         return made
@@ -53,7 +56,7 @@ class TorchName(str):
 
 @functools.cache
 def _rows() -> dict[str, dict[str, tuple[str, str]]]:
-    """Return by module: class -> (PyTorch's module, PyTorch's name)."""
+    """Return the map module -> class -> (PyTorch's module, PyTorch's name)."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for ours, theirs, names in ROWS:
         classes = found.setdefault(f"{_ROOT}.{ours}".rstrip("."), {})
@@ -77,7 +80,7 @@ _WITH_TEXTS = (
 
 
 def show_torch_names() -> None:
-    """Rename classes to PyTorch's names: now, or when their module is loaded."""
+    """Rename classes to PyTorch's names: now, or as soon as their module is loaded."""
     for name in _rows():
         if name in sys.modules:
             rename_classes(sys.modules[name])
@@ -86,7 +89,9 @@ def show_torch_names() -> None:
 
 
 def rename_classes(module: ModuleType) -> None:
-    """Give the classes that a module defines PyTorch's names, and their instances its texts."""
+    """Give the classes that a module defines PyTorch's names, and their instances
+    PyTorch's reprs.
+    """
     for name, (home, shown) in _rows()[module.__name__].items():
         kind = vars(module).get(name)
         if not isinstance(kind, type) or kind in RENAMED:
@@ -99,7 +104,7 @@ def rename_classes(module: ModuleType) -> None:
 
 
 def _rename(kind: type, module: str, name: str) -> None:
-    """Let a class read as `module.name`, and pickle under its own name."""
+    """Make a class appear as `module.name`, and pickle under its own name."""
     RENAMED[kind] = own = (kind.__module__, kind.__qualname__)
     _resolve_annotations(kind, vars(sys.modules[own[0]]))
     kind.__module__ = TorchName(module, own[0])
@@ -108,8 +113,9 @@ def _rename(kind: type, module: str, name: str) -> None:
 
 
 def _resolve_annotations(kind: type, names: dict[str, Any]) -> None:
-    """Replace the texts of annotations by what they name: `typing.get_type_hints` of a subclass
-    looks them up in the module that the class shows. Names for type checkers alone become Any.
+    """Replace annotations that are strings by the objects they refer to: for a subclass,
+    `typing.get_type_hints` would look them up in the module that the class shows. Names that exist
+    only for type checkers become Any.
     """
     annotations: dict[str, Any] = vars(kind).get("__annotations__", {})
     for name, text in annotations.items():
@@ -122,7 +128,7 @@ def _resolve_annotations(kind: type, names: dict[str, Any]) -> None:
 
 
 def _show_torch_texts(kind: type) -> None:
-    """Replace fastdist by torch in the repr of instances."""
+    """Replace "fastdist" by "torch" in the repr of a class's instances."""
     written: Any = kind.__repr__
 
     def text(self: Any) -> str:
@@ -134,13 +140,13 @@ def _show_torch_texts(kind: type) -> None:
 
 
 class _RenamingFinder:
-    """Finds the modules of the table, and lets their classes be renamed once they are loaded."""
+    """Finds the modules of the table, so that their classes are renamed after they are loaded."""
 
     @staticmethod
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module of the table, None for any other."""
+        """Return the spec of a module of the table; None for any other."""
         if not name.startswith(_ROOT) or name not in _rows():
             return None
         spec = PathFinder.find_spec(name, path)
@@ -150,7 +156,7 @@ class _RenamingFinder:
 
 
 class _Renaming:
-    """A loader that renames the classes of the module that another loader has executed."""
+    """A loader that runs another loader and then renames the classes of the module."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

@@ -1,4 +1,4 @@
-"""Calls that `__torch_function__` takes over: of subclasses, of foreign arguments, of modes."""
+"""`__torch_function__`: overrides by subclasses, by foreign arguments and by modes."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from .interpreter import NOT_TAKEN as NOT_TAKEN
 from .interpreter import Interpreter, list_open, of_thread, without
 
 # Note [Calls that others take over]
-# Calls on plain Tensors cost nothing extra. A subclass that overrides `__torch_function__` finds
-# its methods, operators and properties in OfferedMethods, which precedes Tensor in the method
-# resolution order of such classes only (tensor/subclasses.py). A function calls the override at a
-# point where it checks for subclasses anyway. An op does so on the general path, to which its short
-# path sends such operands (interpreters/torch_function.py). A composite does so for classes that it
-# has not seen before, and it never caches classes with an override (dispatch/composite.py). A
-# handwritten function does so on its slow path. A mode (overrides.TorchFunctionMode) precedes
-# arguments, for plain Tensors as well: while one is open `modes.tracers` is not 0, so every call
-# takes its slow path and finds the mode there.
+# Calls on plain Tensors cost nothing extra. If a subclass overrides `__torch_function__`, the class
+# OfferedMethods precedes Tensor in its method resolution order, and has its methods, operators and
+# properties (tensor/subclasses.py). A function calls the override at a point where it checks for
+# subclasses anyway. An op does so on the general path (interpreters/torch_function.py); its short
+# path leaves such operands to it. A composite does so for classes that it has not seen before, and
+# it never caches classes with an override (dispatch/composite.py). A handwritten function does so
+# on its slow path. A mode (overrides.TorchFunctionMode) comes before the arguments, and applies to
+# plain Tensors as well. While one is open, `modes.tracers` is not 0, so every call takes its slow
+# path and finds the mode there.
 
 
 class _ThreadState(threading.local):
-    disabled = 0  # open blocks of DisableTorchFunctionSubclass
-    modes: tuple[Any, ...] = ()  # open blocks that take calls over, the innermost last
+    disabled = 0  # number of open DisableTorchFunctionSubclass blocks
+    modes: tuple[Any, ...] = ()  # the open modes, innermost last
 
 
 thread: Final = _ThreadState()
 
 
 class _FunctionModes(Interpreter):
-    """The open blocks that take calls over."""
+    """The interpreter that represents the open modes."""
 
     order = 0
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Offer a composite. Ops are offered under the function or the operator that users call."""
+        """Offer a composite. Ops are offered elsewhere, as the function or operator that users
+        call.
+        """
         return offer(op.offered, *args) if op.kind == "composite" else NOT_TAKEN
 
 
@@ -44,7 +46,7 @@ function_modes: Final = _FunctionModes()
 
 
 def set_function_modes(open_modes: tuple[Any, ...]) -> None:
-    """Let these blocks be the open ones of this thread."""
+    """Make these the open modes of this thread."""
     if open_modes:
         list_open(function_modes, True)
     thread.modes = open_modes
@@ -52,17 +54,17 @@ def set_function_modes(open_modes: tuple[Any, ...]) -> None:
         list_open(function_modes, False)
 
 
-# Classes that are not checked for an override: common argument types, and Tensor, whose
-# __torch_function__ is for its subclasses.
+# Classes that are not checked for an override: common argument types, and Tensor, whose own
+# __torch_function__ serves its subclasses.
 NEVER_ASKED: Final[set[type]] = {int, float, bool, str, type(None), slice, type(Ellipsis)}
 
 
-# Public modules; functions of other modules are named as members of `fastdist`.
+# Public modules whose functions keep their module's name; all others are named after `fastdist`.
 _SHOWN = frozenset({"fft", "linalg", "nn.functional", "special"})
 
 
 class DisableTorchFunctionSubclass:
-    """A block in which, in this thread, no argument's `__torch_function__` is called."""
+    """A context in which no argument's `__torch_function__` is called in this thread."""
 
     def __enter__(self) -> None:
         thread.disabled += 1
@@ -74,7 +76,7 @@ class DisableTorchFunctionSubclass:
 def _call_as_it_is(
     func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
 ) -> Any:
-    """Call func. A class with this as its `__torch_function__` does not take calls over."""
+    """Call func. A class that has this function as its `__torch_function__` overrides nothing."""
     with DisableTorchFunctionSubclass():
         return func(*args, **({} if kwargs is None else kwargs))
 
@@ -83,7 +85,7 @@ disabled_torch_function: Any = _call_as_it_is
 
 
 def takes_over(kind: type) -> bool:
-    """Return whether instances of a class may take over functions of Tensors."""
+    """Return whether a class may override functions of Tensors."""
     if kind in NEVER_ASKED:
         return False
     method = getattr(kind, "__torch_function__", None)
@@ -91,18 +93,18 @@ def takes_over(kind: type) -> bool:
 
 
 def is_offered(value: Any) -> bool:
-    """Return whether a call with this value is offered to it, here and now."""
+    """Return whether the class of a value may override this call, in the current context."""
     return not thread.disabled and takes_over(type(value))
 
 
 def mode_is_open() -> bool:
-    """Return whether this thread is in a block that takes calls over."""
+    """Return whether a mode is open in this thread."""
     return bool(thread.modes)
 
 
 def overloaded(values: Iterable[Any], among: Callable[[type], bool] = takes_over) -> list[Any]:
-    """Return one value of each class that takes calls over, in the order of their turns: from left
-    to right, but subclasses before their bases.
+    """Return one value of each class that overrides calls, in the order in which they are called:
+    from left to right, but subclasses before their bases.
     """
     found: list[Any] = []
     for value in values:
@@ -115,7 +117,7 @@ def overloaded(values: Iterable[Any], among: Callable[[type], bool] = takes_over
 
 
 def values_of(args: Iterable[Any]) -> list[Any]:
-    """Return arguments, and what the lists and tuples among them hold in their place."""
+    """Return arguments, with each list or tuple among them replaced by its items."""
     values: list[Any] = []
     for value in args:
         if isinstance(value, list | tuple):
@@ -147,12 +149,16 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call only this thread's mode: arguments have no override, or are checked later."""
+    """Call only this thread's mode, for calls whose arguments have no override or get
+    theirs later.
+    """
     return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 
 def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """As offer, but return NotImplemented if all return it: Python then tries the other operand."""
+    """Do as `offer` does, but return NotImplemented if all overrides return it: Python then tries
+    the other operand.
+    """
     values = () if thread.disabled else values_of((*args, *kwargs.values()))
     asked = overloaded(values)
     if not asked and not thread.modes:
@@ -167,8 +173,9 @@ def ask(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return the first result other than NotImplemented of this thread's mode or of the classes. A
-    mode is closed while it runs, so that its calls go to the next outer mode.
+    """Return the first result other than NotImplemented, from this thread's mode or from the
+    overrides of the values `asked`. A mode is closed while it runs, so its own calls go to the next
+    outer mode.
     """
     open_modes = thread.modes
     if open_modes:
@@ -197,7 +204,7 @@ def ask(
 
 
 def full_name(function: Any) -> str:
-    """Return a function's name, with the module that offers it."""
+    """Return a function's name, prefixed by the public module that has it."""
     owner = getattr(function, "__self__", None)
     if isinstance(owner, property) and owner.fget is not None:
         return f"fastdist.Tensor.{owner.fget.__name__.strip('_')}.{function.__name__}"

@@ -1,8 +1,8 @@
-"""Answers for devices that fastdist has no kernels for: `mps`, `mtia` and `xpu` use them.
+"""Functions for devices that fastdist has no kernels for; `mps`, `mtia` and `xpu` use them.
 
-`__all__` lists what `mtia` and `xpu` both offer.
+`__all__` lists the names that both `mtia` and `xpu` export.
 
-Queries return what a machine without such a device would; functions that need one raise.
+Queries return the values of a machine without such a device; functions that need a device raise.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ def empty_cache() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Do nothing: no random numbers are drawn there."""
+    """Do nothing: there is no device with a random number generator."""
 
 
 def manual_seed_all(seed: int) -> None:
-    """Do nothing: no random numbers are drawn there."""
+    """Do nothing: there is no device with a random number generator."""
 
 
 def seed() -> None:
-    """Do nothing: no random numbers are drawn there."""
+    """Do nothing: there is no device with a random number generator."""
 
 
 def seed_all() -> None:
-    """Do nothing: no random numbers are drawn there."""
+    """Do nothing: there is no device with a random number generator."""
 
 
 def get_rng_state_all() -> list[Any]:
-    """Return an empty list: a state for each device."""
+    """Return an empty list, because there are no devices with a state."""
     return []
 
 
 def set_rng_state_all(new_states: list[Any]) -> None:
-    """Do nothing with the states of no devices."""
+    """Do nothing: there are no devices that could have a state."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -106,16 +106,17 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Do nothing: nothing is counted."""
+    """Do nothing: no statistics are collected."""
 
 
 def raise_without_device(names: dict[str, Any], kind: str, raising: str) -> None:
-    """Give a module functions that raise DeviceError when called: they need a device of this kind.
+    """Add functions that need a device of this kind to a module; they raise DeviceError when
+    called.
 
     Args:
-        names: The module's globals; `__all__` gets the names of the functions as well.
+        names: The module's globals; the names of the functions are also added to its `__all__`.
         kind: The device's type, such as "xpu".
-        raising: The names, separated by blanks.
+        raising: The names of the functions, separated by spaces.
     """
     module, listed = names["__name__"], raising.split()
     words = f"fastdist has no {kind} devices: {module}.is_available() is False; use cpu or cuda"

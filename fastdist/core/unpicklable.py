@@ -1,4 +1,4 @@
-"""Finding, inside a value that does not pickle, the part that is to blame."""
+"""Finding the part of a value that makes pickling fail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Culprit(NamedTuple):
-    """The innermost part that fails, and how to get at it, such as `args[1]['x']`."""
+    """The innermost part that fails, and its path, such as `args[1]['x']`."""
 
     path: str
     value: object
@@ -17,14 +17,14 @@ class Culprit(NamedTuple):
 def find_unpicklable(
     value: object, name: str, dump: Callable[[Any], object], error: Exception
 ) -> Culprit:
-    """Return the innermost part of value that dump refuses; value itself is known to fail.
+    """Return the innermost part of value that dump fails on. The caller knows that value fails.
 
-    Each part is pickled separately, so the cost is that of pickling value once per level: this is
-    for the text of an error. For a value nested too deeply the result is value itself: its first
-    part that can be pickled would only be as deep as the limit allows.
+    Each part is pickled separately, so value is pickled once per level: call this only to compose
+    an error message. If the value is nested too deeply, the result is value itself: the part at
+    which pickling fails then depends only on the recursion limit.
     """
     found, levels = Culprit(name, value, error), 0
-    # A value may contain itself.
+    # A value may contain itself, so each object is visited once.
     seen = {id(value)}
     while not isinstance(found.error, RecursionError):
         inner = next(_failing_parts(found, dump, seen), None)
@@ -35,7 +35,7 @@ def find_unpicklable(
     return found._replace(path=_shortened(found.path, levels))
 
 
-# Letters of a path that are shown of its beginning, and of its end, where it is longer than both.
+# A longer path is shown by this many characters of its beginning and of its end.
 _SHOWN = 60
 
 
@@ -53,7 +53,7 @@ def _failing_parts(
             continue
         try:
             dump(part)
-        except Exception as error:  # whatever it is, this part is why value does not travel
+        except Exception as error:  # any exception means that this part cannot be pickled
             yield Culprit(path, part, error)
 
 

@@ -1,18 +1,18 @@
-"""The versions: fastdist's own, and that of the PyTorch whose names and signatures it follows."""
+"""The version of fastdist, and that of the PyTorch release whose names and signatures it has."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# The version of the wheel, of the handshake between workers and of `fastdist version`.
+# Used for the wheel, for the handshake between workers, and by `fastdist version`.
 __version__ = "0.1.0"
 
 
 class TorchVersion(str):
-    """A version that compares as versions do: with another one, a text, a tuple of numbers.
+    """A version string that compares as a version with another one, a string or a tuple of numbers.
 
-    Note    a text that is not a version is compared letter by letter, as torch's does
+    Note    a string that is not a version is compared as text, as in PyTorch
     """
 
     __slots__ = ()
@@ -42,20 +42,20 @@ class TorchVersion(str):
 
 
 def _keys(one: str, other: Any) -> tuple[Any, Any]:
-    """Return the keys by which two versions are compared."""
+    """Return the sort keys of two versions."""
     text = ".".join(map(str, other)) if isinstance(other, tuple | list) else str(other)
     keys = _key(one), _key(text)
     return (str(one), text) if None in keys else keys
 
 
 _VERSION = r"v?(\d+(?:\.\d+)*)(?:[._-]?(a|b|rc|dev|post)[a-z]*\.?(\d*))?(?:\+(.*))?"
-# A final release (None) follows its candidates and precedes its post-releases.
+# The sort key of a release stage: candidates, then the final release (None), then post-releases.
 _STAGES = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 
 
 def _key(text: str) -> tuple[Any, ...] | None:
-    """Return release numbers without zeros at their end, stage and local part; None for no
-    version.
+    """Return the release numbers without trailing zeros, the stage and the local part; None for a
+    string that is not a version.
     """
     found = re.fullmatch(_VERSION, text.strip().lower())
     if found is None:

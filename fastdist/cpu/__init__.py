@@ -1,4 +1,4 @@
-"""The CPU under the names by which PyTorch's programs ask for a device: it is always there."""
+"""The CPU, with the functions that PyTorch has for every kind of device."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def current_device() -> str:
 
 
 def set_device(device: Any) -> None:
-    """Do nothing: there is one."""
+    """Do nothing: there is only one CPU device."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Do nothing: what runs here has ended when its call returns."""
+    """Do nothing: work on the CPU is done when its call returns."""
 
 
 explain_missing(__name__)

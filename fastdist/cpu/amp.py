@@ -22,7 +22,7 @@ class GradScaler(GradScalerOfDevice):
     _device_type = "cpu"
 
 
-# So that PyTorch's modules below this one can be imported: see core/alias_names.py.
+# Makes PyTorch's modules below this one importable: see core/alias_names.py.
 __path__: list[str] = []
 
 explain_missing(__name__)

@@ -1,4 +1,4 @@
-"""Which instructions the processor has, as PyTorch asks it."""
+"""The instruction sets of the processor, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @functools.cache
 def _flags() -> frozenset[str]:
-    """Return the flags that Linux lists of the processor; none on other systems."""
+    """Return the flags of the processor that Linux lists; an empty set on other systems."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -22,7 +22,7 @@ def _flags() -> frozenset[str]:
 
 
 def get_capabilities() -> dict[str, bool | str]:
-    """Return by name which instructions the processor has."""
+    """Return by name which instruction sets the processor has."""
     found: dict[str, bool | str] = {"architecture": platform.machine()}
     names = "avx avx2 avx512f avx512_bf16 avx512_vnni amx_tile amx_bf16 amx_int8 fma f16c"
     for name in names.split():

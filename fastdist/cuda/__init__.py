@@ -1,11 +1,11 @@
-"""NVIDIA GPUs as PyTorch's scripts ask for them: how many there are, and waiting for their work.
+"""NVIDIA GPUs, under PyTorch's names: device count, properties, memory, streams and random numbers.
 
-`gpus.py` has which GPUs there are and which one is used, `memory.py` how much of their memory,
-`streams.py` queues of their work, `event.py` points in it, `graphs.py` work that is captured once
-and launched again, `random.py` their streams of random numbers.
+`gpus.py` lists GPUs and selects the current one. `memory.py` reports memory in use.
+`streams.py` has queues of work, `event.py` points in a queue, and `graphs.py` work that is captured
+once and launched again. `random.py` has the random generators of GPUs.
 
-Nothing here imports CuPy before it is known to be installed, so a script that only asks
-`cuda.is_available()` costs nothing on a machine without it.
+Nothing here imports CuPy before it is known to be installed. So a script that only calls
+`cuda.is_available()` stays fast on a machine without it.
 """
 
 from __future__ import annotations
@@ -143,15 +143,15 @@ def is_available() -> bool:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all work of a GPU, the first one unless named.
+    """Wait for all work of a GPU; the default is the current one.
 
-    Raises  DeviceError without a GPU, or for what failed there
+    Raises  DeviceError without a GPU, or if queued work has failed
     """
     backend_of("cuda").synchronize(index_of(device))
 
 
 def init() -> None:
-    """Load what GPUs need, which their first use does as well.
+    """Load the CUDA libraries; the first use of a GPU does this too.
 
     Raises  DeviceError without a GPU
     """
@@ -159,12 +159,12 @@ def init() -> None:
 
 
 def is_initialized() -> bool:
-    """Return whether there is a GPU: its first use does the rest."""
+    """Return whether there is a GPU: the first use initializes it."""
     return is_available()
 
 
 def ipc_collect() -> None:
-    """Do nothing: processes do not share memory of a GPU.
+    """Do nothing; for PyTorch's signature.
 
     Raises  DeviceError without a GPU
     """
@@ -306,8 +306,8 @@ instead(
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Evaluate attributes that change at each access: reversible layers use PyTorch's private
-        name.
+        """Evaluate attributes that change at each access. `default_generators` is a private name of
+        PyTorch that reversible layers use.
         """
         if name == "_initialized":
             return is_initialized()

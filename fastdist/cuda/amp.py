@@ -1,4 +1,4 @@
-"""Mixed precision under the names of PyTorch's older programs: `from torch.cuda.amp import ...`."""
+"""Mixed precision under the names of older PyTorch programs: `from torch.cuda.amp import ...`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def custom_bwd(bwd: Any) -> Any:
     return _custom_bwd(bwd, device_type="cuda")
 
 
-# So that PyTorch's modules below this one can be imported: see core/alias_names.py.
+# Makes PyTorch's modules below this one importable: see core/alias_names.py.
 __path__: list[str] = []
 
 explain_missing(__name__)

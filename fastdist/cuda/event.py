@@ -1,4 +1,4 @@
-"""Points in the work of a GPU: whether it has passed them, and how long it took between two."""
+"""Events: points in a GPU's work, to query, to wait for, and to measure the time between."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ..devices.gpus import device_count, index_of
 
 
 class Event:
-    """A point in the work of a device, the GPU unless named or missing, once `record` has set it.
+    """A point in the work of a device, set by `record`. The default device is the GPU, or the CPU
+    without a GPU.
 
-    Note    the CPU's work is done when a call returns: its events are always passed
+    Note    CPU work is done when a call returns, so an event of the CPU is always complete
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Event:
         self.point: Any = None
 
     def record(self, stream: Any = None) -> None:
-        """Set the point: behind what a stream, this thread's current one unless given, has queued.
+        """Set the point after all work that is queued on a stream (default: the current one).
 
         Raises  RuntimeError on the CPU
         """
@@ -41,24 +42,24 @@ class Event:
         self.point = stream.record_event(timed=self._timed)
 
     def wait(self, stream: Any = None) -> None:
-        """Let work that a stream queues from now on start after the point."""
+        """Make later work of a stream start after the point."""
         if self.point is not None:
             (self._current() if stream is None else stream).wait_event(self.point)
 
     def query(self) -> bool:
-        """Return whether the point is passed; one that is not set is."""
+        """Return whether the GPU has reached the point; True if it is not set."""
         return self.point is None or bool(self.point.query())
 
     def synchronize(self) -> None:
-        """Wait until the point is passed."""
+        """Wait until the GPU has reached the point."""
         if self.point is not None:
             self.point.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Return how long the GPU took from this point to another; waits for that.
+        """Return the GPU time from this point to `end_event`; waits for that event.
 
         Units   milliseconds
-        Raises  ValueError for points that are not set, or without enable_timing
+        Raises  ValueError if a point is not set, or without enable_timing
         """
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -75,7 +76,7 @@ class CudaEvent(Event):
     """An Event of a GPU: `cuda.Event(enable_timing=True)`.
 
     Raises  DeviceError without a GPU
-    Note    a thread that waits sleeps, blocking or not: spinning would take one of few cores
+    Note    a waiting thread always sleeps, whatever `blocking` says: spinning would occupy a core
     """
 
     def __init__(
@@ -96,10 +97,10 @@ class CudaEvent(Event):
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: bytes) -> CudaEvent:
-        """Return the event of another process of this machine, on its GPU, by its ipc_handle; that
-        process records it, and keeps it as long as it is used here.
+        """Return an event of another process on the same GPU of this machine, from its ipc_handle.
+        That process records the event, and must keep it while it is used here.
 
-        Raises  KernelError for a value that is not a handle of a living event
+        Raises  KernelError for a value that is not a handle of an existing event
         """
         made = cls(interprocess=True)
         made.device = Device("cuda", index_of(device))
@@ -107,8 +108,8 @@ class CudaEvent(Event):
         return made
 
     def record(self, stream: Any = None) -> None:
-        """Set the point: behind what a stream, this thread's current one unless given, has queued.
-        That of several processes stays the same one, which they know.
+        """Set the point after all work that is queued on a stream (default: the current one). An
+        interprocess event keeps its CUDA event, because other processes hold its handle.
         """
         if not self.interprocess:
             super().record(stream)
@@ -119,10 +120,9 @@ class CudaEvent(Event):
         self.point.record(stream)
 
     def ipc_handle(self) -> bytes:
-        """Return the handle for from_ipc_handle in another process of this machine, of an event
-        made with interprocess=True.
+        """Return the handle for from_ipc_handle in another process of this machine.
 
-        Raises  RuntimeError for another event
+        Raises  RuntimeError unless the event was created with interprocess=True
         """
         if not self.interprocess:
             raise RuntimeError(
@@ -136,7 +136,7 @@ class CudaEvent(Event):
 
     @property
     def cuda_event(self) -> int:
-        """CUDA's own handle of the point, for other libraries; 0 before record has set it."""
+        """The CUDA handle of the event, for other libraries; 0 before the first record."""
         return 0 if self.point is None else int(self.point.native.ptr)
 
     event_id = cuda_event

@@ -1,4 +1,4 @@
-"""Which GPUs there are, what they can do, and which one "cuda" alone means in this thread."""
+"""The GPUs of this machine, their properties, and the current GPU of this thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.errors import DeviceError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
-# PyTorch's words of properties for CUDA's, where they are others.
+# CUDA's names of properties, and PyTorch's.
 _WORDS: Final = {
     "totalGlobalMem": "total_memory",
     "multiProcessorCount": "multi_processor_count",
@@ -36,7 +36,7 @@ _WORDS: Final = {
 
 
 def current_device() -> int:
-    """Return the index of the GPU that "cuda" alone means in this thread: 0 at first.
+    """Return the index of the GPU that "cuda" means in this thread; 0 by default.
 
     Raises  DeviceError without a GPU
 
@@ -49,7 +49,7 @@ def current_device() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Let "cuda" alone mean this GPU in this thread from now on; a negative number does nothing.
+    """Make "cuda" mean this GPU in this thread from now on; a negative index does nothing.
 
     Raises  DeviceError without that GPU
     """
@@ -61,10 +61,10 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """`with cuda.device(1):` uses a GPU for a block, as set_device does; None and negative numbers
-    leave things as they are.
+    """`with cuda.device(1):` makes a GPU current for a block, as set_device does; None or a
+    negative index does nothing.
 
-    Raises  as set_device, at its beginning
+    Raises  the errors of set_device, on entry
     """
 
     def __init__(self, device: Any) -> None:
@@ -82,15 +82,15 @@ class device:
 
 
 class device_of(device):
-    """`with cuda.device_of(x):` uses the GPU of a tensor; for one elsewhere things stay."""
+    """`with cuda.device_of(x):` makes x's GPU current; it does nothing for a CPU tensor."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else None)
 
 
 def get_device_properties(device: Any = None) -> Any:
-    """Return the properties of a GPU: `name`, `major`, `minor`, `total_memory` in bytes,
-    `multi_processor_count`, and others by PyTorch's names.
+    """Return the properties of a GPU under PyTorch's names: `name`, `major`, `minor`,
+    `total_memory` in bytes, `multi_processor_count` and others.
 
     Raises  DeviceError without that GPU
     """
@@ -103,7 +103,7 @@ def get_device_properties(device: Any = None) -> Any:
 
 
 class _Properties(SimpleNamespace):
-    """The properties of a GPU, by PyTorch's names."""
+    """The properties of a GPU, under PyTorch's names."""
 
     def __repr__(self) -> str:
         sizes = {"total_memory": "MB", "L2_cache_size": "MB"}
@@ -121,32 +121,32 @@ class _Properties(SimpleNamespace):
 
 
 def get_device_name(device: Any = None) -> str:
-    """Return the name of a GPU. Raises DeviceError without it."""
+    """Return the name of a GPU. Raises DeviceError if there is no such GPU."""
     return str(get_device_properties(device).name)
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """Return a GPU's compute capability, (9, 0) for instance. Raises DeviceError without it."""
+    """Return a GPU's compute capability, such as (9, 0). Raises DeviceError without that GPU."""
     found = get_device_properties(device)
     return int(found.major), int(found.minor)
 
 
 def get_arch_list() -> list[str]:
-    """Return the architectures of the GPUs that are there: kernels are compiled for these."""
+    """Return the architectures of this machine's GPUs; kernels are compiled for these."""
     numbers = {get_device_capability(index) for index in range(device_count())}
     return [f"sm_{major}{minor}" for major, minor in sorted(numbers)]
 
 
 def get_gencode_flags() -> str:
-    """Return nvcc's flags for the GPUs of this machine; an empty text without any."""
+    """Return nvcc's flags for the GPUs of this machine; an empty string without a GPU."""
     numbers = [arch.removeprefix("sm_") for arch in get_arch_list()]
     return " ".join([f"-gencode compute=compute_{one},code=sm_{one}" for one in numbers])
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Return whether one GPU's kernels can read another's memory.
+    """Return whether one GPU's kernels can read another GPU's memory.
 
-    Raises  DeviceError without those GPUs, or for one and the same
+    Raises  DeviceError without those GPUs, or if both are the same
     """
     backend: Any = backend_of("cuda")
     index, peer = index_of(device), index_of(peer_device)
@@ -158,9 +158,10 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether there is a GPU: kernels compute what is of bfloat16 in float32.
+    """Return whether there is a GPU: kernels compute bfloat16 in float32.
 
-    including_emulation=False asks for products in hardware, from compute capability 8.0 on
+    With including_emulation=False, return whether it has bfloat16 matrix products in hardware:
+    compute capability 8.0 and above
     """
     if not device_count():
         return False
@@ -168,5 +169,5 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """Return whether the GPU has products of TF32: compute capability 8.0 and above."""
+    """Return whether the GPU has TF32 matrix products: compute capability 8.0 and above."""
     return is_bf16_supported(including_emulation=False)

@@ -1,9 +1,9 @@
-"""Work of a GPU that is captured once and launched again as a whole: `CUDAGraph` and its users.
+"""CUDA graphs: work of a GPU that is captured once and launched again as a whole.
 
-A replay runs the captured work again on the same memory: inputs are copied into the tensors that
-the block read, results are read from those that it made. The memory of a captured block comes from
-a separate pool, which lives as long as the graph, so that nothing else is put there between two
-replays.
+A replay runs the captured work again on the same memory. The program copies inputs into the tensors
+that the block read, and reads results from the tensors that it made. The memory of a captured block
+comes from a separate pool, which lives as long as the graph. So nothing else uses that memory
+between two replays.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _NUMBER: Final = parse("x", ("x",))
 
 
 class CUDAGraph:
-    """Work of a GPU, captured from a stream once and launched as often as wanted.
+    """Work of a GPU, captured once from a stream and launched any number of times.
 
-    Thread  one captures at a time in a process; replay: any
-    Note    capture on a side stream (`cuda.graph` takes one), after a few runs that warm up: they
-            compile the kernels. Each replay draws new random numbers, of the GPU's default
-            generator and of registered ones
+    Thread  one capture at a time in a process; any thread may replay
+    Note    capture on a side stream, as `cuda.graph` does, after a few warm-up runs, which
+            compile the kernels. Each replay draws new random numbers from the GPU's default
+            generator and from registered ones
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -45,12 +45,11 @@ class CUDAGraph:
         self._pool: Any = None
         self._stream: Any = None
         self._generators: list[Generator] = []
-        # The random numbers that the capture draws, by generator.
+        # For each generator, the random numbers that the capture draws.
         self._draws: list[tuple[Generator, CapturedDraws]] = []
 
     def register_generator_state(self, generator: Generator) -> None:
-        """Let a generator of the program's own be drawn of while this graph is captured, and go
-        on at each replay.
+        """Let the captured work draw from another generator too; it advances at each replay.
 
         Raises  RuntimeError for a generator of another kind of device
         """
@@ -62,13 +61,13 @@ class CUDAGraph:
         self._generators.append(generator)
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Capture what the current stream is given from now on; nothing of it runs yet.
+        """Start to capture the work that is queued on the current stream, without running it.
 
-        `pool` is a graph's pool, or that of `graph_pool_handle()`, whose memory is used again:
-        graphs that share one are replayed in the order of their capture.
+        `pool` is a graph's pool or a `graph_pool_handle()`; its memory is used again. Graphs that
+        share a pool must be replayed in the order of their capture.
 
-        Raises  RuntimeError on the default stream, while another graph is captured, and for a graph
-                that has captured already
+        Raises  RuntimeError on the default stream, while another graph is captured, or if this
+                graph has captured already
         """
         if self._native is not None or self._stream is not None:
             raise RuntimeError("this CUDAGraph has captured already; reset() it, or make another")
@@ -93,7 +92,7 @@ class CUDAGraph:
     def capture_end(self) -> None:
         """End the capture.
 
-        Raises  RuntimeError where none began; KernelError for what cannot be captured
+        Raises  RuntimeError if no capture began; KernelError for work that cannot be captured
         """
         if self._stream is None:
             raise RuntimeError("capture_end: no capture has begun; capture_begin comes first")
@@ -111,31 +110,31 @@ class CUDAGraph:
         if self._native is None:
             raise RuntimeError("replay: this graph has captured nothing; capture first")
         for generator, part in self._draws:
-            # See Note [Draws in a graph]. By value: nothing of the host's is read later.
+            # See Note [Draws in a graph]. Passed by value: the GPU reads no host memory later.
             for place, number in enumerate(generator.reserve(part.blocks)):
                 signed = np.array(number, np.uint64).astype(np.int64)
                 self._backend.pointwise(_NUMBER, [signed], part.place[place : place + 1])
         self._backend.launch_graph(self._native, current_device())
 
     def reset(self) -> None:
-        """Forget the capture, and release its memory."""
+        """Drop the captured work, and release its memory."""
         self._native = self._pool = None
         self._draws = []
 
     def pool(self) -> Any:
-        """Return the handle with which another capture uses this one's memory again."""
+        """Return a handle of this graph's pool, for another capture that uses its memory."""
         return self._pool
 
 
 def graph_pool_handle() -> Any:
-    """Return a pool of memory for graphs that share theirs. Raises DeviceError without a GPU."""
+    """Return a new memory pool that graphs can share. Raises DeviceError without a GPU."""
     backend: Any = backend_of("cuda")
     return backend.new_pool()
 
 
 def is_current_stream_capturing() -> bool:
     """Return whether this thread's stream is being captured; False without a GPU."""
-    if not is_loaded("cuda"):  # nothing has used a stream
+    if not is_loaded("cuda"):  # no stream has been used
         return False
     backend: Any = backend_of("cuda")
     return bool(backend.current_stream(current_device()).is_capturing())
@@ -158,7 +157,7 @@ class graph:
     def __enter__(self) -> None:
         backend: Any = backend_of("cuda")
         backend.synchronize(current_device())
-        # A tensor of before that ends in the block would be given back to a pool that works on.
+        # Free unreachable tensors now: inside the block, their memory would go to the wrong pool.
         gc.collect()
         self.capture_stream.__enter__()
         try:
@@ -176,7 +175,7 @@ class graph:
         try:
             self.cuda_graph.capture_end()
         except DeviceError:
-            if error is None:  # else it is what broke the capture that matters
+            if error is None:  # else report the error that broke the capture
                 raise
         finally:
             self.capture_stream.__exit__(kind, error, trace)
@@ -189,14 +188,15 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Any = None,
 ) -> Any:
-    """Return a function, or a module's forward, that replays graphs of it: forward and backward.
+    """Return a function that replays CUDA graphs of a callable's forward and backward.
 
-    `sample_args` is a tuple of Tensors of the shapes that all calls will have; a tuple of callables
-    takes a tuple of such tuples, and gives a tuple. A module is changed, and returned. Results and
-    gradients are written over by the next call. Their memory is of `pool`, as capture_begin has it.
+    For a module, replace its forward by that function, and return the module. `sample_args` is a
+    tuple of Tensors with the shapes of all later calls. A tuple of callables takes a tuple of such
+    tuples, and returns a tuple. Each call overwrites the results and gradients of the previous one.
+    `pool` is the memory pool, as for capture_begin.
 
     Raises  ValueError for a call whose tensors have other shapes or dtypes; RuntimeError for an
-            input or parameter without influence on the results, unless allow_unused_input
+            input or parameter that no result depends on, unless allow_unused_input
     """
     if isinstance(callables, tuple):
         if len(callables) != len(sample_args):
@@ -239,7 +239,7 @@ def _graphed(
 
     side = _stream_after(warm_up, max(warm_ups, 1))
     forwards, backwards = CUDAGraph(), CUDAGraph()
-    # On one stream: a Node's backward goes to that of its forward.
+    # One stream for both, because a Node's backward runs on the stream of its forward.
     with graph(forwards, pool=pool, stream=side):
         made, outputs = forward()
     is_one = isinstance(made, Tensor)
@@ -277,7 +277,7 @@ def _graphed(
 
 
 def _stream_after(warm_up: Callable[[], None], times: int) -> Any:
-    """Return a side stream that has warmed up, for which the current one waits."""
+    """Run warm_up on a side stream, make the current stream wait for it, and return it."""
     backend: Any = backend_of("cuda")
     side, here = (one(current_device()) for one in (backend.stream, backend.current_stream))
     side.wait_stream(here)

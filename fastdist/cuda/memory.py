@@ -1,4 +1,4 @@
-"""How much memory of a GPU is in use, was at most, and is kept for later."""
+"""Reports how much memory of a GPU is in use, was in use at most, and is cached by the pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNTS: Final = (
     "max_split_size", "num_alloc_retries", "num_device_alloc", "num_device_free", "num_ooms",
     "num_sync_all_streams",
 )  # fmt: skip
-# The most that was reserved, by device: seen whenever somebody asks, and before it shrinks.
+# The largest pool size seen, by device; updated at each query and before the pool shrinks.
 _most_reserved: dict[int, int] = {}
 _most_reserved_lock = threading.Lock()
 
@@ -28,17 +28,17 @@ def _backend() -> Any:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return how many bytes of a GPU arrays hold, rounded up as the pool gives them; 0 without."""
+    """Return the bytes of a GPU that arrays use, in blocks of the pool; 0 without a GPU."""
     return 0 if not device_count() else _usage(device).bytes
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return how many bytes of a GPU arrays held at most since the last reset; 0 without one."""
+    """Return the most bytes of a GPU that arrays used since the last reset; 0 without a GPU."""
     return 0 if not device_count() else _usage(device).most_bytes
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Return how many bytes of a GPU the pool holds, in use or kept for later; 0 without one."""
+    """Return the bytes of a GPU that the pool holds, in use or cached; 0 without a GPU."""
     if not device_count():
         return 0
     index = index_of(device)
@@ -49,7 +49,7 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """Return the largest size of the pool in bytes, at each call of this function and before each
+    """Return the largest pool size in bytes, as seen by calls of this module and before each
     empty_cache; 0 without a GPU.
     """
     memory_reserved(device)
@@ -58,15 +58,16 @@ def max_memory_reserved(device: Any = None) -> int:
 
 def _usage(device: Any) -> Any:
     index, usages = index_of(device), _backend().allocator.usages
-    _backend().properties(index)  # of a GPU that is not there, this tells
+    _backend().properties(index)  # raises an error if there is no such GPU
     return usages[index]
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return counts by PyTorch's names, {"allocated_bytes.all.peak": 1024}; none without a GPU.
+    """Return counts under PyTorch's names, such as {"allocated_bytes.all.peak": 1024}; empty
+    without a GPU.
 
-    Note    as the pool is CuPy's, there are no small and large ones, and no count of its segments:
-            these are 0
+    Note    CuPy's pool is not split into small and large blocks, and does not count segments: these
+            numbers are 0
     """
     if not device_count():
         return {}
@@ -95,7 +96,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Return the values of memory_stats, a dict below each part of a name."""
+    """Return the values of memory_stats as nested dicts, one level per part of a name."""
     nested: dict[str, Any] = {}
     for name, number in memory_stats(device).items():
         *above, last = name.split(".")
@@ -125,7 +126,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Return how many bytes of a GPU are free, and how many it has, as the driver says.
+    """Return the free bytes and all bytes of a GPU, as the driver reports them.
 
     Raises  DeviceError without that GPU
     """
@@ -134,7 +135,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Let the most that was in use be what is in use now; nothing without a GPU."""
+    """Set the peak values to the current values; do nothing without a GPU."""
     if device_count():
         _usage(device).forget_most()
         with _most_reserved_lock:
@@ -155,9 +156,9 @@ def empty_cache() -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Limit this process to a share of a GPU's memory; 1.0 is all of it.
+    """Limit this process to a fraction of a GPU's memory; 1.0 is all of it.
 
-    Raises  ValueError for a share below 0 or above 1; DeviceError without that GPU
+    Raises  ValueError for a fraction below 0 or above 1; DeviceError without that GPU
     """
     if not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
         raise ValueError(
@@ -168,7 +169,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
-    """Return the share of a GPU's memory that this process may use: 1.0 is all of it.
+    """Return the fraction of a GPU's memory that this process may use: 1.0 is all of it.
 
     Raises  DeviceError without that GPU
     """
@@ -177,12 +178,12 @@ def get_per_process_memory_fraction(device: Any = None) -> float:
 
 
 def get_allocator_backend() -> str:
-    """Return whose pool memory is of: CuPy's."""
+    """Return the name of the allocator: the pool is CuPy's."""
     return "cupy"
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Count what was allocated and freed from now on; nothing without a GPU."""
+    """Restart the totals of allocated and freed memory at 0; do nothing without a GPU."""
     if device_count():
         _usage(device).forget_all()
 

@@ -1,6 +1,6 @@
-"""Stretches of the program under names that NVIDIA's profilers show, as `nsys profile` does.
+"""NVTX: named ranges of the program that NVIDIA's profilers show, such as `nsys profile`.
 
-Raises  DeviceError, all of them, without CuPy or a GPU
+Raises  DeviceError, from every function, without CuPy or a GPU
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _depth = _Depth()
 
 
 def _nvtx() -> Any:
-    from ..devices.cuda.nvtx import nvtx  # the first use of a GPU loads its room
+    from ..devices.cuda.nvtx import nvtx  # imported late: it loads CuPy
 
     return nvtx()
 
 
 def range_push(msg: str) -> int:
-    """Begin a range inside of this thread's open ranges; return their number."""
+    """Begin a range inside of this thread's open ranges; return its depth, 0 for the outermost."""
     _nvtx().RangePush(msg)
     _depth.value += 1
     return _depth.value - 1
 
 
 def range_pop() -> int:
-    """End what this thread began last by range_push; return how many stretches it is in still.
+    """End the range of this thread's last range_push; return its depth.
 
-    Note    -1 where it is in none: NVTX takes that for nothing
+    Note    returns -1 without an open range, as NVTX does
     """
     _nvtx().RangePop()
     _depth.value = max(_depth.value - 1, -1)
@@ -45,23 +45,23 @@ def range_pop() -> int:
 
 
 def range_start(msg: str) -> int:
-    """Begin a stretch that any thread may end; return what range_end is given."""
+    """Begin a range that any thread may end; return its id for range_end."""
     return int(_nvtx().RangeStart(msg, None))
 
 
 def range_end(range_id: int) -> None:
-    """End what range_start began."""
+    """End a range of range_start."""
     _nvtx().RangeEnd(range_id)
 
 
 def mark(msg: str) -> None:
-    """Name this moment."""
+    """Mark this moment with a message."""
     _nvtx().Mark(msg)
 
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A block, or decorator, that is a stretch; what else is given goes into msg.format()."""
+    """A block, or decorated function, in a range with the name msg.format(*args, **kwargs)."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

@@ -1,4 +1,4 @@
-"""Separate pools of memory: tensors that are made in a block share one pool with no others."""
+"""Memory pools: tensors that are made in a block get memory from a separate pool."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ __all__ = ["MemPool", "use_mem_pool"]
 
 
 class MemPool:
-    """Memory that only blocks of `use_mem_pool(pool)` get, and graphs that are captured with
-    `pool=pool.id`; what is freed there is kept for these. It goes back to the GPU when the pool,
-    and all that lies in it, is gone.
+    """A pool of GPU memory that only blocks of `use_mem_pool(pool)`, and graphs captured with
+    `pool=pool.id`, allocate from. Memory that is freed there stays in the pool. It returns to the
+    GPU when the pool and all of its tensors are gone.
 
-    Raises  DeviceError without a GPU; RuntimeError for an allocator of the program's own
-    Note    use_on_oom and no_split change nothing: a pool is CuPy's, which splits its blocks
+    Raises  DeviceError without a GPU; RuntimeError for a user-defined allocator
+    Note    use_on_oom and no_split change nothing, because the pool is CuPy's, which splits its
+            blocks
     """
 
     def __init__(
@@ -37,13 +38,13 @@ class MemPool:
 
 @contextmanager
 def use_mem_pool(pool: MemPool, device: Any = None) -> Iterator[None]:
-    """Inside this block, let what this thread makes on a GPU lie in a pool.
+    """Allocate this thread's new tensors on a GPU from a pool, in this block.
 
     Raises  DeviceError without that GPU
     """
     backend: Any = backend_of("cuda")
     index = index_of(device)
-    backend.properties(index)  # of a GPU that is not there, this tells
+    backend.properties(index)  # raises an error if there is no such GPU
     before = backend.allocator.choose(index, pool.id.malloc)
     try:
         yield

@@ -1,6 +1,6 @@
-"""When NVIDIA's profilers record, as `nsys profile --capture-range=cudaProfilerApi` asks.
+"""Start and stop NVIDIA's profilers, for `nsys profile --capture-range=cudaProfilerApi`.
 
-Raises  DeviceError, all of them, without a GPU
+Raises  DeviceError, from every function, without a GPU
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ __all__ = ["profile", "start", "stop"]
 
 
 def start() -> None:
-    """Let a profiler that waits for it record from now on."""
+    """Start recording in a profiler that is attached."""
     cudart().cudaProfilerStart()
 
 
 def stop() -> None:
-    """Let the profiler pause."""
+    """Pause recording."""
     cudart().cudaProfilerStop()
 
 
 @contextmanager
 def profile() -> Iterator[None]:
-    """Let the profiler record a block."""
+    """Record this block in a profiler."""
     start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The streams of random numbers of GPUs: their seeds, and where they stand."""
+"""The default random generators of GPUs: seeds and states."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> None:
-    """Restart the stream of random numbers of this thread's GPU, whether it exists or not."""
+    """Seed the generator of this thread's current GPU; it works without a GPU too."""
     default_generator_of(Device("cuda")).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Restart the streams of random numbers of all GPUs."""
+    """Seed the generators of all GPUs."""
     for index in range(max(device_count(), 1)):
         default_generator_of(Device("cuda", index)).manual_seed(seed)
 
 
 def seed() -> None:
-    """Begin the stream of this thread's GPU of a seed that nobody can foresee."""
+    """Seed the generator of this thread's current GPU with an unpredictable number."""
     default_generator_of(Device("cuda")).seed()
 
 
 def seed_all() -> None:
-    """Begin the streams of all GPUs with seeds that nobody can foresee."""
+    """Seed the generators of all GPUs with unpredictable numbers."""
     for index in range(max(device_count(), 1)):
         default_generator_of(Device("cuda", index)).seed()
 
 
 def initial_seed() -> int:
-    """Return the seed of the stream of random numbers of this thread's GPU."""
+    """Return the seed of the generator of this thread's current GPU."""
     return default_generator_of(Device("cuda")).initial_seed()
 
 
 def get_rng_state_all() -> list[Any]:
-    """Return where the streams of all GPUs stand; nothing where there is none."""
+    """Return the states of the generators of all GPUs; an empty list without a GPU."""
     return [default_generator_of(Device("cuda", i)).get_state() for i in range(device_count())]
 
 
 def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Let the streams of the GPUs go on from where they stood at get_rng_state_all."""
+    """Restore the states of get_rng_state_all."""
     for index, state in enumerate(new_states):
         default_generator_of(Device("cuda", index)).set_state(state)
 
 
 def get_rng_state(device: Any = "cuda") -> Any:
-    """Return where a GPU's stream of random numbers stands.
+    """Return the state of a GPU's random generator.
 
     Raises  DeviceError without a GPU
     """
@@ -65,7 +65,7 @@ def get_rng_state(device: Any = "cuda") -> Any:
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Let a GPU's stream go on from where it stood at get_rng_state.
+    """Restore the state of a GPU's random generator from get_rng_state.
 
     Raises  DeviceError without a GPU
     """
@@ -74,7 +74,7 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
 
 
 def default_generators() -> tuple[Generator, ...]:
-    """Return the generators that draw on each GPU unless they are given another."""
+    """Return the default generator of each GPU."""
     return tuple([default_generator_of(Device("cuda", index)) for index in range(device_count())])
 
 

@@ -1,4 +1,4 @@
-"""CUDA's own runtime, as far as programs call it past the tensors; and what is said of waiting."""
+"""Parts of the CUDA runtime that programs call directly, and reports of calls that wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..devices.gpus import device_count, index_of
 
 
 class cudaStatus:
-    """Answers of the runtime."""
+    """Error codes of the CUDA runtime."""
 
     SUCCESS: int = 0
     ERROR_NOT_READY: int = 34
@@ -26,27 +26,27 @@ class CudaError(RuntimeError):
 
 
 class DeferredCudaCallError(Exception):
-    """PyTorch's error for calls that waited for a GPU; it is never raised here."""
+    """PyTorch's error for deferred CUDA calls; it is never raised here."""
 
 
 def check_error(res: int) -> None:
-    """Raise CudaError unless an answer of the runtime is SUCCESS."""
+    """Raise CudaError if a result code of the runtime is not SUCCESS."""
     if res != cudaStatus.SUCCESS:
         raise CudaError(res)
 
 
 def _cupy_cuda() -> Any:
     backend_of("cuda")
-    from ..devices.cuda.library import cupy  # the first use of a GPU loads its room
+    from ..devices.cuda.library import cupy  # imported late: it loads CuPy
 
     return cupy().cuda
 
 
 def cudart() -> Any:
-    """Return the functions of CUDA's runtime that PyTorch's has, by CUDA's names; they return 0, or
-    the value of the query.
+    """Return a namespace of the CUDA runtime functions that PyTorch exposes, under CUDA's names.
+    They return 0, or the value of the query.
 
-    Raises  DeviceError without a GPU; each call what CUDA reports
+    Raises  DeviceError without a GPU; each function raises the error that CUDA reports
     """
     runtime = _cupy_cuda().runtime
 
@@ -81,8 +81,8 @@ def current_solver_handle() -> int:
 
 
 def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Say what happens where the program waits for a GPU, as item(), cpu() and print do: "default"
-    or 0 for nothing, "warn" or 1, "error" or 2.
+    """Choose the reaction to calls that wait for a GPU, such as item(), cpu() and print: "default"
+    or 0 for none, "warn" or 1 for a warning, "error" or 2 for an error.
 
     Raises  RuntimeError for another mode
     """
@@ -99,7 +99,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """Return the reaction to calls that wait for a GPU, as set_sync_debug_mode's number."""
+    """Return the number of the mode of set_sync_debug_mode."""
     if not device_count():
         return 0
     from ..devices.cuda.waiting import sync_debug_mode
@@ -107,12 +107,12 @@ def get_sync_debug_mode() -> int:
     return int(sync_debug_mode.number)
 
 
-# The blocks that caching_allocator_alloc gave to the program, by address.
+# The blocks of caching_allocator_alloc, by address.
 _given: dict[int, Any] = {}
 
 
 def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
-    """Return the address of memory of a GPU, of the pool's, until caching_allocator_delete.
+    """Allocate GPU memory from the pool, and return its address; see caching_allocator_delete.
 
     Units   size in bytes
     Raises  OutOfMemoryError; DeviceError without that GPU
@@ -129,7 +129,7 @@ def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Give memory back.
+    """Free memory of caching_allocator_alloc.
 
     Raises  DeviceError for an address that caching_allocator_alloc did not return
     """

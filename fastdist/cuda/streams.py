@@ -1,4 +1,4 @@
-"""Streams of GPUs: queues of their work, and which one this thread's work goes to."""
+"""Streams: queues of a GPU's work, and the current stream of this thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def current_stream(device: Any = None) -> Stream:
-    """Return the stream that this thread's work goes to.
+    """Return this thread's current stream, on which its GPU work is queued.
 
     Raises  DeviceError without a GPU
     """
@@ -29,7 +29,7 @@ def current_stream(device: Any = None) -> Stream:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """Return the stream that work goes to where no other is chosen.
+    """Return the default stream, the current one unless a program chooses another.
 
     Raises  DeviceError without a GPU
     """
@@ -39,12 +39,12 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
-    """Return another library's stream, of CUDA's handle, as ExternalStream does."""
+    """Return the Stream for a CUDA handle of another library, as ExternalStream does."""
     return ExternalStream(data_ptr, device)
 
 
 class stream:
-    """`with stream(s):` makes s this thread's current stream; None leaves things as they are."""
+    """`with stream(s):` makes s this thread's current stream; None does nothing."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -67,7 +67,7 @@ StreamContext = stream
 
 
 def set_stream(stream: Any) -> None:
-    """Make a stream this thread's current one; None leaves things as they are."""
+    """Make a stream this thread's current one; None does nothing."""
     if stream is not None:
         stream.use()
 

@@ -1,6 +1,6 @@
-"""How busy a GPU is, with all processes that use it: as nvidia-smi tells.
+"""GPU utilization, memory, temperature and power over all processes, as nvidia-smi reports them.
 
-Raises  DeviceError without that GPU, ModuleNotFoundError without `pip install nvidia-ml-py`
+Raises  DeviceError without that GPU; ModuleNotFoundError without `pip install nvidia-ml-py`
 """
 
 from __future__ import annotations
@@ -12,49 +12,49 @@ from ..devices.gpus import index_of
 
 
 def _nvml(device: Any) -> AbstractContextManager[Any]:
-    from ..devices.cuda.nvml import nvml_of  # the first use of a GPU loads its room
+    from ..devices.cuda.nvml import nvml_of  # imported late: few programs need it
 
     return nvml_of(index_of(device))
 
 
 def utilization(device: Any = None) -> int:
-    """Return in how many of the last moments, in percent, a kernel ran."""
+    """Return the percentage of the last sample period in which a kernel ran."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetUtilizationRates(nvml.handle).gpu)
 
 
 def memory_usage(device: Any = None) -> int:
-    """Return in how many of the last moments, in percent, memory was read or written."""
+    """Return the percentage of the last sample period in which memory was read or written."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetUtilizationRates(nvml.handle).memory)
 
 
 def device_memory_used(device: Any = None) -> int:
-    """Return how many bytes all processes use."""
+    """Return the bytes of GPU memory that all processes use."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetMemoryInfo(nvml.handle).used)
 
 
 def temperature(device: Any = None) -> int:
-    """Return how warm it is, in degrees Celsius."""
+    """Return the GPU's temperature in degrees Celsius."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetTemperature(nvml.handle, 0))
 
 
 def power_draw(device: Any = None) -> int:
-    """Return how much power it takes, in milliwatts."""
+    """Return the GPU's power draw in milliwatts."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetPowerUsage(nvml.handle))
 
 
 def clock_rate(device: Any = None) -> int:
-    """Return how fast its processors run, in MHz."""
+    """Return the clock rate of the GPU's multiprocessors in MHz."""
     with _nvml(device) as nvml:
         return int(nvml.library.nvmlDeviceGetClockInfo(nvml.handle, 1))
 
 
 def list_gpu_processes(device: Any = None) -> str:
-    """Return a line for each process that uses it, for people."""
+    """Return a readable text with a line for each process that uses the GPU."""
     with _nvml(device) as nvml:
         running = nvml.library.nvmlDeviceGetComputeRunningProcesses(nvml.handle)
     lines = [f"GPU:{index_of(device)}"]

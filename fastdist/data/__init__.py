@@ -1,11 +1,11 @@
 """Datasets, and loaders that turn them into batches.
 
-dataset.py defines datasets, sampler.py the order in which they are read, collate.py how samples
-become a batch. loader.py is the DataLoader, passes.py the result of its iter(); with num_workers
-other processes make its batches: worker_pool.py starts them and sends requests, worker_process.py
-is the code that runs there. start_method.py chooses how they start: forked where this process has
-no other thread, otherwise by a server that forks them, since a fork copies held locks, sockets and
-pools without the threads that they belong to.
+dataset.py defines datasets, sampler.py the order in which they are read, and collate.py makes
+batches of samples. loader.py is the DataLoader, and passes.py has its iterators. With num_workers,
+other processes make the batches: worker_pool.py starts them and sends requests, and
+worker_process.py is the code that runs there. start_method.py chooses how they start. They are
+forked if this process has no other thread; otherwise a server process forks them. A fork copies
+held locks, sockets and thread pools, but not the threads to which these belong.
 
 The order of samples depends on the generator alone, not on num_workers.
 """

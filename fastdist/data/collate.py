@@ -1,4 +1,4 @@
-"""How samples become a batch."""
+"""Collation: makes a batch from samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 Map = dict[Any, Callable[..., Any]]
 Collate = Callable[[Sequence[Any]], Any]
 
-# The letters of dtypes of strings and objects, which do not become tensors.
+# Dtype codes of strings and objects, which do not become tensors.
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -26,14 +26,14 @@ default_collate_err_msg_format = (
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Return samples as one batch, with a new first axis wherever there are tensors or numbers.
+    """Return samples as one batch; tensors and numbers get a new first axis.
 
-    Dtype   Python floats -> float64, integers -> int64; arrays keep theirs
+    Dtype   Python floats -> float64, integers -> int64; arrays keep their dtype
     Raises  TypeError for anything but tensors, arrays of numbers, numbers, strings, and mappings
-            and sequences of them; RuntimeError for samples of unequal size; ValueError for a
-            sequence whose iterator does not end where its length says
-    Note    mappings and named tuples stay what they are, tuples become lists, strings (NumPy's and
-            bytes as well) stay as they were given
+            and sequences of these; RuntimeError for samples of unequal size; ValueError for a
+            sequence with another number of items than its length
+    Note    mappings and named tuples keep their class, and tuples become lists. Strings (also
+            NumPy's, and bytes) stay unchanged
     """
     if is_by_class():
         return collate(batch, collate_fn_map=default_collate_fn_map)
@@ -48,7 +48,7 @@ def _collated(batch: Sequence[Any]) -> Any:
         return stack(list(batch))
     if isinstance(first, np.ndarray):
         return stack([as_tensor(_require_numbers(array)) for array in batch])
-    if isinstance(first, str | bytes):  # before NumPy's numbers: np.str_ is a str
+    if isinstance(first, str | bytes):  # before NumPy's scalars, because np.str_ is a str
         return batch
     if isinstance(first, np.bool_ | np.number):
         return tensor(np.asarray(batch))
@@ -64,9 +64,9 @@ def _collated(batch: Sequence[Any]) -> Any:
 
 
 def _items(data: Any) -> Any:
-    """Return the items of a sequence or the keys of a mapping, as many as its length.
+    """Return the items of a sequence or the keys of a mapping.
 
-    Raises  ValueError where iterating gives more items or fewer
+    Raises  ValueError if iterating gives another number of items than its length
     """
     return data if type(data) in (list, tuple, dict) else finite_list(data)
 
@@ -88,7 +88,7 @@ def _unknown(found: Any) -> TypeError:
 
 
 def default_convert(data: Any) -> Any:
-    """Return a sample with tensors for its arrays; everything else stays unchanged."""
+    """Return a sample with its arrays converted to tensors; other values stay unchanged."""
     if isinstance(data, Tensor | str | bytes):
         return data
     if isinstance(data, np.ndarray):
@@ -124,12 +124,12 @@ def _sequence(batch: Sequence[Any], collated: Collate = _collated) -> Any:
 
 
 def _like(first: Any, made: Any) -> Any:
-    """Return a dict or list in a container of the first sample's class, if that can hold it."""
+    """Return a dict or list as a container of the first sample's class, if that class allows it."""
     if type(first) in (dict, list):
         return made
     try:
         if isinstance(first, MutableMapping):
-            # A copy keeps the other state of its class, such as a defaultdict's factory.
+            # copy() keeps the other attributes of the container, such as a defaultdict's factory.
             clone = copy.copy(first)
             clone.update(made)
             return clone
@@ -139,7 +139,7 @@ def _like(first: Any, made: Any) -> Any:
                 kept[i] = value
             return kept
         return type(first)(made)
-    except TypeError:  # such as a range, or a mapping without a constructor of items
+    except TypeError:  # for instance a range, or a mapping that cannot be constructed from items
         return made
 
 
@@ -147,15 +147,15 @@ def _like(first: Any, made: Any) -> Any:
 
 
 def collate(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
-    """Return samples as one batch, made by the function that their class has in a table.
+    """Return samples as one batch, made by the function for their class.
 
     Args:
         batch: The samples.
-        collate_fn_map: From a class, or a tuple of classes, to a function of
-            (batch, collate_fn_map=...); an exact match comes before the first that it inherits
-            from. Containers that are not in it are collated part by part.
+        collate_fn_map: Maps a class, or a tuple of classes, to a function of
+            (batch, collate_fn_map=...). An exact match has priority over the first base class that
+            matches. Containers that are not in the map are collated part by part.
 
-    Raises  TypeError for samples that are neither in the table nor containers
+    Raises  TypeError for samples that are neither in the map nor containers
     """
     first = batch[0]
     found = (collate_fn_map or {}).get(type(first))
@@ -187,12 +187,12 @@ def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Map | None =
 
 
 def collate_numpy_scalar_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
-    """Return NumPy's numbers as a Tensor of their dtype."""
+    """Return NumPy scalars as a Tensor of their dtype."""
     return tensor(np.asarray(batch))
 
 
 def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -> Any:
-    """Return Python's floats as a Tensor of float64."""
+    """Return Python floats as a Tensor of float64."""
     return tensor(list(batch), dtype=float64)
 
 
@@ -206,7 +206,7 @@ def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Map | None = None) -
     return batch
 
 
-# Packages add their classes, which default_collate then collates by their functions.
+# Packages add their classes to this map, and default_collate uses their functions.
 default_collate_fn_map: Map = {
     Tensor: collate_tensor_fn,
     np.ndarray: collate_numpy_array_fn,
@@ -220,5 +220,5 @@ _AS_SHIPPED = dict(default_collate_fn_map)
 
 
 def is_by_class() -> bool:
-    """Return whether default_collate follows a table that was changed."""
+    """Return whether the map was changed, so that default_collate must use it."""
     return default_collate_fn_map != _AS_SHIPPED

@@ -1,4 +1,4 @@
-"""Datasets: samples by number, or one after the other."""
+"""Datasets: samples by index, or in sequence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Samples by number: a subclass defines __getitem__ and, for most samplers, __len__.
+    """Samples by index: a subclass defines __getitem__ and, for most samplers, __len__.
 
     Example:
         >>> class Squares(torch.utils.data.Dataset):
@@ -38,9 +38,10 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co]):
-    """Samples one after the other: a subclass defines __iter__.
+    """Samples in sequence: a subclass defines __iter__.
 
-    Note    each worker of a DataLoader iterates over a copy: get_worker_info() tells its share
+    Note    each worker of a DataLoader iterates over a copy. get_worker_info() returns the worker's
+            number, by which a dataset can choose its share
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -51,9 +52,9 @@ class IterableDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Iterable datasets one behind the other.
+    """Several iterable datasets, one after another.
 
-    Raises  AssertionError, when it comes to one that is not iterable
+    Raises  AssertionError for a dataset that is not iterable, when iteration reaches it
     """
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
@@ -74,9 +75,10 @@ class ChainDataset(IterableDataset[T_co]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets of one length side by side: samples are tuples, or dicts for those with names.
+    """Several datasets of one length in parallel: samples are tuples, or dicts if the datasets have
+    names.
 
-    Raises  ValueError for none, for some with names and some without, for unequal lengths
+    Raises  ValueError for no datasets, for both named and unnamed ones, or for unequal lengths
     """
 
     datasets: tuple[Any, ...] | dict[str, Any]
@@ -101,7 +103,7 @@ class StackDataset(Dataset[Any]):
         return tuple([dataset[index] for dataset in self.datasets])
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """Return several samples; of each dataset at once where it can do so."""
+        """Return several samples; datasets with __getitems__ return theirs in one call."""
         named = isinstance(self.datasets, dict)
         parts = self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
         columns = [_items(dataset, indices) for dataset in parts]
@@ -124,9 +126,9 @@ def _items(dataset: Any, indices: list[Any]) -> Any:
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Rows of tensors: sample i is the i-th row of each.
+    """Rows of tensors: sample i has the i-th row of each tensor.
 
-    Raises  ShapeError for tensors of unequal length; TypeError for what does not have a shape
+    Raises  ShapeError for tensors of unequal length; TypeError for a value without a shape
     """
 
     tensors: tuple[Tensor, ...]
@@ -150,17 +152,17 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return self.tensors[0].shape[0]
 
     def _rows(self, indices: Sequence[int]) -> list[Tensor]:
-        """Return the result of default_collate for these samples, without cutting them out one by
-        one.
+        """Return default_collate of these samples, by indexing the tensors directly instead of row
+        by row.
         """
         rows = tensor(indices)
         return [each[rows] for each in self.tensors]
 
 
 class ConcatDataset(Dataset[T_co]):
-    """Datasets one behind the other.
+    """Several datasets, one after another.
 
-    Raises  ValueError without any
+    Raises  ValueError for no datasets
     """
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
@@ -198,8 +200,8 @@ class Subset(Dataset[T_co]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[T_co]:
-        """Return several samples, at once where the dataset can do so."""
-        if type(self).__getitem__ is not Subset.__getitem__:  # a subclass knows better
+        """Return several samples, in one call if the dataset has __getitems__."""
+        if type(self).__getitem__ is not Subset.__getitem__:  # a subclass may change the samples
             return [self[i] for i in indices]
         found: list[T_co] = _items(self.dataset, [self.indices[i] for i in indices])
         return found
@@ -213,9 +215,9 @@ def random_split(
     lengths: Sequence[int | float],
     generator: Generator | None = None,
 ) -> list[Subset[T_co]]:
-    """Cut a dataset at random into parts of these lengths, or these fractions.
+    """Split a dataset at random into parts of the given lengths, or fractions.
 
-    Raises  ValueError unless lengths sum up to the dataset's, or fractions to 1
+    Raises  ValueError unless the lengths sum up to the dataset's length, or the fractions to 1
     """
     count = len(dataset)  # type: ignore[arg-type]
     sizes = _whole(all_of(lengths), count)
@@ -236,6 +238,6 @@ def _whole(lengths: Sequence[int | float], count: int) -> list[int]:
         raise ValueError(f"random_split: fractions must be between 0 and 1, got {list(lengths)}")
     sizes = [int(count * part) for part in lengths]
     for i in range(count - sum(sizes)):
-        # The remainder of the rounding is distributed one by one to the first parts.
+        # Distribute the remainder of the rounding one by one to the first parts.
         sizes[i % len(sizes)] += 1
     return sizes

@@ -1,4 +1,4 @@
-"""Fetching one batch: the same code in the caller's process and in workers."""
+"""Fetches a batch: the same code runs in the main process and in workers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .dataset import IterableDataset, TensorDataset
 
 
 class Fetcher:
-    """The source of a DataLoader's batches; sent to workers by pickle.
+    """The source of a DataLoader's batches; it is sent to workers by pickle.
 
-    Note    collate None: no batches are made, samples come one by one as they are
+    Note    with collate None, samples are returned one by one and unchanged
     """
 
     def __init__(
@@ -27,13 +27,13 @@ class Fetcher:
         self._is_ended = False
 
     def start(self) -> None:
-        """Begin an iterable dataset from its first sample."""
+        """Start an iterable dataset from its first sample."""
         if self.is_iterable:
             self._samples = iter(self.dataset)
             self._is_ended = False
 
     def fetch(self, index: Any) -> Any:
-        """Return the batch (or the sample) that a sampler's index stands for.
+        """Return the batch (or the sample) for an index of the sampler.
 
         Raises  StopIteration at the end of an iterable dataset
         """
@@ -43,8 +43,8 @@ class Fetcher:
         if not self.batched:
             return self._collated(next(self._samples))
         samples: list[Any] = []
-        # An iterator that has ended is not called again: it might have more. Only next is called:
-        # an object that is its own iterator may start again at iter().
+        # After its end an iterator is not called again, because it might yield more items. iter()
+        # is not called on it either: an object that is its own iterator may start again.
         while not self._is_ended and len(samples) < len(index):
             try:
                 samples.append(next(self._samples))

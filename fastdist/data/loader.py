@@ -29,40 +29,37 @@ _FIXED = frozenset(
 
 
 class DataLoader(Generic[T_co]):
-    """Yields the batches of a dataset, made here or by num_workers other processes.
+    """Yields the batches of a dataset, made in this process or by num_workers other processes.
 
-    The order of samples depends on the generator alone; the same generator gives the same batches
-    for any num_workers. A worker's random numbers depend on it as well.
+    The order of samples depends on the generator alone: the same generator gives the same batches
+    for any num_workers. The random numbers of workers depend on it too.
 
-    Thread  one at a time
+    Thread  not thread-safe
     Raises  ValueError for options that exclude each other or are out of range
-    Note    workers are forked where this process has no other threads; otherwise, and where a
+    Note    workers are forked if this process has no other threads. Otherwise, and if
             multiprocessing_context says so, dataset, collate_fn and worker_init_fn must pickle, and
-            a script must begin its work under `if __name__ == "__main__":`. Workers of a script
-            without that line, or of a notebook, are forked with a warning. pin_memory copies
-            batches into pinned memory, where there is a GPU; without in_order, batches come as soon
-            as they are made
+            a script must begin its work under `if __name__ == "__main__":`. In a script without
+            that line, or in a notebook, workers are forked with a warning
 
     Args:
         dataset: The samples: a Dataset, a list, or an IterableDataset.
-        batch_size: How many samples make a batch; None for single samples.
-        shuffle: Whether each pass has its own order.
-        sampler: The source of the indices of a pass, in place of shuffle.
-        batch_sampler: The source of lists of indices, in place of batch_size, shuffle, sampler and
+        batch_size: The number of samples per batch; None for single samples.
+        shuffle: Whether each pass has a new random order.
+        sampler: The source of the indices of a pass, instead of shuffle.
+        batch_sampler: The source of lists of indices, instead of batch_size, shuffle, sampler and
             drop_last.
-        num_workers: How many processes load samples; 0 loads them here.
-        collate_fn: A function from a list of samples to a batch; the default joins tensors along
-            a new axis.
-        pin_memory: Whether batches are copied into page-locked memory.
-        drop_last: Whether to leave out a last batch that is not full.
-        timeout: Seconds to wait for a batch of a process; 0 for no limit.
-        worker_init_fn: A function of the number of a process, called when it starts.
-        multiprocessing_context: How processes are started; as `fastdist.multiprocessing` if None.
-        generator: The generator of orders and of the seeds of processes; the default one if None.
-        prefetch_factor: How many batches each process loads ahead; 2 if None.
-        persistent_workers: Whether processes outlive a pass.
+        num_workers: The number of worker processes; 0 loads samples in this process.
+        collate_fn: A function from a list of samples to a batch; the default stacks tensors.
+        pin_memory: Whether to copy batches to page-locked memory, if there is a GPU.
+        drop_last: Whether to drop a last batch that is not full.
+        timeout: Seconds to wait for a batch of a worker; 0 for no limit.
+        worker_init_fn: A function that each worker calls with its number when it starts.
+        multiprocessing_context: The start method of workers; as `fastdist.multiprocessing` if None.
+        generator: The generator of orders and of the workers' seeds; the default one if None.
+        prefetch_factor: The number of batches that each worker loads ahead; 2 if None.
+        persistent_workers: Whether workers live on after a pass.
         pin_memory_device: Ignored.
-        in_order: Whether batches keep the order of the sampler.
+        in_order: Whether batches come in the order of the sampler, or as soon as they are made.
 
     Example:
         >>> data = torch.utils.data.TensorDataset(torch.arange(5))
@@ -122,7 +119,9 @@ class DataLoader(Generic[T_co]):
         self._is_made = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute. Raises ValueError for those that iterating depends on."""
+        """Set an attribute. Raises ValueError for attributes that must not change after
+        construction.
+        """
         if name in _FIXED and self.__dict__.get("_is_made"):
             raise ValueError(
                 f"{name} attribute should not be set after {type(self).__name__} is initialized: "
@@ -132,7 +131,9 @@ class DataLoader(Generic[T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """The context of multiprocessing that starts the workers; None chooses the fastest."""
+        """The multiprocessing context that starts the workers; None chooses the fastest start
+        method.
+        """
         return self._context
 
     @multiprocessing_context.setter
@@ -141,7 +142,7 @@ class DataLoader(Generic[T_co]):
 
     def _make_sampler(self, shuffle: bool | None) -> Iterable[Any]:
         if isinstance(self.dataset, IterableDataset):
-            return repeat(None)  # what is next is the dataset's to say
+            return repeat(None)  # an iterable dataset chooses its own samples
         if shuffle:
             return RandomSampler(self.dataset, generator=self.generator)  # type: ignore[arg-type]
         return SequentialSampler(self.dataset)  # type: ignore[arg-type]
@@ -169,7 +170,7 @@ class DataLoader(Generic[T_co]):
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
                 "pinned memory won't be used."
             )
-        # Drawn also without workers, so that num_workers changes nothing that is drawn later.
+        # Drawn without workers too, so that later draws do not depend on num_workers.
         seed = int((self.generator or default_generator).integers(0, 1 << 62, ()))
         fetcher = Fetcher(
             self.dataset, self.collate_fn, self.batch_sampler is not None, self.drop_last
@@ -178,7 +179,8 @@ class DataLoader(Generic[T_co]):
             return self._counted(PassHere(fetcher, self._indices))
         pool, self._pool = self._pool, None
         if pool is None:
-            # Loading in this process does not need multiprocessing, which is 1 MB.
+            # Imported here: loading in this process does not need multiprocessing, which takes 1
+            # MB.
             from .worker_pool import WorkerPool
 
             pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn, self._context)
@@ -205,7 +207,7 @@ class DataLoader(Generic[T_co]):
             pool.close()
 
     def close(self) -> None:
-        """End persistent workers; the next epoch starts others."""
+        """End persistent workers; the next pass starts new ones."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()

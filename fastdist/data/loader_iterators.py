@@ -1,4 +1,4 @@
-"""Passes over objects that have the attributes of a DataLoader without being one."""
+"""Iterators for objects that have a DataLoader's attributes but are not DataLoaders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .passes import Pass, PassElsewhere, PassHere
 
 
 class _KindOfPass(type(Pass)):  # type: ignore[misc]
-    """The metaclass by which the passes of a DataLoader are instances too."""
+    """A metaclass for isinstance(): the passes of a DataLoader count as instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -33,12 +33,12 @@ class WorkersIterator(PassElsewhere, metaclass=_KindOfPass):
     """The batches of a loader, made by worker processes, which end with the pass.
 
     Args:
-        loader: An object as SingleProcessIterator takes it, with `num_workers`, `worker_init_fn`,
+        loader: An object as for SingleProcessIterator, with `num_workers`, `worker_init_fn`,
             `multiprocessing_context`, `prefetch_factor` and `timeout`.
     """
 
     def __init__(self, loader: Any) -> None:
-        # Loading in this process does not need multiprocessing, which is 1 MB.
+        # Imported here: loading in this process does not need multiprocessing, which takes 1 MB.
         from .worker_pool import WorkerPool
 
         seed = _draw_seed(loader)
@@ -61,10 +61,10 @@ class WorkersIterator(PassElsewhere, metaclass=_KindOfPass):
 
 def _fetcher_of(loader: Any) -> Fetcher:
     made = Fetcher(loader.dataset, loader.collate_fn, loader._auto_collation, loader.drop_last)
-    made.is_iterable = bool(loader._dataset_kind)  # 0 for a dataset whose samples have indices
+    made.is_iterable = bool(loader._dataset_kind)  # 0 means a dataset whose samples have indices
     return made
 
 
 def _draw_seed(loader: Any) -> int:
-    """Return the number from which workers seed theirs: drawn without workers too."""
+    """Return the base of the workers' seeds; it is drawn without workers too."""
     return int((loader.generator or default_generator).integers(0, 1 << 62, ()))

@@ -1,6 +1,6 @@
-"""Passes over a DataLoader's data: iterators that go on behind a sample that raised.
+"""The iterators of a DataLoader, which can continue after a sample that raised an error.
 
-Not generators, which are at their end once an exception has left them.
+They are not generators, because a generator ends with the first exception that leaves it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 
 class Pass:
-    """One pass over the data; counts what an iterable dataset gives beyond the length it told."""
+    """One pass over the data; it counts batches beyond the reported length of an
+    iterable dataset.
+    """
 
     _count = 0
     _told: int | None = None
-    is_pinned = False  # whether batches are copied into pinned memory
+    is_pinned = False  # whether to copy batches to pinned memory
 
     def expect(self, told: int | None, dataset: Any, num_workers: int) -> None:
-        """Warn from the first batch on that is one too many."""
+        """Set the reported length; the pass warns from the first batch beyond it."""
         self._told, self._dataset, self._num_workers = told, dataset, num_workers
 
     def __iter__(self) -> Self:
@@ -58,8 +60,8 @@ class Pass:
 class PassHere(Pass):
     """Batches made in this process.
 
-    Raises  what the sampler, the dataset or collate_fn raised; the next call asks for the next
-            batch
+    Raises  the errors of the sampler, the dataset or collate_fn; the next call continues with the
+            next batch
     """
 
     def __init__(self, fetcher: Fetcher, indices: Iterable[Any]) -> None:
@@ -79,11 +81,12 @@ class PassHere(Pass):
 
 
 class PassElsewhere(Pass):
-    """Batches made by a pool of workers; give_back gets it when they have made all.
+    """Batches made by a pool of workers; give_back gets the pool after the last batch.
 
-    Raises  what the sampler raised here, or a worker's dataset or collate_fn there; the next call
-            asks for the next batch. RuntimeError for a worker that died, again at each call, or
-            that took too long, for which the next call waits again
+    Raises  the errors of the sampler, or of a worker's dataset or collate_fn; the next call
+            continues with the next batch. RuntimeError for a worker that died, also at each later
+            call. RuntimeError for a worker that exceeded the timeout; the next call waits for it
+            again
     """
 
     def __init__(
@@ -100,10 +103,10 @@ class PassElsewhere(Pass):
         self._pool: WorkerPool | None = pool
         self._give_back, self._given = give_back, indices
         self._round = pool.begin(indices, seed, ahead, timeout_s, in_order)
-        # Not __del__: a pass that an exception's traceback holds dies in a circle, where the pool's
-        # connections might be closed, without knowing it, before they are closed here.
+        # Not __del__: an exception's traceback can hold a pass in a reference cycle. The garbage
+        # collector might then finalize the pool's connections before they are closed here.
         self._end = weakref.finalize(self, pool.close)
-        self._end.atexit = False  # multiprocessing ends daemons then
+        self._end.atexit = False  # at exit, multiprocessing ends daemon processes
 
     def _next(self) -> Any:
         if self._pool is None:
@@ -121,6 +124,6 @@ class PassElsewhere(Pass):
         return len(self._given)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """End the pass and its workers, whose answers under way nobody will read."""
+        """End the pass and its workers; their pending answers are lost."""
         self._pool = None
         self._end()

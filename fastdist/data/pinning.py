@@ -1,4 +1,4 @@
-"""Batches copied into pinned memory, from which copies to a GPU do not hold up the program."""
+"""Copies batches to pinned memory, from which copies to a GPU are asynchronous."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tensor.tensor import Tensor
 
 def pinned(batch: Any) -> Any:
     """Return a batch with its Tensors in pinned memory, also those in mappings, sequences and named
-    tuples; an object with a method pin_memory() is pinned by that.
+    tuples. For an object with a method pin_memory(), return its result.
 
     Raises  RuntimeError without a GPU
     """
@@ -22,7 +22,7 @@ def pinned(batch: Any) -> Any:
     if isinstance(batch, Mapping):
         held = {key: pinned(value) for key, value in batch.items()}
         if isinstance(batch, MutableMapping):
-            # Its other attributes are kept: a copy may have more than its items.
+            # A copy keeps attributes of the container other than its items.
             kept = copy.copy(batch)
             kept.update(held)
             return kept
@@ -30,7 +30,7 @@ def pinned(batch: Any) -> Any:
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*map(pinned, batch))
     if isinstance(batch, tuple):
-        return [*map(pinned, batch)]  # as PyTorch's: a list
+        return [*map(pinned, batch)]  # a list, as in PyTorch
     if isinstance(batch, MutableSequence):
         sequence = copy.copy(batch)
         for place, value in enumerate(batch):

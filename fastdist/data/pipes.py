@@ -1,6 +1,7 @@
-"""Datasets that are chained by methods: the base classes of PyTorch's pipes.
+"""Base classes of PyTorch's datapipes: datasets that are chained by method calls.
 
-Pipes of a program's own work; PyTorch's ready-made ones, such as Batcher, refuse in use.
+User-defined pipes work. ready_pipes.py has some of PyTorch's own pipes; the others raise an error
+when used.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ P = TypeVar("P", bound=type)
 
 
 class _Chained:
-    """Methods that make further pipes, by the names under which those were registered."""
+    """Adds the registered pipes as methods, by which a further pipe is created."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
@@ -27,14 +28,14 @@ class _Chained:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Let pipes have a method that calls function(pipe, ...)."""
+        """Register a method of all pipes, which calls function(pipe, ...)."""
         cls.functions[function_name] = function
 
     @classmethod
     def register_datapipe_as_function(
         cls, function_name: str, cls_to_register: Callable[..., Any], enable_df_api_tracing: Any = 0
     ) -> None:
-        """Let pipes have a method that makes cls_to_register(pipe, ...).
+        """Register a method of all pipes, which creates cls_to_register(pipe, ...).
 
         Raises  Exception for a name that is registered already
         """
@@ -57,11 +58,11 @@ class IterDataPipe(_Chained, IterableDataset[Any]):
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __iter__(self) -> Iterator[Any]:
-        """Raise NotImplementedError: a subclass iterates."""
+        """Raise NotImplementedError: subclasses must override it."""
         raise NotImplementedError(f"{type(self).__name__}.__iter__")
 
     def reset(self) -> None:
-        """Begin again; does nothing but in subclasses."""
+        """Restart the pipe; the base class does nothing."""
 
 
 class DFIterDataPipe(IterDataPipe):
@@ -75,7 +76,7 @@ class MapDataPipe(_Chained, Dataset[Any]):
 
 
 class functional_datapipe:
-    """Decorate a pipe's class, so that other pipes have a method that makes one."""
+    """A decorator for a pipe's class: other pipes get a method that creates it."""
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
         self.name = name
@@ -94,7 +95,7 @@ class functional_datapipe:
 
 
 class guaranteed_datapipes_determinism:
-    """A block in which PyTorch refuses pipes whose order is not determined; it does nothing."""
+    """A block in which PyTorch rejects pipes with an undetermined order; does nothing here."""
 
     def __enter__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Pipes over iterables: PyTorch's ready-made ones that need no files and no network."""
+"""PyTorch's pipes over iterables that need no files and no network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class IterableWrapper(IterDataPipe):
-    """A pipe of an iterable, which is copied before each pass unless deepcopy is False."""
+    """A pipe over an iterable, which is copied before each pass unless deepcopy is False."""
 
     def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy
@@ -39,7 +39,7 @@ class IterableWrapper(IterDataPipe):
 
 @functional_datapipe("map")
 class Mapper(IterDataPipe):
-    """A pipe of fn(element)."""
+    """A pipe of fn(element) for each element."""
 
     def __init__(self, datapipe: Iterable[Any], fn: Callable[..., Any]) -> None:
         self.datapipe, self.fn = datapipe, fn
@@ -53,7 +53,7 @@ class Mapper(IterDataPipe):
 
 @functional_datapipe("collate")
 class Collator(Mapper):
-    """A pipe of batches as tensors."""
+    """A pipe that collates batches into tensors."""
 
     def __init__(
         self, datapipe: Iterable[Any], conversion: Any = default_collate, collate_fn: Any = None
@@ -99,7 +99,7 @@ class Batcher(IterDataPipe):
 
 @functional_datapipe("concat")
 class Concater(IterDataPipe):
-    """A pipe of the elements of several, one after the other."""
+    """A pipe of the elements of several pipes, one after another."""
 
     def __init__(self, *datapipes: Iterable[Any]) -> None:
         self.datapipes = datapipes
@@ -114,7 +114,7 @@ class Concater(IterDataPipe):
 
 @functional_datapipe("zip")
 class Zipper(IterDataPipe):
-    """A pipe of tuples, of one element of each of several, until the shortest ends."""
+    """A pipe of tuples with one element of each pipe; it ends with the shortest."""
 
     def __init__(self, *datapipes: Iterable[Any]) -> None:
         self.datapipes = datapipes
@@ -129,7 +129,7 @@ class Zipper(IterDataPipe):
 
 @functional_datapipe("shuffle")
 class Shuffler(IterDataPipe):
-    """A pipe of the elements in random order, drawn from a buffer of buffer_size."""
+    """A pipe of the elements in random order, drawn from a buffer of buffer_size elements."""
 
     def __init__(
         self, datapipe: Iterable[Any], *, default: bool = True, buffer_size: int = 10000
@@ -138,12 +138,12 @@ class Shuffler(IterDataPipe):
         self._seed: int | None = None
 
     def set_shuffle(self, shuffle: bool = True) -> Shuffler:
-        """Shuffle from now on, or no longer."""
+        """Switch shuffling on or off."""
         self._enabled = shuffle
         return self
 
     def set_seed(self, seed: int) -> Shuffler:
-        """Choose the order of the next pass."""
+        """Set the seed for the next pass."""
         self._seed = seed
         return self
 
@@ -167,7 +167,7 @@ class Shuffler(IterDataPipe):
         return len(self.datapipe)  # type: ignore[arg-type]
 
 
-# So that PyTorch's modules below this one can be imported: see core/alias_names.py.
+# Makes PyTorch's modules below this one importable: see core/alias_names.py.
 __path__: list[str] = []
 
 explain_missing(__name__)

@@ -1,4 +1,4 @@
-"""Samplers: in what order a dataset is read."""
+"""Samplers: the order in which a dataset is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2 ..."""
+    """The indices 0, 1, 2 and so on."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -40,7 +40,7 @@ _PIECE = 32
 
 
 class RandomSampler(Sampler[int]):
-    """All indices in random order, or with replacement num_samples of them.
+    """All indices in random order; or num_samples random indices, with replacement.
 
     Raises  ValueError for a num_samples that is not positive
     """
@@ -68,14 +68,14 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices one iteration yields."""
+        """The number of indices in one iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
         generator = self.generator or default_generator
         count, left = len(self.data_source), self.num_samples
         if self.replacement:
-            # In pieces: programs ask for 10**10 samples, and stop when they have enough.
+            # Drawn in chunks: programs ask for 10**10 samples, and stop when they have enough.
             while left > 0:
                 yield from generator.integers(0, count, (min(left, _PIECE),)).tolist()
                 left -= _PIECE
@@ -89,7 +89,7 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Given indices in random order."""
+    """The given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
@@ -104,9 +104,10 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Draws num_samples indices, with probabilities in proportion to the weights.
+    """Draws num_samples indices, with probabilities proportional to the weights.
 
-    Raises  ValueError if no weight is positive, or if too few are for draws without replacement
+    Raises  ValueError if no weight is positive, or for draws without replacement if too few weights
+            are
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class WeightedRandomSampler(Sampler[int]):
             drawn = generator.uniform((self.num_samples,), double) * bounds[-1]
             picked = np.searchsorted(bounds, drawn, side="right")
         else:
-            # The first arrivals of processes whose rates are the weights.
+            # Exponential arrival times with the weights as rates: the first arrivals are the
+            # sample.
             waits = -np.log1p(-generator.uniform(self.weights.shape, double))
             arrivals = np.full(waits.shape, np.inf)
             np.divide(waits, self.weights, out=arrivals, where=self.weights > 0)
@@ -155,14 +157,14 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class DistributedSampler(Sampler[T_co]):
-    """The share of one process: every num_replicas-th index, from rank on, of a common order.
+    """The share of one process: of a common order, the indices rank, rank + num_replicas and so on.
 
-    With shuffle the order follows from seed and epoch: `set_epoch` before each epoch gives another.
-    The first indices come again at the end until all shares are equally long; with drop_last the
-    last ones are left out instead.
+    With shuffle, the order depends on seed and epoch: call `set_epoch` before each epoch. The first
+    indices are repeated at the end until all shares have equal length; with drop_last the last
+    indices are left out instead.
 
-    Raises  RuntimeError where rank or num_replicas is neither given nor told by the job (RANK,
-            WORLD_SIZE, as `fastdist run` and torchrun set them); ValueError for a rank that is none
+    Raises  RuntimeError if rank or num_replicas is neither given nor set by the launcher (RANK,
+            WORLD_SIZE, from `fastdist run` or torchrun); ValueError for an invalid rank
     """
 
     def __init__(
@@ -194,7 +196,7 @@ class DistributedSampler(Sampler[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         order: list[Any] = list(range(len(self.dataset)))
         if self.shuffle:
-            # The same numbers as randperm: processes that draw their order with it agree.
+            # The same numbers as randperm's, so that processes that use either get the same order.
             generator = Generator().manual_seed(self.seed + self.epoch)
             order = generator.permutation(len(order)).tolist()
         padded = itertools.islice(itertools.cycle(order), self.total_size)
@@ -204,7 +206,7 @@ class DistributedSampler(Sampler[T_co]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next, on which the order depends."""
+        """Set the next epoch, on which the order depends."""
         self.epoch = epoch
 
 
@@ -225,7 +227,7 @@ def _of_job(name: str, variable: str, given: int | None) -> int:
 
 
 class BatchSampler(Sampler[list[Any]]):
-    """Lists of batch_size indices of another sampler; the last may be shorter, or is dropped.
+    """Lists of batch_size indices of a sampler; the last may be shorter, or is dropped.
 
     Raises  ValueError for a batch_size that is not positive
     """

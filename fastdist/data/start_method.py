@@ -1,4 +1,4 @@
-"""How worker processes start: forked where nothing forbids it, by a server that forks otherwise."""
+"""The start method of worker processes: fork if it is safe, otherwise a fork server."""
 
 from __future__ import annotations
 
@@ -19,37 +19,36 @@ from ..core.short_repr import short_repr
 from ..namespace.threads import end_idle_threads
 
 # Note [Fork, or a server]
-# A forked child is ready in milliseconds and has everything that its parent has, also objects that
-# do not pickle. But it has only one thread: a lock that another thread held stays locked forever,
-# and a pool without its threads, a ZeroMQ context or a CUDA driver waits for them. So a process
-# forks if it has no other thread at that moment, which the system reports: it does not matter which
-# library might have started some. The threads of OpenMP and OpenBLAS, which fastdist itself starts
-# and which wait between two kernels, are ended before the check, and start again with the next
-# large kernel.
+# A forked child is ready in milliseconds and has everything that its parent has, including objects
+# that do not pickle. But it has only one thread. A lock that another thread held stays locked
+# forever. A thread pool, a ZeroMQ context or a CUDA driver waits for threads that do not exist. So
+# a process forks only if it has no other thread at that moment. The operating system reports this,
+# whichever library may have started a thread. fastdist's own OpenMP and OpenBLAS threads wait
+# between two kernels. They are ended before the check, and start again with the next large kernel.
 #
-# Otherwise the first workers start a server, a process that imports fastdist once and forks on
-# request; it lives as long as this process. Its children get their data from here, so that must
+# Otherwise the first workers start a server: a process that imports fastdist once and forks on
+# request. It lives as long as this process. Its children get their data from this process by
 # pickle, and they import the script again, as spawned processes do.
 #
-# A script without a guard, and a notebook, cannot be imported again: no worker of a server would
-# start. There a process with other threads forks after all, as PyTorch does on Linux, and warns. A
+# A script without a guard, or a notebook, cannot be imported again, so no worker of a server would
+# start. In this case a process with other threads forks too, as PyTorch does on Linux, and warns. A
 # progress bar of tqdm is enough to have another thread.
 _PRELOADED = "fastdist.data.worker_process"
 _KERNELS = "fastdist.kernels.cpu.jit.launch"
-# How long others may be asleep, and be there at all, until they count as there to stay. A thread
-# that has been joined is in the system's list until it has a core to end on: for a moment, or, on a
-# busy machine, longer. It is not asleep meanwhile.
+# How long other threads must be asleep until they count as permanent, and the longest wait for
+# that. A joined thread stays in the system's list until a core has run its end: a moment, or longer
+# on a busy machine. Such a thread is not asleep.
 _PATIENCE_S = 0.05
 _MOST_PATIENCE_S = 0.5
 
 
 def choose_start(given: Any, parts: Iterable[object] = ()) -> tuple[BaseContext, str]:
-    """Return a context of multiprocessing, and in words why it does not fork, if it does not.
+    """Return a multiprocessing context, and the reason why it does not fork ("" if it does).
 
     Args:
-        parts: what the workers need: the dataset and functions
+        parts: The objects that the workers need: dataset and functions.
 
-    Note    a context that was given stands, and so does a "spawn" of set_start_method
+    Note    a given context is used unchanged; "spawn" set by set_start_method is used too
     """
     if given is not None:
         if given.get_start_method() == "forkserver":
@@ -79,7 +78,7 @@ def choose_start(given: Any, parts: Iterable[object] = ()) -> tuple[BaseContext,
 
 
 def _why_not_import_main(parts: Iterable[object]) -> str | None:
-    """Return why a new process cannot get these from the program without running it, or None."""
+    """Return why a new process cannot import these parts from the script, or None if it can."""
     path = getattr(sys.modules["__main__"], "__file__", None)
     if path is None:
         needed = (one for part in parts for one in (part, *getattr(part, "__dict__", {}).values()))
@@ -88,7 +87,7 @@ def _why_not_import_main(parts: Iterable[object]) -> str | None:
         with open(path, "rb") as file:
             parsed = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
-        return None  # compiled, or of an archive: new processes import it by its name
+        return None  # compiled, or in an archive: new processes import it by name
     if any(isinstance(one, ast.If) and _reads_name(one.test) for one in parsed.body):
         return None
     return f"{os.path.basename(path)} has no `if __name__ == '__main__':`"
@@ -103,9 +102,9 @@ def _reads_name(test: ast.expr) -> bool:
 
 
 def why_not_fork() -> str | None:
-    """Return the reason for which this process must not fork, or None.
+    """Return the reason why this process must not fork, or None.
 
-    Source  see Note [Fork, or a server]
+    Source  Note [Fork, or a server]
     """
     if sys.platform != "linux":
         return f"a fork is not safe on {sys.platform}"
@@ -120,7 +119,7 @@ def why_not_fork() -> str | None:
 
 
 def _count_others() -> int:
-    """Return how many other threads the system knows, once those that are ending have ended."""
+    """Return the number of other threads that the system lists, after waiting for ending ones."""
     now = time.monotonic()
     asleep_until, latest = now + _PATIENCE_S, now + _MOST_PATIENCE_S
     while states := _states_of_others():
@@ -134,21 +133,21 @@ def _count_others() -> int:
 
 
 def _states_of_others() -> dict[int, str]:
-    """Return the system's state of each other thread: S if it is asleep, see proc(5)."""
+    """Return the system's state of each other thread; "S" means asleep, see proc(5)."""
     states = {}
     for thread in map(int, os.listdir("/proc/self/task")):
         if thread != threading.get_native_id():
-            # One that has ended by now is not there.
+            # The file of a thread that has just ended is missing.
             with suppress(OSError), open(f"/proc/self/task/{thread}/stat", "rb") as file:
-                # A thread's name, before it, may hold parentheses, and what is no UTF-8.
+                # The thread's name precedes it, and may contain parentheses or invalid UTF-8.
                 states[thread] = chr(file.read().rpartition(b") ")[2][0])
     return states
 
 
 def _preload() -> None:
     server: Any = forkserver._forkserver
-    # Where nobody has said what to load. Not the script, the default: one that is not guarded would
-    # run in the server.
+    # Only if the program has not chosen the modules. The default, the script itself, would run in
+    # the server if it has no guard.
     if server._preload_modules == ["__main__"]:
         names = [_PRELOADED, *([_KERNELS] if _KERNELS in sys.modules else [])]
         forkserver.set_forkserver_preload(names)

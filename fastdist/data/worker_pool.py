@@ -1,4 +1,4 @@
-"""The worker processes of one DataLoader, as the process that asks them sees them."""
+"""The worker processes of one DataLoader, on the side of the main process."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from .fetch import Fetcher
 from .start_method import choose_start
 from .worker_process import Epoch, Fetch, Job, Made, run
 
-# Waiting workers end within it. A worker that is still computing a batch, which will not be read,
-# ends when it is done: worker_process gives it two seconds.
+# Waiting workers end within this time. A worker that is still computing a batch ends afterwards:
+# worker_process gives it two seconds.
 _END_TIMEOUT_S = 0.05
-# How one ended is known when the system has said so, by way of the server that forked it: at once,
-# but on a machine that stands still.
+# The system reports how a worker ended through the server that forked it: immediately, except on
+# an overloaded machine.
 _OBITUARY_TIMEOUT_S = 10.0
 
-# Processes that were left to end; looked at whenever a pool begins or ends.
+# Processes that have not ended yet; checked whenever a pool begins or ends.
 _ending: list[Any] = []
 
 
 def forget_ended() -> None:
-    """Collect the exit status of workers that have ended by now."""
+    """Collect the exit status of workers that have ended."""
     for process in tuple(_ending):
         if process.exitcode is not None:
             _ending.remove(process)
             process.close()
 
 
-# Our ends of all pipes. A child that is forked, a later worker too, must not hold them open: their
-# end is how workers learn that nobody asks any more.
+# The main process's ends of all pipes. A forked child, such as a later worker, must close its
+# copies: a worker ends when the other end of its request pipe is closed.
 _ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
@@ -47,14 +47,14 @@ def _close_ends_in_child() -> None:
     for end in _ends:
         end.close()
     _ends.clear()
-    _ending.clear()  # they are not children of this process
+    _ending.clear()  # not children of this process
 
 
 os.register_at_fork(after_in_child=_close_ends_in_child)
 
 
 class Worker:
-    """One process and the two pipes to it."""
+    """A worker process and the two pipes to it."""
 
     def __init__(self, job: Job, context: Any) -> None:
         self.id = job.id
@@ -65,12 +65,13 @@ class Worker:
             target=run, args=(job, requests, answers), name=f"fastdist-data-{job.id}", daemon=True
         )
         self.process.start()
-        # The worker has its own copies. Ours would keep its pipes open when it dies.
+        # Close this process's copies of the worker's ends, which would keep its pipes open if it
+        # dies.
         requests.close()
         answers.close()
 
     def send(self, request: Any) -> None:
-        """Ask for something; a worker that is dead is found out when its answer is waited for."""
+        """Send a request; a dead worker is detected later, by receive."""
         try:
             self.requests.send(request)
         except BrokenPipeError:
@@ -79,7 +80,7 @@ class Worker:
     def receive(self, timeout_s: float) -> Made:
         """Return the next answer.
 
-        Raises  RuntimeError if the worker died, or needed more than timeout_s (0 for no limit)
+        Raises  RuntimeError if the worker died, or did not answer within timeout_s (0 for no limit)
         """
         if not wait([self.answers], timeout_s or None):
             raise RuntimeError(
@@ -105,13 +106,13 @@ class Worker:
         )
 
     def end(self) -> None:
-        """Let the process go, whatever it does; `join` waits for it."""
-        # Closed pipes end a worker that waits for requests, and one that waits to be read.
+        """Close the pipes, so that the process ends; `join` waits for it."""
+        # This ends a worker that waits for requests, and one that waits until its answer is read.
         self.requests.close()
         self.answers.close()
 
     def join(self, deadline: float) -> None:
-        """Wait for the end of the process, but no longer than to the deadline."""
+        """Wait for the process to end, at most until the deadline."""
         self.process.join(max(0.0, deadline - time.monotonic()))
         if self.process.exitcode is None:
             _ending.append(self.process)
@@ -120,9 +121,9 @@ class Worker:
 
 
 class WorkerPool:
-    """Processes that load batches in turn, each a few batches ahead.
+    """Processes that take turns to load batches, each a few batches ahead.
 
-    Thread  one
+    Thread  not thread-safe
     """
 
     def __init__(
@@ -156,9 +157,9 @@ class WorkerPool:
         timeout_s: float,
         in_order: bool = True,
     ) -> Round:
-        """Begin an epoch, with `ahead` batches under way for each worker.
+        """Begin an epoch; each worker gets `ahead` requests in advance.
 
-        Raises  what indices raise
+        Raises  the errors of indices
         """
         try:
             return Round(self._workers, indices, seed, ahead, timeout_s, in_order)
@@ -167,9 +168,9 @@ class WorkerPool:
             raise
 
     def close(self) -> None:
-        """End all workers; those that wait for requests have ended then."""
+        """End all workers; idle ones have ended when this returns."""
         workers, self._workers = self._workers, []
-        if os.getpid() != self._owner:  # a forked child's copy of a pool: the workers are not its
+        if os.getpid() != self._owner:  # a forked child's copy of a pool does not own the workers
             return
         for worker in workers:
             worker.end()
@@ -180,8 +181,8 @@ class WorkerPool:
 
 
 class Round:
-    """One epoch of a pool: the batches of indices, in their order, whichever worker is faster, or,
-    without in_order, as they come.
+    """One epoch of a pool. Batches come in the order of indices, or without in_order as soon as
+    they are made.
     """
 
     def __init__(
@@ -204,8 +205,8 @@ class Round:
             self._ask()
 
     def _ask(self) -> None:
-        # Worker k makes batches k, k + n ...: who makes which does not depend on speed. A worker at
-        # the end of its data leaves the round.
+        # Worker k makes the batches k, k + n and so on: the assignment does not depend on speed. A
+        # worker whose data has ended is skipped.
         for _ in range(len(self._turns)):
             worker = self._turns[0]
             self._turns.rotate(-1)
@@ -217,14 +218,14 @@ class Round:
 
     @property
     def is_over(self) -> bool:
-        """Whether no answer is under way."""
+        """Whether no answers are pending."""
         return not self._asked
 
     def take(self) -> Any:
         """Return the next batch.
 
-        Raises  what a worker raised, with its traceback; RuntimeError if one died or took too long;
-                StopIteration at the end
+        Raises  the error of a worker, with its traceback; RuntimeError if a worker died or timed
+                out; StopIteration at the end
         """
         while self._asked:
             made = self._receive()
@@ -238,7 +239,7 @@ class Round:
     def _receive(self) -> Made:
         worker, number = self._asked[0] if self._in_order else self._first_ready()
         made = worker.receive(self._timeout_s)
-        # Taken off the list now only: one that took too long is waited for by the next call.
+        # Removed only after it is received: after a timeout the next call waits for it again.
         self._asked.remove((worker, number))
         assert made.number == number, "answers come in the order of requests"
         if made.ended:
@@ -246,7 +247,7 @@ class Round:
         return made
 
     def _first_ready(self) -> tuple[Worker, int]:
-        # The first request of each worker is the one that it answers next.
+        # A worker answers its requests in order, so only its first request can be ready.
         first = {worker: (worker, number) for worker, number in reversed(self._asked)}
         ready = wait([worker.answers for worker in first], self._timeout_s or None)
         return next(
@@ -255,14 +256,14 @@ class Round:
 
 
 def _require_guarded_script(count: int) -> None:
-    """End this process with a sentence if it is a new one that still reads its parent's script.
+    """Exit with a message if this is a new worker process that is still importing the script.
 
-    A worker process reads the script again to find its classes, and comes upon the same DataLoader
-    where that is not under a guard. multiprocessing would print its traceback in each worker.
+    A worker process imports the script again to find its classes. Without a guard it reaches the
+    same DataLoader. multiprocessing would print a traceback in each worker.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         script = os.path.basename(sys.argv[0]) or "the script"
-        # Written here: what a server has forked ends without telling why.
+        # Written here, because a process forked by a server ends without a message.
         sys.stderr.write(
             f"DataLoader(num_workers={count}): a worker process imports {script} again to find "
             f"its classes, and must not run the program: put the work of {script} under `if "
@@ -273,7 +274,7 @@ def _require_guarded_script(count: int) -> None:
 
 
 def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, reason: str) -> None:
-    """Raise TypeError naming the part that does not pickle, if there is one."""
+    """Raise TypeError with the name of the part that does not pickle, if there is one."""
     parts = {"dataset": fetcher.dataset, "collate_fn": fetcher.collate, "worker_init_fn": init}
     for name, part in parts.items():
         try:
@@ -290,9 +291,10 @@ def _require_travelling(fetcher: Fetcher, init: Callable[[int], Any] | None, rea
 
 
 def _send_to_nobody(part: object) -> None:
-    """Pickle a part as for a process that is being started.
+    """Pickle a part as multiprocessing does when it starts a process.
 
-    Locks refuse any other way; shared memory would wait in a thread to be fetched.
+    Locks can only be pickled this way. Without it, shared memory would start a thread that serves
+    it.
     """
     set_spawning_popen(_Nobody())  # type: ignore[arg-type]
     try:
@@ -302,7 +304,7 @@ def _send_to_nobody(part: object) -> None:
 
 
 class _Nobody:
-    """The Popen interface that multiprocessing expects of a process that is being started."""
+    """A stand-in for multiprocessing's Popen object of a process that is being started."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor

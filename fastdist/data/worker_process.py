@@ -1,4 +1,4 @@
-"""The main loop of a DataLoader's worker process: it makes the requested batches."""
+"""The main loop of a DataLoader's worker process, which makes the requested batches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .fetch import Fetcher
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-# So long may a batch that nobody will read go on being made.
+# The time that a worker may spend on its current batch after the main process is gone.
 _PATIENCE_S = 2.0
 
 
 class WorkerInfo(NamedTuple):
-    """Which worker this is; seed is its own, and the same in each run of the same generator."""
+    """Information about this worker. Its seed depends on the generator and the worker's id."""
 
     id: int
     num_workers: int
@@ -34,20 +34,20 @@ class WorkerInfo(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """A request: begin an epoch. Answered by the first batch alone."""
+    """A request to begin an epoch; it has no answer, and its error comes with the first batch."""
 
     seed: int
 
 
 class Fetch(NamedTuple):
-    """A request: make this batch."""
+    """A request to make a batch."""
 
     number: int
     index: Any
 
 
 class Made(NamedTuple):
-    """The answer to a Fetch: a batch, the end of the data, or what went wrong."""
+    """The answer to a Fetch: a batch, the end of the data, or an error."""
 
     number: int
     batch: Any = None
@@ -56,26 +56,28 @@ class Made(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception of a worker, as the caller is to see it."""
+    """An exception of a worker, in the form in which the main process raises it."""
 
     type: type[BaseException]
     message: str
 
     def raise_again(self) -> None:
         """Raise an exception of the same type, with the worker's traceback in its message."""
-        # No name here holds it: with its traceback that would be a circle around the pass.
+        # The exception has no local name here: its traceback would close a cycle around the pass.
         raise self._made_again()
 
     def _made_again(self) -> BaseException:
         try:
             return self.type(_Lines(self.message))
         except Exception:
-            # A type that takes other arguments than a message.
+            # The type takes other arguments than a message.
             return RuntimeError(self.message)
 
 
 class _Lines(str):
-    """A text that keeps its lines in a KeyError, too, which shows the repr of its argument."""
+    """A text that shows its line breaks in a KeyError too, which prints the repr of its
+    argument.
+    """
 
     __slots__ = ()
 
@@ -84,7 +86,7 @@ class _Lines(str):
 
 
 class Job(NamedTuple):
-    """All that a worker needs to know."""
+    """The data that a worker needs to start."""
 
     id: int
     num_workers: int
@@ -96,15 +98,15 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return which worker of a DataLoader this process is; None in any other process."""
+    """Return this DataLoader worker's information; None in any other process."""
     return _info
 
 
 def run(job: Job, requests: Connection, answers: Connection) -> None:
-    """Serve requests until there are no more, or the process that asks is gone."""
-    # Ctrl-C reaches the whole group: the process that asks decides what becomes of its workers.
+    """Serve requests until the main process closes the pipe or is gone."""
+    # Ctrl-C reaches the whole process group; the main process decides what happens to its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A forked one has the program's handlers, which are about the program.
+    # A forked worker inherits the program's signal handlers, which must not run here.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     use_one_thread()
     todo: SimpleQueue[Any] = SimpleQueue()
@@ -128,13 +130,13 @@ def _answer(answers: Connection, made: Made, worker_id: int) -> None:
         answers.send(made)
     except BrokenPipeError:
         raise
-    except Exception as error:  # a batch, or an error's class, that does not pickle
+    except Exception as error:  # a batch, or an exception class, that does not pickle
         answers.send(Made(made.number, error=_failure(error, worker_id)))
 
 
 def _read(requests: Connection, todo: SimpleQueue[Any]) -> None:
-    # Read at once, always: the process that asks must never wait for this one to read, while this
-    # one waits for it to take a batch.
+    # A thread reads requests immediately, so that the main process never blocks on sending one
+    # while this process blocks on sending a batch.
     try:
         while (request := requests.recv()) is not None:
             todo.put(request)
@@ -146,7 +148,7 @@ def _read(requests: Connection, todo: SimpleQueue[Any]) -> None:
 
 
 class _Once:
-    """The state of a worker from one epoch to the next."""
+    """The state of a worker, kept from one epoch to the next."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -155,7 +157,7 @@ class _Once:
         self._failed: Failure | None = None
 
     def begin(self, seed: int) -> None:
-        """Seed what is random here, and start the data from its beginning."""
+        """Seed the random generators of this process, and start the data from its beginning."""
         global _info
         job = self._job
         seed += job.id
@@ -174,7 +176,7 @@ class _Once:
             self._failed = _failure(error, job.id)
 
     def make(self, request: Fetch) -> Made:
-        """Return the batch, or why there is none."""
+        """Return the batch, the end of the data, or the error."""
         if self._failed is not None:
             return Made(request.number, error=self._failed)
         if self._is_ended:

@@ -1,4 +1,4 @@
-"""The interface of every backend, and where backends are found."""
+"""The interface of every backend, and the registry of backends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Array(Protocol):
     """Memory of a device, with NumPy's metadata and basic views.
 
     Units   strides and nbytes in bytes
-    Note    metadata and views run nothing on the device; only `reshape` of a layout that no view
-            can express copies
+    Note    metadata and views run nothing on the device. Only `reshape` copies, if no view can have
+            the new shape
     """
 
     @property
@@ -49,30 +49,30 @@ class Event(Protocol):
     """A point in a stream's work."""
 
     def query(self) -> bool:
-        """Say whether the stream has passed this point; never waits."""
+        """Return whether the stream has passed this point; never waits."""
 
     def synchronize(self) -> None:
-        """Wait until the stream has passed this point. Raises what failed on the way to it."""
+        """Wait until the stream has passed this point. Raises an error of the work before it."""
 
 
 class Stream(Protocol):
-    """An ordered queue of a device's work. `with stream:` makes it this thread's current one."""
+    """An ordered queue of a device's work. `with stream:` makes it this thread's current stream."""
 
     @property
     def index(self) -> int | None:
-        """The index of its device; None for the CPU."""
+        """The index of the stream's device; None for the CPU."""
 
     def record_event(self) -> Event:
-        """Mark the end of the work queued so far."""
+        """Return an event at the end of the work queued so far."""
 
     def wait_event(self, event: Event) -> None:
-        """Let work queued from now on start after the event, without making the caller wait."""
+        """Make work queued from now on start after the event, without blocking the caller."""
 
     def query(self) -> bool:
-        """Say whether all queued work is done; never waits."""
+        """Return whether all queued work is done; never waits."""
 
     def synchronize(self) -> None:
-        """Wait until all queued work is done. Raises what failed on the way."""
+        """Wait until all queued work is done. Raises an error of that work."""
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
         """Call function, on any thread, after the work queued so far; it may not use the device."""
@@ -87,9 +87,9 @@ class Stream(Protocol):
 
 
 class Result(NamedTuple):
-    """A result to be filled by a kernel: its shape for users, and its shape for the kernel.
+    """The description of a kernel's result: its dtype, and its shapes for users and for the kernel.
 
-    Where memory is not in C order, `order` has the axes from the slowest to the fastest.
+    `order` lists the axes from the slowest to the fastest if the memory is not in C order.
     """
 
     shape: tuple[int, ...]
@@ -98,7 +98,7 @@ class Result(NamedTuple):
     order: Sequence[int] | None = None
 
     def made_by(self, empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]) -> Any:
-        """Return memory for it, in the shape in which it is seen."""
+        """Return new memory for the result, in the shape that users see."""
         if self.order is None:
             return empty(self.shape, self.dtype)
         packed = empty(tuple([self.shape[axis] for axis in self.order]), self.dtype)
@@ -106,16 +106,16 @@ class Result(NamedTuple):
         return packed.transpose(tuple([self.order.index(axis) for axis in places]))
 
     def as_kernels_see(self, out: Any) -> Any:
-        """Return the array made for it, in the kernel's shape."""
+        """Return the result's array reshaped to the kernel's shape."""
         return out if self.shape == self.kernel_shape else out.reshape(self.kernel_shape)
 
 
 class Backend(Protocol):
-    """All that the rest of fastdist asks of a kind of device.
+    """All operations of a device type that the rest of fastdist uses.
 
     Thread  any; work goes to the calling thread's current stream of the device
-    Note    `index` is the device's number, None meaning the CPU, and 0 elsewhere. Among the
-            operands of `pointwise` and of kernels a NumPy array of shape () is a number passed by
+    Note    `index` is the device's number; None means 0, and is the only value for the CPU. A NumPy
+            array of shape () among the operands of `pointwise` and of kernels is a number passed by
             value, on every backend
     """
 
@@ -132,54 +132,57 @@ class Backend(Protocol):
     def maker(
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> Callable[[], Any]:
-        """Return the function that `empty` calls for these arguments: for many arrays of one
-        shape.
-        """
+        """Return a function that allocates like `empty` with these arguments, for repeated use."""
 
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> Any:
-        """Return an array of the device with these values: a copy, except on the CPU. With
-        non_blocking pinned memory may be read after the return, and is not to be changed before.
+        """Return an array of the device with these values: a copy, except on the CPU.
+
+        With non_blocking, pinned memory may be read after the return; the caller must not change it
+        before that.
         """
 
     def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
-        """As from_numpy, for values that a captured graph may write again at each replay."""
+        """Like from_numpy, but a captured graph may copy the values again at each replay."""
 
     def is_capturing(self, index: int | None = None) -> bool:
-        """Say whether what this thread gives the device now is captured, and does not run."""
+        """Return whether this thread's work is currently captured into a graph instead of run."""
 
     def to_numpy(self, array: Any, *, non_blocking: bool = False) -> np.ndarray:
-        """Wait for the current stream and return the values: a copy, except on the CPU. With
-        non_blocking they may arrive later, as if by the current stream's work.
+        """Wait for the current stream and return the values: a copy, except on the CPU.
+
+        With non_blocking the values may arrive later, in the order of the current stream's work.
         """
 
     def into_host(self, room: np.ndarray, array: Any) -> bool:
-        """Let the values of an array arrive in room by the current stream's work, and return True;
-        or do nothing, and return False, where they cannot without waiting.
+        """Queue a copy of array to room on the current stream, and return True.
+
+        If this is not possible without waiting, do nothing and return False.
         """
 
     def index_of(self, array: Any) -> int | None:
-        """Return the index of the device on which the array lives."""
+        """Return the index of the array's device."""
 
     def data_ptr(self, array: Any) -> int:
-        """Return the address of the first element: a name for the memory, not for reading it."""
+        """Return the address of the first element, which identifies the memory; do not read it."""
 
     def expand(self, array: Any, shape: Sequence[int]) -> Any:
-        """Return a view broadcast to shape, with stride 0 along repeated axes; only for reading."""
+        """Return a read-only view broadcast to shape, with stride 0 along repeated axes."""
 
     def as_strided(
         self, array: Any, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int = 0
     ) -> Any:
-        """Return a view of the memory behind array; offset_bytes counts from its first element."""
+        """Return a view of array's memory; offset_bytes counts from array's first element."""
 
     def reinterpret(self, array: Any, dtype: Any) -> Any:
-        """Return the same bytes as elements of another dtype, as NumPy's view does: the length of
-        the last axis, which has no gaps, changes.
+        """Return the same bytes as elements of another dtype, like NumPy's view.
+
+        The last axis must be contiguous; its length changes.
         """
 
     def copy_into(self, out: Any, array: Any) -> None:
-        """Write array into out: casts as C does, broadcasts, and may cross devices of this type."""
+        """Copy array to out, with C's casts and broadcasting; they may be on two devices."""
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: Any) -> None:
         """Write the body's value into out; arrays have the compute dtype and broadcast to out."""
@@ -187,9 +190,9 @@ class Backend(Protocol):
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         """Return the structured kernel `module.function` of this backend.
 
-        Note    it takes the arrays it reads, those it writes, then numbers; arrays of length 0 too.
-                A caller with arrays of half types passes how many it only reads: the CPU computes
-                in float32 then
+        Note    its arguments are the arrays it reads, the arrays it writes, then numbers; arrays
+                may be empty. For half types, callers pass in `reads` how many arrays it only reads,
+                so that the CPU can compute in float32
         """
 
     def making(
@@ -202,24 +205,29 @@ class Backend(Protocol):
         *,
         of_any_layout: bool = False,
     ) -> Callable[..., Any]:
-        """Return a function of raw arrays that makes fresh results of a structured or pointwise
-        kernel's: one array, or several. The arrays are always of the same layouts, or of any.
+        """Return a function of raw arrays that runs a kernel and returns its results as new arrays.
+
+        It returns one array or several. Unless of_any_layout is set, all calls must have arrays of
+        the same layouts.
         """
 
     def add_into(self, accumulator: Any, array: Any) -> None:
-        """Add array to accumulator in place; same shape, same dtype."""
+        """Add array to accumulator in place; both have the same shape and dtype."""
 
     def current_stream(self, index: int | None = None) -> Stream:
-        """Return the stream that this thread's work goes to: at first the device's default one."""
+        """Return this thread's current stream, which is the device's default stream at first."""
 
     def stream(self, index: int | None = None) -> Stream:
         """Return a side stream of the device, from a pool."""
 
     def record_stream(self, array: Any, stream: Stream) -> None:
-        """Keep array's memory, once freed, from new use until stream's work of then is done."""
+        """Delay the reuse of array's memory after it is freed.
+
+        It waits for the work that stream has queued by then.
+        """
 
     def synchronize(self, index: int | None = None) -> None:
-        """Wait for all work of the device. Raises what failed."""
+        """Wait for all work of the device. Raises an error of that work."""
 
 
 def filling(
@@ -230,7 +238,7 @@ def filling(
     numbers: tuple[Any, ...],
     reads: int | None,
 ) -> Callable[..., Any]:
-    """Return the function that lets a kernel fill what `empty` gives: a plain `making`."""
+    """Implement `making` by an allocation with `empty` and a call of the kernel."""
     fill: Callable[..., None]
     if isinstance(kernel, str):
         fill = backend.kernel(kernel, reads)
@@ -259,46 +267,46 @@ def filling(
 
 
 _loaded: Final[dict[str, Backend]] = {}
-# Types without streams: the work of a call is done when it returns.
+# Types without streams: a call returns when its work is done.
 _WITHOUT_STREAMS: Final = frozenset({"cpu", "meta"})
 _loaders: Final[dict[str, Callable[[], Backend]]] = {}
-# Guards _loaders and the loading of one backend; a loader may import modules while it is held,
-# nothing else.
+# Guards _loaders and the loading of a backend. A loader may import modules while it is held, but
+# acquires no other lock.
 _loaders_lock: Final = threading.RLock()
 
 
 def backend_of(device_type: str) -> Backend:
-    """Return the backend of a device type, loading it at the first call.
+    """Return the backend of a device type; the first call loads it.
 
-    Raises  DeviceError if there is no such type, or this machine cannot offer it
+    Raises  DeviceError for an unknown type, or one that is unavailable on this machine
     """
     backend = _loaded.get(device_type)
     return _load(device_type) if backend is None else backend
 
 
 def is_cpu_alone() -> bool:
-    """Return whether no backend with streams has been loaded yet: memory is on the CPU alone."""
+    """Return whether no backend with streams is loaded, so that all memory is on the CPU."""
     return _loaded.keys() <= _WITHOUT_STREAMS
 
 
 def is_loaded(device_type: str) -> bool:
-    """Return whether something has used a type of device."""
+    """Return whether the backend of a device type is loaded."""
     return device_type in _loaded
 
 
 def loaded_backends() -> list[tuple[str, Backend]]:
-    """Return the types of device that something has asked for, with their backends."""
+    """Return pairs of device type and backend, for the loaded backends."""
     return list(_loaded.items())
 
 
 def replace_backend(backend: Backend) -> None:
-    """Let the backend of a type that is loaded be another from now on; nothing if none is."""
+    """Replace the backend of a type if it is loaded; otherwise do nothing."""
     if backend.type in _loaded:
         _loaded[backend.type] = backend
 
 
 def register_backend(device_type: str, load: Callable[[], Backend]) -> None:
-    """Say how the backend of a new device type is made, at the first call of backend_of."""
+    """Register the function that creates the backend of a new type at the first backend_of."""
     with _loaders_lock:
         if device_type in _loaders:
             raise DeviceError(f"a backend of type {device_type!r} is registered already")

@@ -1,4 +1,4 @@
-"""The CPU: NumPy's memory, and kernels that run at once in the calling thread."""
+"""The CPU backend: NumPy arrays, and kernels that run immediately in the calling thread."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _KEPT_BLOCK = 16 * _MIB
-# From so many elements on it pays to look whether they are few that repeat: 1e6 of a sum's gradient
-# take 99 us with the rest of the pass in place of 147, 1e5 would take 20 in place of 19 (AMD EPYC).
+# From this many elements on, copies check for a repeated value. For the gradient of a sum of 1e6
+# elements, the backward pass then takes 99 us instead of 147; with 1e5 it would take 20 instead of
+# 19 (AMD EPYC).
 _MANY = 1 << 18
 
 
 def keep_freed_memory() -> None:
-    """Let glibc hand freed blocks of up to 16 MiB out again, instead of mapping new ones.
+    """Make glibc reuse freed blocks of up to 16 MiB, instead of mapping new ones.
 
     See Note [Freed memory].
     """
@@ -48,49 +49,51 @@ def keep_freed_memory() -> None:
 
 
 # Note [Freed memory]
-# At first glibc asks the kernel for each block over 128 KiB, returns it when it is freed, and also
-# returns free memory at the heap's end beyond that size. A step of training frees what its forward
-# pass kept, so the next one pays a page fault for every 4 KiB that it writes: 1100 in a step of a
-# GPT of width 256, a twelfth of its CPU time. glibc raises the first bound to the largest mapped
-# block that was freed (up to 32 MiB), and the second to twice that. So a block of 16 MiB that
-# nobody writes is freed here: it costs 64 us and no memory, and a heap keeps at most 32 MiB of free
-# memory at its end. Users who set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keep their
-# bounds; other allocators are unchanged. kernels/cpu/memory.py keeps larger blocks, and more of
+# By default, glibc maps each block over 128 KiB from the kernel, and unmaps it when it is freed. It
+# also returns free memory at the end of the heap beyond that size. A training step frees what its
+# forward pass saved, so the next step has a page fault for every 4 KiB that it writes. A step of a
+# GPT of width 256 has 1100, a twelfth of its CPU time. When a mapped block is freed (up to 32 MiB),
+# glibc raises the first threshold to its size and the second to twice that. So an unused block of
+# 16 MiB is freed here: it costs 64 us and no memory. Afterwards a heap keeps at most 32 MiB of free
+# memory at its end. If users set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_, their thresholds
+# stay; other allocators are not affected. kernels/cpu/memory.py caches larger blocks, and more of
 # them.
 #
-# glibc also gives each thread a separate heap, up to eight for each core, and a block goes back to
-# the heap that it came from. The requests of one job are run by whatever threads of a pool are
-# free, so each heap had to fault in pages that the others kept free: of 11,600 faults in 8 rounds
-# of `bench jobs`, on the two workers that are called most, two heaps leave 2,800 (2.7 us each on an
-# AMD EPYC, more where others use the memory too). Two, since ZeroMQ's thread allocates without the
-# interpreter lock.
+# glibc also has several heaps (arenas), up to eight per core, which threads share out among
+# themselves; a freed block returns to its own heap. Any free thread of a pool may run the next
+# request of a job, so each heap had page faults for memory that was free in another heap. In 8
+# rounds of `bench jobs`, the two busiest workers had 11,600 faults; with two heaps they have 2,800
+# (2.7 us each on an AMD EPYC, more under memory pressure). There are two because ZeroMQ's thread
+# allocates without the interpreter lock.
 _HEAPS = 2
 _M_ARENA_MAX = -8
 keep_freed_memory()
 
 
 def share_freed_memory() -> None:
-    """Let threads that begin from now on share two heaps of glibc, so that one thread of a pool
-    reuses memory that another one freed.
+    """Make threads that start from now on share two heaps of glibc.
 
-    See Note [Freed memory]. MALLOC_ARENA_MAX, or Glibc's tunable of that name, takes precedence.
+    Then one thread of a pool can reuse memory that another one freed. See Note [Freed memory].
+    MALLOC_ARENA_MAX, or glibc's tunable of that name, takes precedence.
     """
     told = "MALLOC_ARENA_MAX" in os.environ or "arena_max" in os.environ.get("GLIBC_TUNABLES", "")
     if sys.platform == "linux" and not told:
-        # Other C libraries have no such function, or one that does nothing.
+        # Other C libraries do not have this function, or ignore it.
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
             mallopt(_M_ARENA_MAX, _HEAPS)
 
 
 def compiled_draws(words: int) -> Any:
-    """Return the compiled kernels of random numbers; None while few words are wanted, nothing else
-    has loaded Numba, and they are not stored.
+    """Return the module of compiled random number kernels, or None to use NumPy.
+
+    None is returned for few words if Numba is not loaded and no compiled kernels are stored, or
+    while they are compiled in the background.
     """
     if words < philox.LARGE and not _has_compiled_draws():
         return None
     from fastdist.kernels.cpu.jit.background import (
-        is_numpys_turn,  # of threads and files: not at once
+        is_numpys_turn,  # imported late: it loads modules for threads and files
     )
 
     return None if is_numpys_turn(_compile_draws) else import_module(_DRAWS)
@@ -100,7 +103,7 @@ _DRAWS = "fastdist.kernels.cpu.create.philox"
 
 
 def _has_compiled_draws() -> bool:
-    """Return whether these kernels can be used without importing Numba now."""
+    """Return whether the compiled kernels can be used without importing Numba."""
     modules = sys.modules
     if "fastdist.kernels.cpu.jit.compiler" in modules:
         return True
@@ -117,7 +120,7 @@ philox.Compiled.find = staticmethod(compiled_draws)
 
 
 class CpuEvent:
-    """A point that is always passed, for work is done when its call returns."""
+    """An event that has always passed, because CPU work is done when its call returns."""
 
     __slots__ = ()
 
@@ -129,7 +132,7 @@ class CpuEvent:
 
 
 class CpuStream:
-    """The order in which a thread calls: nothing is ever queued."""
+    """A stream with nothing queued: work runs in the order of the calls."""
 
     __slots__ = ()
     index = None
@@ -138,8 +141,8 @@ class CpuStream:
         return _EVENT
 
     def wait_event(self, event: Any) -> None:
-        # An event of a device is waited for here and now: the next CPU work is the caller's next
-        # statement.
+        # For an event of a device, the caller waits here, because the next CPU work may be its
+        # next statement.
         event.synchronize()
 
     def query(self) -> bool:
@@ -180,7 +183,7 @@ def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
 def copy_of(array: np.ndarray) -> np.ndarray:
     """Return a copy in C order."""
     if array.nbytes < LINES_FROM:
-        return np.array(array, order="C")  # in half the time
+        return np.array(array, order="C")  # half the time of the lines below
     made: np.ndarray = memory.empty(array.shape, array.dtype)
     made[...] = array
     return made
@@ -191,14 +194,14 @@ def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
         np.add(accumulator, array, accumulator)
 
 
-# Silent about NaN and overflow, which are the caller's wish here. Functions, since they are called
-# for each gradient that meets another one: a method would put one more frame around them.
+# NumPy's warnings about NaN and overflow are suppressed. These are functions, because methods would
+# add a call to each accumulation of gradients.
 copy_into: Callable[[np.ndarray, np.ndarray], None] = silent(_copy_into)
 add_into: Callable[[np.ndarray, np.ndarray], None] = silent(_add_into)
 
 
 class CpuBackend:
-    """NumPy arrays, and the kernels of fastdist.kernels.cpu."""
+    """The backend of NumPy arrays and the kernels of fastdist.kernels.cpu."""
 
     type = "cpu"
     copy_into = staticmethod(copy_into)
@@ -252,7 +255,7 @@ class CpuBackend:
         strides = expanded_strides(array, shape)
         if not array.flags.forc:
             return self.as_strided(array, shape, strides)
-        # A third of as_strided's time; memory without gaps lends its buffer.
+        # Takes a third of as_strided's time; contiguous arrays export a buffer.
         view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
         if _repeats(view):
             view.flags.writeable = False
@@ -270,7 +273,7 @@ class CpuBackend:
         view = as_strided(array, shape, strides_bytes)
         if 0 not in strides_bytes or not _repeats(view):
             return view
-        # A view of the view: what is forbidden to as_strided's own result no part of it gets back.
+        # A view of the view, because views of as_strided's own result would be writable again.
         view = view[...]
         view.flags.writeable = False
         return view
@@ -320,9 +323,9 @@ class CpuBackend:
 
 
 def expanded_strides(array: Any, shape: Sequence[int]) -> list[int]:
-    """Return the strides in bytes of array seen as shape, 0 along repeated axes.
+    """Return the strides in bytes for array broadcast to shape, 0 along repeated axes.
 
-    Raises  ShapeError if an axis is neither 1 nor as long as asked for
+    Raises  ShapeError if the length of an axis is neither 1 nor the requested one
     """
     added = len(shape) - len(array.shape)
     strides = [0] * added
@@ -338,12 +341,12 @@ def expanded_strides(array: Any, shape: Sequence[int]) -> list[int]:
 
 
 def load() -> Backend:
-    """Return the CPU's backend."""
+    """Return a new CPU backend."""
     return CpuBackend()
 
 
 class _Memory:
-    """A pointer to memory that `base` keeps alive, in NumPy's array interface."""
+    """An object with NumPy's array interface for an address inside `base`, which it keeps alive."""
 
     def __init__(self, base: np.ndarray, address: int) -> None:
         self.base = base
@@ -356,8 +359,9 @@ class _Memory:
 
 
 def _repeats(view: np.ndarray) -> bool:
-    """Return whether one place in memory stands for many elements along an axis: what is written
-    there is refused, but for one number in all of them.
+    """Return whether elements share memory along an axis with stride 0.
+
+    Writing to such a view is refused, except to fill it with one number.
     """
     repeated = [n for n, s in zip(view.shape, view.strides, strict=True) if s == 0 and n > 1]
     return bool(repeated) and view.size > 0
@@ -365,5 +369,5 @@ def _repeats(view: np.ndarray) -> bool:
 
 def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:
     address = int(array.__array_interface__["data"][0]) + offset_bytes
-    # The interface has only the size of a dtype that is not NumPy's own, such as bfloat16.
+    # The array interface describes bfloat16 and similar dtypes only by their size.
     return np.asarray(_Memory(array, address)).view(array.dtype)

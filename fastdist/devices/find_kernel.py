@@ -1,4 +1,4 @@
-"""Structured kernels, found by their name among the twins of fastdist.kernels."""
+"""Lookup of structured kernels by name in fastdist.kernels.cpu and fastdist.kernels.cuda."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fastdist.core.errors import DeviceError
 
 
 def find_kernel(twin: Literal["cpu", "cuda"], name: str) -> Callable[..., None]:
-    """Return the function of fastdist.kernels.cpu or fastdist.kernels.cuda that a name such as
-    "nn.softmax.softmax" (package, module, function) means.
+    """Return the kernel of a name such as "nn.softmax.softmax" (package, module, function).
 
-    Raises  DeviceError if there is none of that name
+    It is looked up in fastdist.kernels.cpu or fastdist.kernels.cuda.
+
+    Raises  DeviceError if there is no kernel of that name
     """
     module_name, _, function_name = name.rpartition(".")
     path = f"fastdist.kernels.{twin}.{module_name}"

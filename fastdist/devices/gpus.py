@@ -1,4 +1,4 @@
-"""How many GPUs there are, and which is meant: asked without loading anything where none can be."""
+"""The number of GPUs and their indices, found without loading CuPy if it is not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .backend import backend_of
 
 
 def device_count() -> int:
-    """Return how many GPUs there are; 0 without CuPy or without a driver.
+    """Return the number of GPUs; 0 without CuPy or without a driver.
 
     Example:
         >>> torch.cuda.device_count() >= 0
@@ -23,22 +23,24 @@ def device_count() -> int:
         return 0
     try:
         return backend_of("cuda").device_count()
-    except DeviceError:  # no driver, or no GPU: what the question is about
+    except DeviceError:  # no driver or no GPU
         return 0
 
 
 @functools.lru_cache(maxsize=1)
 def _finds_cupy(*folders: str) -> bool:
-    """Return whether a folder of the import path has CuPy. Programs ask again and again, and the
-    import system reads the disk each time: 44 us.
+    """Return whether a folder of the import path has CuPy.
+
+    The result is cached, because programs call this often, and the import system reads the disk
+    each time, which takes 44 us.
     """
     return importlib.util.find_spec("cupy") is not None
 
 
 def index_of(device: Any) -> int:
-    """Return the index of the GPU that a name, a number or None, this thread's own, stands for.
+    """Return the index of a GPU given by a name, a number, or None for this thread's current GPU.
 
-    Raises  ValueError for another kind of device
+    Raises  ValueError for a device that is not a GPU
     """
     if device is None:
         return current_gpu()

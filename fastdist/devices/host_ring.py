@@ -1,4 +1,4 @@
-"""The memory of the CPU that copies from and to devices go through: locked, bounded, used again."""
+"""A bounded pool of pinned CPU memory, through which copies from and to devices go."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from fastdist.concurrency.thread_pool import hand_on_lead
 from fastdist.core.errors import DeviceError
 
 # Note [Locked memory]
-# A device copies from and to pages that the system may not move, without help from the CPU; locking
-# pages takes milliseconds, and the rest of the machine cannot use locked memory. So there are
-# blocks, of sizes that are powers of two, with a bound on their sum, and each is used again. A
-# block is lent as an array of bytes; its loan ends when the last view of it has died: that of a
-# message which has left, or whose peer was lost, as well as that of a pass which failed. It serves
-# again once the device has passed the copies that it was lent for.
+# A device can copy asynchronously only from and to page-locked memory. Locking pages takes
+# milliseconds, and the rest of the machine cannot use locked memory. So there are reusable blocks
+# whose sizes are powers of two, with a bound on their sum. A caller gets an array of bytes that
+# uses a block. This loan ends when the last view of the array is deleted: after a message was sent,
+# its peer was lost, or a pass failed. The block is reused after the device has finished the copies
+# from and to it.
 #
-# If all blocks are lent, a caller waits for one to come back, which keeps senders from running
-# ahead of the wire. It does not wait forever: a call that waits for its answer may keep its block,
-# and the answer may need this one. So after PATIENCE_S, and for requests larger than all blocks
-# together, unlocked memory is lent: copies are slower then, and work as well.
+# If all blocks are in use, a caller waits for one to be returned, which keeps senders from running
+# ahead of the network. It does not wait forever: a call that waits for its answer may hold its
+# block, and the answer may need another one. So after PATIENCE_S, and for requests above the bound,
+# the caller gets unlocked memory. Copies are then slower, but have the same results.
 MOST_BYTES: Final = 256 << 20
 PATIENCE_S: Final = 0.1
-# The first waiter sorts out all returned blocks, without notifying the others.
+# How often waiters check for returned blocks: one waiter may collect them all, without notifying
+# the other waiters.
 _LOOK_EVERY_S: Final = 0.005
 _LEAST_BYTES: Final = 4096
 
@@ -36,24 +37,24 @@ class Passed(Protocol):
     """The methods of an event that are used here."""
 
     def query(self) -> bool:
-        """Say whether its stream has passed it."""
+        """Return whether the stream has passed the event."""
 
     def wait_quietly(self) -> bool:
-        """Wait until its stream has passed it, whatever failed on the way."""
+        """Wait until the stream has passed the event; return whether no error occurred."""
 
 
 class _Returned(NamedTuple):
-    """A block that nobody looks at any more, and what the device has still to pass."""
+    """A block whose loan has ended, and the device's events that must pass before its reuse."""
 
     memory: np.ndarray[Any, Any]
     events: Sequence[Passed]
-    # Arrays of the device, which its copies read until then.
+    # Arrays of the device that its copies read until these events.
     kept: Sequence[Any]
     is_locked: bool
 
 
 class Loan:
-    """One use of a block, which ends when the last view of it has died."""
+    """One use of a block, which ends when the last view of it is deleted."""
 
     __slots__ = ("__array_interface__", "_block", "_kept", "_returned", "events", "is_locked")
 
@@ -66,25 +67,25 @@ class Loan:
         self.__array_interface__ = block.__array_interface__
 
     def hold(self, event: Passed, arrays: Sequence[Any] = ()) -> None:
-        """Let the block, and these arrays of the device, be there until an event has passed."""
+        """Keep the block, and these arrays of the device, until an event has passed."""
         self.events.append(event)
         self._kept += arrays
 
     def has_arrived(self) -> None:
-        """Forget what the device had to pass: somebody has waited for it."""
+        """Remove the events to wait for, because the caller has waited for them."""
         self.events, self._kept = [], []
 
     def __del__(self) -> None:
-        # Takes no lock: a finalizer may run anywhere.
+        # Acquires no lock, because a finalizer may interrupt any line.
         self._returned.put(_Returned(self._block, self.events, self._kept, self.is_locked))
 
 
 class HostRing:
-    """Blocks of one backend. See Note [Locked memory].
+    """The blocks of one backend. See Note [Locked memory].
 
     Units   bytes
-    Thread  any; `_lock` guards free, late and counted blocks. The device is queried while it is
-            held, and nothing else
+    Thread  any; `_lock` guards the free blocks, the returned blocks with unfinished copies, and the
+            byte count. The device is queried while it is held, but no other lock is acquired
     """
 
     def __init__(
@@ -97,13 +98,13 @@ class HostRing:
         self._returned: SimpleQueue[_Returned] = SimpleQueue()
         self._late: list[_Returned] = []
         self._free: dict[int, list[np.ndarray[Any, Any]]] = {}
-        # All locked: lent, late and free.
+        # The size of all locked blocks: in use, with unfinished copies, and free.
         self._bytes = 0
 
     def lend(self, size_bytes: int) -> tuple[Loan, np.ndarray[Any, Any]]:
-        """Return a loan of so many bytes, and an array of them, which keeps it.
+        """Return a loan of this many bytes, and an array of them, which keeps the loan alive.
 
-        Thread  may wait for a block to come back, `patience_s` at most
+        Thread  may wait for a block to be returned, for at most `patience_s`
         """
         rounded = 1 << (max(size_bytes, _LEAST_BYTES) - 1).bit_length()
         block = self._take(rounded) if rounded <= self.most_bytes else None
@@ -114,13 +115,13 @@ class HostRing:
         return loan, np.asarray(loan)[:size_bytes]
 
     def usage(self) -> tuple[int, int]:
-        """Return how many bytes are lent, or under way, and how many are locked in all."""
+        """Return the locked bytes that are in use (lent, or being copied), and all locked bytes."""
         with self._lock:
             self._collect()
             return self._bytes - self._free_bytes(), self._bytes
 
     def close(self) -> None:
-        """Wait for copies of blocks that nobody has any more, as the backend ends."""
+        """Wait for the copies of returned blocks, when the backend shuts down."""
         with self._lock:
             self._collect()
             late, self._late = self._late, []
@@ -147,13 +148,13 @@ class HostRing:
         try:
             return self._lock_pages(rounded)
         except (DeviceError, MemoryError):
-            # The system locks no more: what there is goes round.
+            # The system cannot lock more pages, so the existing blocks must suffice.
             with self._lock:
                 self._bytes -= rounded
             return None
 
     def _make_room(self, rounded: int) -> bool:
-        """Give up free blocks of other sizes, if that makes room; return whether there is room."""
+        """Drop free blocks of other sizes until there is room, if possible; return success."""
         if self._bytes - self._free_bytes() + rounded > self.most_bytes:
             return False
         while self._bytes + rounded > self.most_bytes:
@@ -163,7 +164,7 @@ class HostRing:
         return True
 
     def _wait(self, late: _Returned | None, deadline: float) -> bool:
-        """Wait for a block that may be free then; False once the time for it is over."""
+        """Wait until a block may be free; return False after the deadline."""
         if time.monotonic() >= deadline:
             return False
         if late is not None:
@@ -180,7 +181,7 @@ class HostRing:
         return True
 
     def _collect(self) -> None:
-        """Sort out what has come back."""
+        """Process returned blocks: make them free, or keep them until their events have passed."""
         came, self._late = self._late, []
         while True:
             try:

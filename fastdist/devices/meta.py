@@ -1,9 +1,9 @@
-"""The device without memory: arrays that have a shape, strides and a dtype, and no values.
+"""The meta device: arrays with a shape, strides and a dtype, but without memory or values.
 
 Shapes, dtypes and strides are known before a kernel runs: a Plan describes the results, the backend
-makes memory for them, and the kernel fills it. On this device memory is a `MetaArray` and every
-kernel does nothing, so each op gives its outputs' metadata by the same rules as on the CPU. A rule
-that needs values reads them with `to_numpy`, which raises here and names the op.
+allocates memory for them, and the kernel fills it. On this device memory is a `MetaArray` and every
+kernel does nothing, so each op computes its outputs' metadata by the same rules as on the CPU. A
+rule that needs values calls `to_numpy`, which raises here and names the op.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class MetaArray:
-    """An array without values: NumPy's metadata and basic views.
+    """An array without values, but with NumPy's metadata and basic views.
 
-    `base` is the array whose memory a view would be a part of, None for such an array itself;
-    `offset` counts bytes from there.
+    `base` is the array that a view is a part of; None for an array that is not a view. `offset`
+    counts bytes from base's start.
     """
 
     __slots__ = ("__weakref__", "base", "dtype", "offset", "shape", "strides")
     __array_ufunc__ = None
-    data: Final = SimpleNamespace(ptr=0)  # named as CuPy's arrays do: there is no address
+    data: Final = SimpleNamespace(ptr=0)  # for code that reads CuPy's `data.ptr`: 0, no address
     __hash__ = object.__hash__
 
     def __init__(
@@ -66,11 +66,11 @@ class MetaArray:
 
     @property
     def root(self) -> MetaArray:
-        """The array whose memory this one would be a part of."""
+        """The array that this one is a view of, or the array itself."""
         return self if self.base is None else self.base
 
     def reshape(self, *shape: Any) -> MetaArray:
-        """Return a view of another shape; a new array where no view has that shape."""
+        """Return a view of another shape, or a new array if no view can have that shape."""
         wanted = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
         lengths = _without_wildcard(tuple(wanted), self.size)
         strides = _strides_as(self.shape, self.strides, lengths, self.dtype.itemsize)
@@ -85,9 +85,7 @@ class MetaArray:
         return self._view(shape, tuple([self.strides[axis] for axis in order]))
 
     def view(self, dtype: Any, /) -> MetaArray:
-        """Return the same bytes as elements of another dtype: the length of the last axis
-        changes.
-        """
+        """Return the same bytes as elements of another dtype; the last axis changes its length."""
         dtype = np.dtype(dtype)
         own = self.dtype.itemsize
         if dtype.itemsize == own:
@@ -151,9 +149,7 @@ class MetaArray:
 
 
 def refuse_values() -> NoReturn:
-    """Raise NotImplementedError: values of a meta tensor are needed; name the op that needs
-    them.
-    """
+    """Raise NotImplementedError that names the op, because it needs values of a meta tensor."""
     op = running_op()
     if op in ("", "to", "cpu", "cuda", "copy_", "numpy", "tolist"):
         raise NoDataError("Cannot copy out of meta tensor; no data!")
@@ -165,9 +161,9 @@ def refuse_values() -> NoReturn:
 
 
 def new_array(shape: Sequence[int], dtype: Any) -> MetaArray:
-    """Return an array in C order that is a part of no other.
+    """Return a new array in C order.
 
-    Raises  RuntimeError for a size in bytes that no 64-bit number holds
+    Raises  RuntimeError if the size in bytes exceeds 64 bits
     """
     shape, dtype = tuple(shape), np.dtype(dtype)
     step = dtype.itemsize
@@ -184,7 +180,7 @@ def new_array(shape: Sequence[int], dtype: Any) -> MetaArray:
 
 
 class MetaBackend:
-    """Arrays without values, and kernels that do nothing."""
+    """The backend of arrays without values, whose kernels do nothing."""
 
     type = "meta"
 
@@ -215,7 +211,7 @@ class MetaBackend:
         return False
 
     def to_numpy(self, array: MetaArray, *, non_blocking: bool = False) -> NoReturn:
-        """Raise NotImplementedError: there are no values."""
+        """Raise NotImplementedError, because there are no values."""
         refuse_values()
 
     def into_host(self, room: np.ndarray, array: MetaArray) -> bool:
@@ -225,7 +221,7 @@ class MetaBackend:
         return None
 
     def data_ptr(self, array: MetaArray) -> int:
-        """Return the offset in its memory: two arrays of one memory are compared by it."""
+        """Return the array's offset, so that two arrays of the same memory can be compared."""
         return array.offset
 
     def expand(self, array: MetaArray, shape: Sequence[int]) -> MetaArray:
@@ -244,7 +240,7 @@ class MetaBackend:
         return array.view(dtype)
 
     def copy_into(self, out: MetaArray, array: Any) -> None:
-        expanded_strides(array, out.shape)  # raises where it does not broadcast
+        expanded_strides(array, out.shape)  # raises if it does not broadcast
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: MetaArray) -> None:
         pass
@@ -281,7 +277,7 @@ class MetaBackend:
 
 
 def load() -> Backend:
-    """Return the backend of arrays without values."""
+    """Return a new meta backend."""
     return MetaBackend()
 
 
@@ -297,7 +293,7 @@ def _place(entry: Any, length: int) -> int:
 
 
 def _without_wildcard(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Return shape with the length that -1 stands for. Raises ShapeError for another size."""
+    """Return shape with -1 replaced by a length. Raises ShapeError if size does not fit."""
     if -1 in shape:
         known = prod([length for length in shape if length != -1])
         found = size // known if known else 0
@@ -310,10 +306,10 @@ def _without_wildcard(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 def _strides_as(
     shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], itemsize: int
 ) -> tuple[int, ...] | None:
-    """Return the strides of a view of another shape; None where no view has it."""
+    """Return the strides of a view of another shape, or None if no view can have it."""
     if not prod(shape):
         return new_array(wanted, np.dtype(f"V{itemsize}")).strides
-    # Runs of axes that one step walks, as (elements, step between elements), slowest first.
+    # Runs of axes with a single step, as (elements, step between elements), slowest first.
     runs: list[tuple[int, int]] = []
     for length, step in zip(shape, strides, strict=True):
         if length == 1:

@@ -1,4 +1,4 @@
-"""Several arrays at once from devices to the CPU and back: one block of memory, one event."""
+"""Copies of several arrays between devices and the CPU, with one block of memory and one event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist.core.device import Device
 from .backend import Backend, Event, Stream, backend_of, loaded_backends
 from .host_ring import HostRing, Loan, Passed
 
-# Alignment of each array in a block.
+# The alignment of each array in a block, in bytes.
 _ALIGNMENT: Final = 64
 
 
@@ -23,25 +23,26 @@ class Away(Backend, Protocol):
     host_ring: HostRing
 
     def copy_stream(self, index: int | None = None) -> Stream:
-        """Return the device's stream for copies to the CPU, on which nothing else is queued."""
+        """Return the device's stream that is reserved for copies to the CPU."""
 
     def begin_copy_to_host(self, out: np.ndarray, array: Any) -> None:
-        """Queue, on the current stream, a copy into packed memory of the CPU, which must stay."""
+        """Queue a copy to contiguous CPU memory on the current stream; out must stay alive."""
 
     def begin_copy_from_host(self, array: np.ndarray, index: int | None = None) -> Any:
-        """Return an array to which the current stream copies packed memory of the CPU, which must
-        stay as it is until then.
+        """Return an array to which the current stream copies contiguous CPU memory.
+
+        The memory must not change until the copy is done.
         """
 
 
 class HostCopies:
-    """Arrays of devices on their way to the CPU: `arrays` may be read after wait_for.
+    """Arrays of devices that are being copied to the CPU; `arrays` may be read after wait_for.
 
-    The copies of one device go on its stream for copies, which waits for the work that the calling
-    thread has queued there so far; no other stream waits, so later work need not wait for the
-    copies. With `holds_back` later work waits, and may write to the arrays.
+    The copies of one device run on its copy stream, which waits for the work that the calling
+    thread has queued there. Other streams do not wait for the copies. With `holds_back`, later work
+    of the current stream waits too, and may then write to the arrays.
 
-    Thread  made and waited for by any; does not block, but for a block of the ring's
+    Thread  any may create it and wait for it; creating it may wait for a block of the HostRing
     """
 
     __slots__ = ("_holds_back", "_loans", "arrays", "events")
@@ -79,14 +80,14 @@ class HostCopies:
                     backend.current_stream(index).wait_event(event)
 
     def wait(self) -> None:
-        """Wait until the arrays are there. Raises what failed on the device."""
+        """Wait until the arrays are complete. Raises errors of the device."""
         wait_for([self])
 
 
 def wait_for(copies: Iterable[HostCopies]) -> None:
-    """Wait until all of these are complete, by one event for each device: the last.
+    """Wait until all copies are complete; only the last event of each stream is waited for.
 
-    Raises  the errors of devices
+    Raises  errors of the devices
     """
     copies = list(copies)
     last: dict[Stream, Event] = {}
@@ -102,10 +103,12 @@ def wait_for(copies: Iterable[HostCopies]) -> None:
 def copy_to_devices(
     arrays: Sequence[np.ndarray[Any, Any]], devices: Sequence[Device]
 ) -> tuple[list[Any], list[tuple[Device, Event]]]:
-    """Return arrays of these devices with the values of the CPU's, which may change at once, and
-    the events behind the copies, which the calling thread's current streams do.
+    """Queue copies of CPU arrays to devices; return the new arrays, and events after the copies.
 
-    Thread  any; does not block, but for a block of the ring's
+    The given arrays may change as soon as this returns. The copies run on the calling thread's
+    current streams.
+
+    Thread  any; may wait for a block of the HostRing
     """
     found: list[Any] = [None] * len(arrays)
     events: list[tuple[Device, Event]] = []
@@ -129,10 +132,8 @@ def copy_to_devices(
 
 
 def usage() -> dict[str, tuple[int, int]]:
-    """Return, by each type of device that is loaded, how many bytes of locked memory are lent for
-    copies, and how many there are.
-    """
-    # Not looked up by name: a forked child's CUDA backend raises for every attribute.
+    """Return the locked bytes in use and in total, for each loaded device type."""
+    # Read from vars(), because the CUDA backend of a forked child raises for every attribute.
     rings = {kind: vars(backend).get("host_ring") for kind, backend in loaded_backends()}
     return {kind: ring.usage() for kind, ring in rings.items() if ring is not None}
 
@@ -146,7 +147,7 @@ def _by_type(devices: Sequence[Device]) -> Iterator[tuple[Away, list[int]]]:
 
 
 def _lend(backend: Away, arrays: Sequence[Any]) -> tuple[Loan, list[np.ndarray[Any, Any]]]:
-    """Return one loan, and in it a packed place for each of arrays."""
+    """Return a loan, and one contiguous array in its memory for each of arrays."""
     starts, end = [], 0
     for array in arrays:
         starts.append(end)
@@ -163,12 +164,12 @@ def _order_of(array: Any) -> tuple[int, ...] | None:
 
 
 def _in_order(array: Any) -> Any:
-    """Return an array with its axes as they follow one another in memory."""
+    """Return an array with its axes transposed to their order in memory."""
     order = _order_of(array)
     return array if order is None else array.transpose(order)
 
 
 def _as_before(copied: Any, array: Any) -> Any:
-    """Return the copy of _in_order(array) with the axes as array has them."""
+    """Return a copy of _in_order(array), transposed back to array's axes."""
     order = _order_of(array)
     return copied if order is None else copied.transpose(undone(order))

@@ -2,37 +2,36 @@
 
 An op is declared once, with `@pointwise`, `@structured` or `@view`. The declaration gives the
 public function, the Tensor method, operators, the in-place twin, vjp and jvp, and the Node that
-records a call. `op.py` has the base class and the table of ops, `declaration.py` the words that a
-declaration may use and PyTorch's names of events and Nodes, `composite.py` the table of functions
-written with other ops, and their in-place twins. `signature.py` checks arguments and explains wrong
-ones.
+records a call. `op.py` has the base class and the table of ops. `declaration.py` has the values
+that a declaration may use, and PyTorch's names of events and Nodes. `composite.py` has the table of
+functions that are written with other ops, and their in-place twins. `signature.py` checks arguments
+and explains wrong ones.
 
 A call takes one of two paths:
 
 - The general path (`call.py`) has five steps: check, offer the call to interpreters, run, record a
   Node, carry tangents. Each kind of op adds its own checks: `pointwise.py`, with `float8.py` for
-  these dtypes, `structured.py` and `view.py`. Ops in place are in `call.py`, too.
+  the float8 dtypes, `structured.py` and `view.py`. In-place ops are in `call.py`, too.
 - The short path (`short_path.py`, see Note [The short path]) is the same five steps, written out as
-  source for plain tensors that need no further look. While interpreters are open or tangents
-  exist, `call.py` casts, times and differentiates such calls. Anything unusual goes to the general
-  path.
+  source for plain tensors. While interpreters are open or tangents exist, `call.py` casts, times
+  and differentiates such calls. Anything unusual goes to the general path.
 
 Both run a Route (`route.py`, `pointwise_route.py`): how an op runs on operands of known layouts.
-The general path makes it; the short path looks it up by the layouts of its operands. A Form
+The general path makes the Route; the short path looks it up by the layouts of the operands. A Form
 (`derive.py`) is the body of a pointwise op with its derivatives. A Target (`target.py`) is where a
 result goes: a new tensor, the first operand, or `out=`.
 
-`node_writer.py` writes the Node class of an op: what to save, and how a gradient passes.
-`tangents.py` carries tangents through a call, and tells whether one needs derivatives. `inplace.py`
-writes over tensors. The history of changes in place, and the tangents of tensors, are in the
-package `graph`.
+`node_writer.py` writes the Node class of an op: which values to save, and how to compute gradients.
+`tangents.py` carries tangents through a call, and decides whether a call needs derivatives.
+`inplace.py` overwrites tensors. The history of in-place changes and the tangents of tensors are in
+the package `graph`.
 
-A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. `modes.plain` has these classes
-while no interpreter is open and no tangent exists, and is empty otherwise: functions with a shorter
-way for plain tensors look there. While `modes.tracers` is not 0 each call is offered to the
-interpreters of its thread first: see the package `interpreters`, and Note [Calls that others take
-over] in core/torch_function.py for `__torch_function__`.
+A tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter. `modes.plain` holds these classes
+while no interpreter is open and no tangent exists, and is empty otherwise. Functions with a fast
+path for plain tensors check it. While `modes.tracers` is not 0, each call is first offered to the
+interpreters of its thread: see the package `interpreters`, and Note [Calls that others take over]
+in core/torch_function.py for `__torch_function__`.
 
-`python -m fastdist.dispatch show mul` prints all that is made from one declaration. The terms are
-explained in docs/glossary.md.
+`python -m fastdist.dispatch show mul` prints everything that is made from one declaration.
+docs/glossary.md explains the terms.
 """

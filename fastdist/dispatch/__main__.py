@@ -1,7 +1,7 @@
 """Shows an op as it runs: python -m fastdist.dispatch show mul [--dtype float64].
 
 Prints the declaration, the public function with its short path, the Node that records the op, the
-derivatives, and the CPU and CUDA text of its kernels, as far as the op has them.
+derivatives, and the CPU and CUDA text of its kernels. Parts that the op does not have are left out.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _WIDTH: Final = 100
 def sections_of(name: str, dtype: DType) -> Iterator[tuple[str, str]]:
     """Yield the headings and texts that describe an op.
 
-    Args    name: of an op or composite, as in `fastdist.mul` or `linalg.norm`; dtype: of the
-            operands in the kernels' texts
-    Raises  KeyError for a name that no op has, with similar names
+    Args    name: the name of an op or composite, such as `fastdist.mul` or `linalg.norm`; dtype:
+            the dtype of the operands in the kernels' texts
+    Raises  KeyError for an unknown name; the message has similar names
     """
     op = OPS.get(name)
     if op is None:
@@ -89,13 +89,13 @@ def _structured_sections(op: StructuredOp) -> Iterator[tuple[str, str]]:
 
 
 def _text_of(node: type[Any]) -> str:
-    """Return the generated text of a Node class; nothing of one that is written by hand."""
+    """Return the source of a Node class, generated or written by hand."""
     file = node.apply.__code__.co_filename
     return "".join(linecache.getlines(file)) or inspect.getsource(node)
 
 
 def _takes(body: Body, dtype: DType) -> DType:
-    """Return dtype, or int64 for a body of integers."""
+    """Return dtype, or int64 for a body that takes only integers."""
     calls = [node.primitive for node in walk(body.tree) if isinstance(node, Call)]
     is_integral = any(name.startswith("bitwise") or name == "gcd" for name in calls)
     return all_dtypes.int64 if is_integral and dtype.may_have_gradient else dtype

@@ -43,10 +43,12 @@ from .target import NEW, First, Out, Target
 
 
 class GeneralPath(RecordedOp[P, R]):
-    """An op as it runs: `general` has the five steps, parts of which each kind of op defines.
+    """An op with the general path: `general` has the five steps; each kind of op defines parts of
+    them.
 
-    A Route runs the op; its `values` are the operands, followed by the op's numbers as tensors
-    where the kernel takes these. `resolves` means that the op only reads its operands' numbers.
+    A Route runs the op. Its `values` are the operands, followed by those numbers of the op that the
+    kernel takes, as tensors. `resolves` means that the op only reads the values of its operands, so
+    a lazy conj or neg view may be replaced by its result.
     """
 
     resolves = True
@@ -70,7 +72,7 @@ class GeneralPath(RecordedOp[P, R]):
         return NEW if out is None else Out(self.out, out)
 
     def run_call(self, operands: Given, attributes: Given, target: Target) -> Any:
-        """Make a call that no interpreter has taken."""
+        """Run a call that no interpreter has taken."""
         given, operands = operands, self.accept_operands(operands)
         # By identity: `in` would compare, and comparing Tensors is an op.
         if any(o is NotImplemented for o in operands) or not any(
@@ -86,8 +88,8 @@ class GeneralPath(RecordedOp[P, R]):
         return target.run(self, route, values)
 
     def _call_resolved(self, operands: Given) -> Any:
-        """Return the result of the public function for the resolved values of unresolved views: its
-        short path may take these. NOT_TAKEN where more checks are needed.
+        """Run the public function on operands whose lazy conj or neg has been computed, because its
+        short path may accept these. Return NOT_TAKEN where more checks are needed.
         """
         is_public = self.resolves and OPS.get(self.name) is self
         if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
@@ -95,7 +97,7 @@ class GeneralPath(RecordedOp[P, R]):
         return NOT_TAKEN
 
     def is_one_call(self, attributes: Given) -> bool:
-        """Return whether a trace shows a call as one: not with tensors among the attributes."""
+        """Return whether a trace shows a call as one op: not if its attributes contain tensors."""
         return self.kind != "structured" or are_keys(attributes)
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
@@ -103,15 +105,16 @@ class GeneralPath(RecordedOp[P, R]):
         return attributes
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them, with NotImplemented for those that it does not
-        take: an op that reads more than numbers takes an unresolved first operand as it is.
+        """Return operands in the form that the op takes, with NotImplemented for those that it does
+        not take. If the op does more than read values, its first operand stays a lazy conj or neg
+        view.
         """
         if self.resolves or operands[0].__class__ is not LazyConjNeg:
             return tuple([as_operand_of(operand) for operand in operands])
         return (operands[0], *map(as_operand_of, operands[1:]))
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function of other ops for operands that the op has no kernel for; or None."""
+        """Return a function of other ops if the op has no kernel for operands, else None."""
         complex_decomposition = self.complex_decomposition
         if complex_decomposition is None or not any(
             isinstance(o, Tensor) and o._layout.dtype.is_complex for o in operands
@@ -124,15 +127,15 @@ class GeneralPath(RecordedOp[P, R]):
         )
 
     def computes(self, operands: Given, attributes: Given) -> bool:
-        """Return whether this op computes the result itself, with other ops at no step."""
+        """Return whether this op has a kernel for the call, and needs no other ops."""
         return self.decomposition(operands, attributes) is None
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Check a call of `called`, and return how it runs, and on which values."""
+        """Check a call of `called`; return its Route, and the values that the Route runs on."""
         raise NotImplementedError(self.name)
 
     def run_recorded(self, route: Route, values: Given) -> Any:
-        """Return the result, or a tuple of them, recorded and with tangents."""
+        """Return the result, or a tuple of results, recorded and with tangents."""
         results = self.run_route(route, values)
         special = has_tangents(values)
         if special:
@@ -144,7 +147,7 @@ class GeneralPath(RecordedOp[P, R]):
         return results[0] if len(results) == 1 else results
 
     def run_route(self, route: Route, values: Given) -> tuple[Tensor, ...]:
-        """Return the new tensors that a Route makes of values."""
+        """Return the new tensors that a Route computes from values."""
         found = run_silently(route.run, arrays_of(values))
         if not route.more:
             return (wrap(found, route.layout),)
@@ -158,8 +161,8 @@ class GeneralPath(RecordedOp[P, R]):
         route: Route,
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record the call in the graph for the first result, or for all of several, if a gradient
-        passes it; with attach, in any case.
+        """Record the call in the graph if a gradient can flow through it, or in any case with
+        attach. The Node belongs to the first result, or to all results of an op with `several`.
         """
         if attach is None and not (self.may_record and route.records and is_recorded(values)):
             return
@@ -210,12 +213,12 @@ class InPlace(GeneralPath[P, R]):
 
     @property
     def doc(self) -> str:
-        """The text of help()."""
+        """The docstring that help() shows."""
         return TWIN_DOC.format(self.functional_op.name)
 
     def general_call(self) -> Callable[..., Any]:
-        """Return the general path of the public function; as an operator, it returns NotImplemented
-        for operands that no op takes: Python then tries the other operand.
+        """Return the general path of the public function. For an operator such as `+=` it returns
+        NotImplemented for operands that no op takes, so that Python tries the other operand.
         """
         return operator_of(self, self.operator) if self.operator else super().general_call()
 
@@ -237,11 +240,11 @@ class InPlace(GeneralPath[P, R]):
 
 
 def as_operand_of(value: Any) -> Any:
-    """Return a tensor or a number that represents value; NotImplemented where no op takes it."""
+    """Return value as an operand, a tensor or a number; NotImplemented where no op takes it."""
     if isinstance(value, Tensor):
         if value.__class__ is LazyConjNeg:
             return value.resolved()
-        # No kernel takes sparse tensors: see sparse_rules.py.
+        # No kernel takes sparse tensors: see interpreters/sparse_rules.py.
         return NotImplemented if value._layout.is_sparse else value
     if isinstance(value, bool | int | float | complex):
         return value
@@ -251,8 +254,8 @@ def as_operand_of(value: Any) -> Any:
 
 
 def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
-    """Raise NoKernelError where an op would compute in a dtype of this kind, `is_complex` or
-    `is_float8`.
+    """Raise NoKernelError if one of dtypes, in which an op would compute, is of this kind:
+    `is_complex` or `is_float8`.
     """
     for dtype in dtypes:
         if getattr(dtype, kind):
@@ -266,11 +269,11 @@ def require_no(name: str, kind: str, dtypes: Iterable[DType]) -> None:
 
 
 # Note [The short path and interpreters]
-# Most interpreters leave most calls as they are: autocast casts the operands of few ops, vmap takes
-# the calls that have a batch among their operands, and a mode of another thread sees nothing of
-# this one. The short path therefore sends such calls here, where the dtypes that autocast wants
-# are looked up by the op and the layouts, tangents are carried, and the op's short path runs
-# without looking again. Calls that need more go to the general path.
+# Most interpreters do not affect most calls: autocast casts the operands of few ops, vmap takes
+# only calls with a batched operand, and a mode of another thread does not apply to this one.
+# Therefore the short path sends such calls to special_call. It casts the operands as autocast
+# wants (looked up by op and layouts), carries tangents, and runs the op's short path without the
+# checks for interpreters. Calls that need more go to the general path.
 
 _layout_of = attrgetter("_layout")
 TENSORS = PLAIN | {type(None)}
@@ -279,8 +282,9 @@ TENSORS = PLAIN | {type(None)}
 def special_call(op: Any, names: dict[str, Any], has_more: bool) -> Callable[..., Any]:
     """Return the function that serves a call on plain tensors while `modes.special` is not zero.
 
-    names has the general path of op as `_general`, and as `_plain` its short path that looks for
-    neither interpreters nor tangents; has_more says that this returns more than one result.
+    `names` has two functions of op: `_general` is its general path, and `_plain` its short path
+    without the checks for interpreters and tangents. `has_more` says that `_plain` returns several
+    results.
     """
     is_cast, general = op.name in NAMES, names["_general"]
 
@@ -304,13 +308,13 @@ def special_call(op: Any, names: dict[str, Any], has_more: bool) -> Callable[...
 
 @functools.cache
 def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool]:
-    """Return whether these interpreters need the general path, and whether calls are cast."""
+    """Return whether these interpreters need the general path, and whether they cast operands."""
     return need_general_path(listed), autocast in listed
 
 
 def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return plain tensors, None among them, as autocast wants them for op: an op, or a composite
-    of the lists, which know it by this name.
+    """Return plain tensors (or None) cast as autocast wants for op. op is an op or a composite, and
+    name its name in autocast's lists.
 
     Note    the first operand is a tensor
     """
@@ -320,7 +324,7 @@ def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
         return operands
     try:
         key = (autocast, op, lower, *map(_layout_of, operands))
-    except AttributeError:  # one is not given
+    except AttributeError:  # an operand is None
         key = (autocast, op, lower, *layouts_of(operands))
     routes = layout.routes.get(key)
     if routes is None:
@@ -334,7 +338,7 @@ def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _routes_of_casts(name: str, operands: Sequence[Any]) -> Sequence[Route | None]:
-    """Return how each operand is cast, None for one that is not; nothing where none is."""
+    """Return the Route that casts each operand, None for one that stays; () if all stay."""
     wanted = wanted_dtype(name, operands)
     op: Any = OPS["cast"]
     routes = [

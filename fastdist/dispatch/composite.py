@@ -1,8 +1,8 @@
 """Functions made of ops: their names, and where users find them.
 
-An op is one declaration with a kernel and derivatives; a composite is a Python function over ops,
-such as `clamp`, which chooses among three. Its derivatives are those of the ops. Both end up under
-the same names for users.
+An op is one declaration with a kernel and derivatives. A composite is a Python function that calls
+ops: `clamp`, for example, chooses among three. It is differentiated through these ops. Users find
+both under the same names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Composite(NamedTuple):
-    """One function of the table, and where users find it, as a value of HOMES."""
+    """One function of the table, with its name and the values of HOMES where users find it."""
 
     name: str
     call: Callable[..., Any]
@@ -62,15 +62,15 @@ def composite(
     of_one: Op | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
-    """Add the decorated function to the table of composites, in the place of an op of its name. The
-    name of a function in `linalg` or `fft` begins with that.
+    """Add the decorated function to the table of composites. It replaces an op of the same name.
+    The names of functions in `linalg` and `fft` begin with `linalg.` and `fft.`.
 
-    A value of OUT_WORDS as `out` adds an `out=`, into which its result is written, or a tuple of
-    them: see OutRule; early=False leaves the check of arguments to its ops, where a check would be
-    measurable; of_one is the op to call for a single tensor: the other arguments are not checked
-    then; quick is given each call first, while no interpreter is open and no tangent exists, and
-    returns NOT_TAKEN for those that it does not serve (or raises TypeError, where it does not take
-    the arguments); known_as and node are PyTorch's names for it: see declaration.py
+    `out`, a value of OUT_WORDS, adds an `out=` (a tensor or a tuple of them), see OutRule.
+    `early=False` skips the check of arguments, where its time would be measurable: the ops check
+    theirs. `of_one` is the op to call for a single tensor as the only argument. `quick` gets each
+    call first, while no interpreter is open and no tangent exists; it returns NOT_TAKEN, or raises
+    TypeError, for calls that it does not serve. `known_as` and `node` are PyTorch's names for the
+    function, see declaration.py.
     """
 
     def declare(call: F) -> F:
@@ -99,10 +99,12 @@ def composite(
 
 
 def before(quick: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Callable[[F], F]:
-    """Let callers use the function that `quick` makes of the decorated composite, which it calls
-    with all that it does not serve: such a call costs one function, and no check of its arguments.
+    """Replace the public function by a faster one, which `quick` makes from the decorated
+    composite.
 
-    The module holds that function under the composite's name, so that it pickles.
+    The fast function calls the composite for all arguments that it does not serve. A call that it
+    serves costs one Python function and no check of arguments. The module holds the fast function
+    under the composite's name, so that it pickles.
     """
 
     def declare(general: F) -> F:
@@ -126,7 +128,7 @@ def checked(
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the argument at fault; autocast knows it as cast_as."""
+    """Return function with errors that name the wrong argument; autocast knows it as cast_as."""
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
@@ -138,7 +140,7 @@ def checked(
                     if found is not NOT_TAKEN:
                         return _named(found, node) if node else found
                 except TypeError:
-                    pass  # the checks below name the argument at fault
+                    pass  # the checks below name the wrong argument
             if out is not None and kwargs and (into := kwargs.pop("out", None)) is not None:
                 return _write_into(Out(out, into), op, args, kwargs)
             if modes.tracers:
@@ -168,7 +170,7 @@ def checked(
                 if ours is None:
                     explain(error, lambda: fault_of_call(function, args, kwargs))
                     raise
-            return call(*ours[0], **ours[1])  # Python refused the names: nothing has run yet
+            return call(*ours[0], **ours[1])  # Python rejected the keywords, so nothing has run yet
         except Exception as error:
             fold(error)
             raise
@@ -178,7 +180,7 @@ def checked(
 
 
 def _named(found: Any, node: str, args: Sequence[Any] = ()) -> Any:
-    """Return the result of a composite for args, its Node, if it has one, shown under a name."""
+    """Return the result of a composite for args, and show its Node, if any, under the name node."""
     if found.__class__ is not Tensor:
         return recorded_as(node, found, args)
     if (edge := found._edge) is not None and not (args and args[0] is found):
@@ -187,7 +189,7 @@ def _named(found: Any, node: str, args: Sequence[Any] = ()) -> Any:
 
 
 def _write_into(target: Out, op: CompositeCall, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Return the tensor given as `out=`, with the result of a call."""
+    """Run a composite, write the result into the tensor given as `out=`, and return that tensor."""
     found = offer(op.offered, args, {**kwargs, "out": target.tensor})
     if found is not NOT_TAKEN:
         return found
@@ -195,7 +197,7 @@ def _write_into(target: Out, op: CompositeCall, args: Any, kwargs: dict[str, Any
 
 
 class CompositeCall:
-    """A composite as interpreters see it."""
+    """A composite in the form in which interpreters get it."""
 
     __slots__ = ("call", "cast_as", "event_name", "is_ignored", "name")
     kind = "composite"
@@ -219,10 +221,10 @@ class CompositeCall:
         return self.call(*args, **kwargs)
 
     def cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the arguments in the dtype of autocast's lists, as its ops would see them."""
+        """Return the arguments in the dtype that autocast's lists demand."""
         if not kwargs and args and args[0] is not None and TENSORS.issuperset(map(type, args)):
             return cast_plain(self, self.cast_as, args), kwargs
-        # Together: the widest dtype is that of all.
+        # All arguments in one call: the widest dtype is found among all of them.
         found = cast_operands(self.cast_as, (*args, *kwargs.values()))
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
@@ -230,13 +232,13 @@ class CompositeCall:
 def _ask_interpreters(
     op: CompositeCall, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the result of an interpreter that takes the call, or NOT_TAKEN, and the arguments."""
+    """Offer the call to interpreters; return a result or NOT_TAKEN, and the (cast) arguments."""
     if modes.special == modes.timed:
         return time_composite(op, args, kwargs), args, kwargs
     listed = interpreters_of_call(op)
     if not listed:
         return NOT_TAKEN, args, kwargs
-    # Cast here, it needs no second call; a profile shows casts, so they are made by ops.
+    # Casting here saves a second call. Where a profile must show casts, ops make them instead.
     if len(listed) == 1 and listed[0] is autocast and not of_process.interpreters:
         if op.cast_as:
             args, kwargs = op.cast(args, kwargs)
@@ -247,8 +249,8 @@ def _ask_interpreters(
 def _in_our_names(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return the arguments with `axis` renamed to `dim` and so on, and with `size=(2, 3)` instead
-    of `*size`; None if no argument needs another name.
+    """Return the arguments with NumPy's names replaced (`axis` by `dim`), and with `size=(2, 3)` as
+    positional arguments of `*size`; None if nothing was replaced.
     """
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
@@ -295,8 +297,8 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 def dressed_as_twin(
     inplace: Any, name: str, function: Callable[..., Any], doc: str
 ) -> Callable[..., Tensor]:
-    """Return an in-place twin with the name and signature of function, which is an op's or a
-    composite's, without its `out=`; doc is its docstring, with `{}` for the name.
+    """Return an in-place twin with the name and signature of function, an op's or a composite's
+    public function, without `out=`. `doc` is its docstring, with `{}` for the name.
     """
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = doc.format(name)

@@ -1,7 +1,7 @@
-"""The values that a declaration of an op may use: a wrong one is an error at import that names it.
+"""The values that a declaration of an op may use. A wrong value raises an error at import.
 
-A declaration is read by rules that look for these values. A misspelt one would be ignored in
-silence, and the op would not do what its declaration says.
+Without this check a misspelt value would be silently ignored, and the op would not do what its
+declaration says.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..core.errors import DeclarationError
 from ..graph.node import node_of
 from ..tensor.tensor import Tensor
 
-# Where users find an op, or a function that is made of ops.
+# Where users find an op or a composite.
 HOMES: Final = {
     "function": "fastdist.NAME",
     "method": "Tensor.NAME",
@@ -30,9 +30,9 @@ HOMES: Final = {
     "special": "fastdist.special.NAME",
     "nowhere": "it is a part of others",
 }
-# The annotation of a tensor of a pointwise op that ops call with numbers, too.
+# The annotation of a tensor parameter of a pointwise op which other ops call with numbers as well.
 OPERAND: Final = "Tensor | complex"
-# The dtypes that an `out=` may have: see Note [Casting into out] in target.py.
+# Which dtypes an `out=` may have: see Note [Casting into out] in target.py.
 OUT_WORDS: Final = {
     "same": "an out= has the result's dtype",
     "cast": "the result is cast into an out= of any dtype",
@@ -40,9 +40,9 @@ OUT_WORDS: Final = {
     "truth": "as same, but an out= of uint8 also takes truth values",
     "kind": "the result is cast into an out= of the same kind: complex or real",
 }
-# The memory that an `out=` may use: see Note [Memory of out] in target.py. For the first operand
-# and the others: None is any memory, False exactly its memory or separate memory, True only
-# separate memory.
+# Which memory an `out=` may use: see Note [Memory of out] in target.py. The two values are for the
+# first operand and for the other operands. None allows any memory, False the operand's own memory
+# or separate memory, True only separate memory.
 MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
     "anywhere": (None, None),
     "apart": (False, False),
@@ -63,7 +63,7 @@ DTYPE_RULES: Final = {
     "first": "the first operand's, whatever the others are",
     "counted": "as same, but bool goes to int64",
 }
-# The places in which a number may replace a tensor.
+# Where a number may replace a tensor.
 NUMBER_RULES: Final = {
     "anywhere": "in the place of any operand",
     "everywhere": "in the place of all of them, too, as in add(2, 3)",
@@ -71,7 +71,7 @@ NUMBER_RULES: Final = {
     "last": "in the place of the last, as in lerp(x, y, 0.5)",
     "nowhere": "in none, as in atan2(x, y)",
 }
-# How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
+# How an op runs on a batch whose batch axis is the first axis: see Note [Batching rules].
 BATCH_WORDS: Final = {
     "": "along the axes that its attributes name, if it reads one tensor",
     "same axes": "the same of several tensors, which have the same axes",
@@ -85,7 +85,7 @@ _BUILTIN = frozenset(vars(builtins))
 
 
 def require_word(what: str, word: str, known: Iterable[str]) -> None:
-    """Raise DeclarationError unless word is one of the known ones; what names its place."""
+    """Raise DeclarationError unless word is one of known; the message calls the argument `what`."""
     known = list(known)
     if word in known:
         return
@@ -123,9 +123,10 @@ def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 class LateSignature(inspect.Signature):
-    """The signature of a declared function, with an `out=` if has_out; made when it is first read.
+    """The signature of a declared function, with an `out=` if has_out, made when it is first read.
 
-    The import makes several hundred of them: at once they would take 2 % of its time, and 300 KB.
+    The import declares several hundred functions. Making all signatures then would take 2 % of its
+    time, and 300 KB.
     """
 
     __slots__ = ("_function", "_has_out")
@@ -145,21 +146,21 @@ class LateSignature(inspect.Signature):
         return object.__getattribute__(self, name)
 
     def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
-        """Return a plain signature with the changes."""
+        """Return an inspect.Signature with the changes."""
         return inspect.Signature(
             list(self.parameters.values()), return_annotation=self.return_annotation
         ).replace(**changes)
 
     def __reduce__(self) -> Any:
-        """Pickle as a plain signature."""
+        """Pickle as an inspect.Signature."""
         return self.replace().__reduce__()
 
 
 def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
     """Return whether a parameter of function is a tensor of the op; otherwise it is an attribute.
 
-    Raises  DeclarationError for an annotation that is not a text, names tensors in another way, or
-            uses a name that the declaration's module does not know
+    Raises  DeclarationError for an annotation that is not a string, that mentions Tensor in an
+            unsupported form, or that uses a name unknown in the declaration's module
     """
     text = function.__annotations__.get(name)
     if text in _TENSORS:
@@ -180,7 +181,7 @@ def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
         meant = eval(text, names)
     except Exception as error:
         raise DeclarationError(f"{place} is {text!r}, {expected}; {error}") from error
-    # A text in a text is an unknown annotation here: "'Tensor'".
+    # A string within a string, "'Tensor'", is an unknown annotation here.
     if isinstance(meant, str) or _speaks_of_tensors(meant):
         raise DeclarationError(f"{place} is {text!r}, {expected}")
     return False
@@ -193,7 +194,7 @@ def _speaks_of_tensors(meant: Any) -> bool:
 
 
 def homes_of(name: str, text: str) -> frozenset[str]:
-    """Return the values of HOMES in a declaration's homes."""
+    """Return the values of HOMES in a declaration's `homes=`."""
     for word in text.split():
         require_word(f"{name}: a word of homes=", word, HOMES)
     return shared(frozenset(text.split()) - {"nowhere"})
@@ -201,12 +202,12 @@ def homes_of(name: str, text: str) -> frozenset[str]:
 
 @functools.cache
 def shared(words: frozenset[str]) -> frozenset[str]:
-    """Return one set for all equal ones: hundreds of ops would each have 216 bytes more."""
+    """Return one set for all equal sets, which saves 216 bytes for each of hundreds of ops."""
     return words
 
 
 class OutRule:
-    """The `out=` of a function: values of OUT_WORDS and MEMORY_WORDS."""
+    """The `out=` of a function: its values of OUT_WORDS and MEMORY_WORDS."""
 
     def __init__(self, name: str, dtype: str = "same", memory: str = "anywhere") -> None:
         require_word(f"{name}: out=", dtype, OUT_WORDS)
@@ -215,27 +216,28 @@ class OutRule:
 
 
 # Note [PyTorch's names]
-# PyTorch gives an op a name: the `known_as=` of its declaration, or else its own name. Profiles
-# show the op, and `grad_fn` shows its Node, under it. `max.1` is PyTorch's `max` with the second of
-# its formulas for gradients: an event is named aten::max, a Node MaxBackward1. For a function that
-# is made of ops, an empty name means that its inner ops are shown instead: it only queries
-# something, is another name of one op, or is written in Python in PyTorch as well. A function that
-# PyTorch records as one Node passes `node=`: the last Node of its ops, which users see, gets it.
+# PyTorch gives an op a name: the `known_as=` of its declaration, or else the op's own name.
+# Profiles show calls, and `grad_fn` shows Nodes, under this name. `max.1` stands for PyTorch's
+# `max` with the second of its gradient formulas: its event is named aten::max, its Node
+# MaxBackward1. A composite with an empty name does not appear, only the ops that it calls: it only
+# queries something, is another name of one op, or is written in Python in PyTorch as well. If
+# PyTorch records a composite as one Node, the composite passes `node=`: its last Node, which users
+# see, gets this name.
 
 
 def without_formula(known_as: str) -> str:
-    """Return the name without its number."""
+    """Return known_as without the number of its gradient formula."""
     return known_as.partition(".")[0]
 
 
 def event_named(known_as: str) -> str:
-    """Return the name of an op's event."""
+    """Return the name of an op's profiler event."""
     return f"aten::{without_formula(known_as)}"
 
 
 def event_of_function(known_as: str) -> str | None:
-    """Return the event's name of a function that is made of ops, None for one without; for
-    functions of linalg and fft it begins with that.
+    """Return the name of a composite's profiler event, or None if it has no event. Names of
+    functions in linalg and fft begin with `linalg_` and `fft_`.
     """
     if not known_as or known_as.startswith("is_"):
         return None
@@ -243,7 +245,7 @@ def event_of_function(known_as: str) -> str | None:
 
 
 def node_named(known_as: str) -> str:
-    """Return the name of a Node, nothing for no name."""
+    """Return the name of a Node; an empty name for an empty one."""
     if not known_as:
         return ""
     word, _, formula = known_as.partition(".")
@@ -253,7 +255,7 @@ def node_named(known_as: str) -> str:
 
 
 def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
-    """Return the result of a function for args, with the last Node of each tensor called name."""
+    """Return a composite's result for args; the last Node of each tensor in it is named `name`."""
     if found.__class__ is not Tensor:
         for one in found if isinstance(found, tuple) else ():
             recorded_as(name, one, args)
@@ -261,7 +263,7 @@ def recorded_as(name: str, found: Any, args: Sequence[Any]) -> Any:
     edge = found._edge
     if edge is not None:
         for one in args:
-            if one is found:  # and no Node was made
+            if one is found:  # the function returned an argument, and made no Node
                 return found
         node_of(edge)._called = name
     return found

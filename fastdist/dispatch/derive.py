@@ -1,9 +1,9 @@
-"""The body of a pointwise op and, made from the partials, its derivatives.
+"""The body of a pointwise op, and its derivatives, which are made from the partials.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
-and the op's numbers. It may instead mention `g`; then it is the whole linear map, such as
-`where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. The vjp puts the gradient
-in the place of g, the jvp the tangent, so the two cannot disagree.
+and the op's numbers. If its text mentions `g`, it is the whole linear map instead, such as
+`where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. The vjp replaces g by the
+gradient, and the jvp by the tangent, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -25,44 +25,45 @@ from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, Op
 
-# The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
-# reaches the leaves.
+# The partial of a step function. It gives no gradient for any g (inf * 0 would be NaN), but the
+# zeros still reach the leaves.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
-# Primitives that another op replaces in derivatives: a floor_divide whose gradient is 0, and a
+# Primitives that derivatives replace by another op: a floor_divide whose gradient is 0, and a
 # sigmoid whose derivatives stay exact far from 0.
 _DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
-# Instead of a partial: the function has no derivative by this input, or none with a meaning, and a
-# request for it raises an error instead of returning nothing.
+# This value in place of a partial means that the function has no meaningful derivative by this
+# input: a request for it raises an error instead of returning nothing.
 REFUSED = "refused"
 
 
 # Note [Tails]
-# The slope of sigmoid is out * (1 - out). Where out rounds to 1, from 37 on in float64, that is 0;
-# the slope is exp(-x), and 1 - out has lost digits long before. A partial in `tails` computes the
-# same from the inputs. It takes an exponential more, and sigmoid would have to keep its input as
-# well as its result: float32 and shorter dtypes, whose results round to 1 from 17 on, use
-# `partials`. In float64 `tails` replace them, and an in-place op keeps a copy of its input if it is
-# recorded or has tangents: 8 bytes an element, and the time of a copy. An input that only `tails`
-# need is kept without a promise: where it was overwritten since, `partials` are used. Recorded
-# derivatives, and tangents, are computed by `tails` in all real dtypes if `partials` need the
-# inputs as well.
+# The slope of sigmoid is out * (1 - out). Where out rounds to 1 (from 37 on in float64), this is 0,
+# while the true slope is exp(-x); 1 - out loses digits long before. A partial in `tails` computes
+# the slope from the inputs instead. It takes one more exponential, and sigmoid would have to keep
+# its input as well as its result. So float32 and shorter dtypes, where out rounds to 1 from 17 on,
+# use `partials`, and float64 uses `tails`. For `tails` an in-place op that is recorded or has
+# tangents keeps a copy of its input: 8 bytes an element, and the time of a copy. Inputs that only
+# `tails` need may be overwritten later: then `partials` are used. If `partials` need the inputs as
+# well, recorded derivatives and tangents use `tails` in all real dtypes.
 
 
 # Note [Complex gradients]
-# A gradient is, as in PyTorch, d/d Re + i d/d Im of a real loss, so an op whose derivative is p
-# hands back g * conj(p), while its tangent is t * p. Partials are written for the tangent, once for
-# all dtypes. Each is a map g -> F(g) = g * p, whatever its text does with g, and
-# conj(F(conj(g))) = g * conj(p): so the adjoint is made of any text, and none says conj. It is also
-# right for conj itself, whose F is conj.
+# As in PyTorch, the gradient of a real loss is d/d Re + i d/d Im. So an op whose derivative is p
+# passes back g * conj(p), while its tangent is t * p. Partials are written once for all dtypes, in
+# the form for tangents. Each is a map F(g) = g * p, and conj(F(conj(g))) = g * conj(p): so the
+# adjoint is made from the map, and no partial has to mention conj. This also holds for the op conj,
+# whose F is conj.
 
 
 Derivatives = tuple[Callable[..., Any] | None, ...]
 
 
 class Form:
-    """The bodies of op, a PointwiseOp, over its tensors and `number_names`, while its other numbers
-    have their `defaults`. An op with numbers has two forms: in most calls all numbers are at their
-    defaults, which are then parts of the bodies. Texts are read when they are first needed.
+    """The bodies of op, a PointwiseOp, over its tensors and the numbers in `number_names`.
+
+    The other numbers have their `defaults`. An op with numbers has two forms, because most calls
+    use the defaults of all numbers, which are then constants in the bodies. Texts are parsed at
+    first use.
     """
 
     def __init__(self, op: Any, defaults: Mapping[str, Any]) -> None:
@@ -71,9 +72,9 @@ class Form:
         self.body_names = (*op.tensors, *self.number_names)
 
     def _read(self, text: str, *more: str) -> Body:
-        """Return the body of a text of the declaration over the op's names and more.
+        """Parse a text of the declaration over the op's names and more; return the body.
 
-        Raises  ScalarSyntaxError naming the word and its column
+        Raises  ScalarSyntaxError, which names the word and its column
         """
         body = scalar.parse(text, (*self.op.tensors, *self.op.attributes, *more))
         return with_defaults(body, self.defaults) if self.defaults else body
@@ -85,18 +86,20 @@ class Form:
 
     @cached_property
     def run_body(self) -> Body:
-        """The body over the inputs that it uses, which a kernel takes."""
+        """The body over the inputs that it uses, in the form that a kernel takes."""
         return self.body.in_used_order()
 
     @cached_property
     def gradient_bodies(self) -> tuple[Body | None, ...]:
-        """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
+        """Per input, the gradient in terms of the op's names, out and g; None if there is no
+        gradient.
+        """
         texts = [None if one == REFUSED else one for one in self.op.partials]
         return tuple([t if t is None else gradient_of(self._read(t, "out", "g")) for t in texts])
 
     @cached_property
     def tail_bodies(self) -> tuple[Body, ...]:
-        """Per input, the gradient that keeps its tail; empty where there is no such text."""
+        """Per input, the gradient by `tails`; empty if the op has none."""
         return tuple([gradient_of(self._read(text, "out", "g")) for text in self.op.tails])
 
     @cached_property
@@ -116,20 +119,20 @@ class Form:
 
     def derivatives_need_first(self, *, keeps_spare: bool) -> bool:
         """Return whether derivatives need the first operand, whose old value an in-place op
-        overwrites; keeps_spare says whether those by `tails` are used.
+        overwrites. keeps_spare says whether the derivatives by `tails` are used.
         """
         first = self.op.tensors[0]
         asked = any(body is not None and first in body.used for body in self.gradient_bodies)
         return asked or (keeps_spare and first in self.spare_names)
 
     def gradient_makers(self, dtype: DType) -> Derivatives:
-        """Return the functions of (inputs, all numbers of the op, out, g) that give the gradients
-        of results of a dtype; None by an input without one.
+        """Return, for each input, a function of (inputs, all numbers of the op, out, g) that gives
+        the gradient, for results of a dtype; None for an input without a gradient.
         """
         return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
 
     def tangent_makers(self, dtype: DType) -> Derivatives:
-        """Return the same functions where g is a tangent."""
+        """Return the functions of `gradient_makers` for the case that g is a tangent."""
         with_tails = not dtype.is_complex if not self.spare_names else dtype is float64
         return self.derivatives_with_tails if self.op.tails and with_tails else self.derivatives
 
@@ -140,12 +143,14 @@ class Form:
 
     @cached_property
     def adjoints(self) -> Derivatives:
-        """The derivatives for complex numbers, where g is a gradient."""
+        """The derivatives for complex numbers in reverse mode, where g is a gradient."""
         return self._expressions(self.adjoint_bodies)
 
     @cached_property
     def derivatives_with_tails(self) -> Derivatives:
-        """The derivatives by `tails`, or by `partials` where a spare input is None."""
+        """The derivatives by `tails`; by `partials` where an input that only `tails` need is
+        None.
+        """
         spare, made = self.spare_names, self._expressions(self.tail_bodies)
         if not spare:
             return made
@@ -167,7 +172,9 @@ class Form:
 
     @cached_property
     def refusing(self) -> Derivatives:
-        """For each input the function that refuses its gradient; None where nothing is refused."""
+        """For each input, a function that raises NoDerivativeError; None where gradients are
+        allowed.
+        """
         name, pairs = self.op.name, zip(self.op.tensors, self.op.partials, strict=True)
         by = [one if partial == REFUSED else None for one, partial in pairs]
         if None not in by:
@@ -176,7 +183,7 @@ class Form:
 
 
 def gradient_of(body: Body) -> Body:
-    """Return the body of `g * partial`; of the partial itself if it mentions g, the last name."""
+    """Return the body of `g * partial`, or body unchanged if it mentions g, the last name."""
     names = body.names
     if "g" in body.used:
         return body
@@ -189,8 +196,8 @@ def gradient_of(body: Body) -> Body:
 
 
 def adjoint_of(body: Body) -> Body:
-    """Return the body of the adjoint of g -> body, which is linear over complex numbers:
-    conj(body(conj(g))). See Note [Complex gradients].
+    """Return the body of the adjoint of the map g -> body(g), which is conj(body(conj(g))). See
+    Note [Complex gradients].
     """
     if body.text == "g":
         return body
@@ -199,7 +206,7 @@ def adjoint_of(body: Body) -> Body:
 
 
 def with_defaults(body: Body, defaults: Mapping[str, Any]) -> Body:
-    """Return body with an op's numbers at their defaults, `1 * x` written as `x`."""
+    """Return body with an op's numbers replaced by their defaults, and `1 * x` written as `x`."""
     tree = scalar.substitute(body.tree, {name: Literal(value) for name, value in defaults.items()})
     names = tuple(name for name in body.names if name not in defaults)
     return Body.of(_simplified(tree), names)
@@ -221,8 +228,8 @@ def _simplified(tree: scalar.Node) -> scalar.Node:
 
 
 def tensor_expression(body: Body) -> Callable[..., Any]:
-    """Return a function of the body's names that computes it with ops on Tensors, recorded like any
-    other.
+    """Return a function of the body's names that computes it with ops on Tensors, which are
+    recorded.
 
     Note    each primitive is looked up in the op table when the function runs
     """
@@ -241,7 +248,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
     source = "\n".join(
         [f"def expression({', '.join(body.names)}):", *lines, f"    return {result}"]
     )
-    # inf and nan are Python's texts of these numbers, not names of ops.
+    # `inf` and `nan` are how Python writes these numbers, not names of ops.
     names: dict[str, Any] = {"_call": _call, "inf": math.inf, "nan": math.nan}
     exec(compile_text(f"derivative {body.text}", source), names)
     expression: Callable[..., Any] = names["expression"]
@@ -266,14 +273,14 @@ def with_spare(
 
 
 def _call(primitive: str, *args: Any) -> Any:
-    """Call the op of a primitive; for numbers alone, such as an op's own, return its value."""
+    """Call the op of a primitive; if all arguments are numbers, return a number."""
     if any(isinstance(arg, Tensor) for arg in args):
         op = OPS[_DERIVED_AS.get(primitive, primitive)]
         pointwise: Any = op if op.kind == "pointwise" else None
         if pointwise is not None and pointwise.dtype_rule == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
-            # As a tensor, since the short path of an op begins with one.
+            # Convert the number, because the first operand of a short path must be a tensor.
             exact = pointwise is not None and op.tensors[0] in pointwise.exact
             args = (constant(args[0], args[1], exact), args[1])
         if pointwise is not None and pointwise.tensors_only:
@@ -293,8 +300,8 @@ def _of_numbers(primitive: str, count: int) -> Callable[..., Any]:
 
 
 def refusing(name: str, by: str) -> Callable[..., Any]:
-    """Return a function that raises the error for the derivative of op name `by` one of its inputs,
-    or by any where `by` is empty.
+    """Return a function that raises the error for the derivative of the op `name` by one of its
+    inputs, `by`, or by any input if `by` is empty.
 
     Raises  NoDerivativeError when it is called
     """
@@ -311,8 +318,10 @@ def refusing(name: str, by: str) -> Callable[..., Any]:
 
 
 def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return args with integers where op takes them: a Node keeps them in the dtype of tensors."""
-    given = zip(op.parameters.values(), args, strict=False)  # the last ones have defaults
+    """Return args with integers where op takes them: a Node stores numbers in the tensors'
+    dtype.
+    """
+    given = zip(op.parameters.values(), args, strict=False)  # the last parameters have defaults
     return tuple([int(arg) if one.annotation == "int" else arg for one, arg in given])
 
 
@@ -325,9 +334,10 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
 
 
 def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return args with bool tensors in the dtype of a floating one.
+    """Return args with bool tensors cast to the dtype of a floating-point argument, if there is
+    one.
 
-    A loss takes a target of bool, the difference in its derivative does not.
+    A loss accepts a bool target, but the subtraction in its derivative does not.
     """
     dtypes = [arg._layout.dtype if isinstance(arg, Tensor) else None for arg in args]
     floating = next((dtype for dtype in dtypes if dtype and dtype.is_floating_point), None)

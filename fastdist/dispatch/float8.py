@@ -1,6 +1,6 @@
-"""Ops on float8 tensors: a few compute by way of float32, the others refuse.
+"""Ops on float8 tensors: a few compute in float32 and round, the others raise an error.
 
-PyTorch has kernels that move and cast them, and for a handful of ops. The same ones run here.
+PyTorch has float8 kernels for moves, casts and a handful of ops. The same ops run here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.errors import NoKernelError
 from ..tensor.tensor import Tensor
 from .op import OPS
 
-# PyTorch's names of kernels, in its errors, where they are not the op's with "_cpu" behind it.
+# The kernel names in PyTorch's errors, for ops where the name is not the op's plus "_cpu".
 _KERNELS: Final = {
     **{name: f"{name}_vml_cpu" for name in ("exp", "floor", "round", "sqrt")},
     **{name: name for name in ("bmm", "dot", "isfinite", "isinf", "masked_fill", "pow")},
@@ -33,14 +33,14 @@ _KERNELS: Final = {
     "prod": "prod_out_cpu",
     "softmax": "softmax_kernel_impl",
 }
-# Pointwise ops that PyTorch has for float8 operands -> for which of the types.
+# Pointwise ops that PyTorch has for float8 operands, and for which float8 types.
 _COMPUTED: Final[dict[str, Callable[[DType], bool]]] = {
     **dict.fromkeys(("eq", "isnan", "mul", "ne", "where"), lambda dtype: True),
     "abs": lambda dtype: dtype is not float8_e8m0fnu,
     "isinf": lambda dtype: dtype is float8_e5m2,
     "isfinite": lambda dtype: dtype in (float8_e5m2, float8_e8m0fnu, float32),
 }
-# Those that PyTorch has for complex32.
+# Pointwise ops that PyTorch has for complex32.
 _COMPUTED_IN_COMPLEX64: Final = frozenset(
     {"abs", "add", "conj", "eq", "isnan", "mul", "ne", "neg", "sub", "where"}
 )
@@ -58,19 +58,21 @@ def no_float8_kernel(name: str, dtype: DType) -> NoKernelError:
 
 
 def computed_in_float32(name: str, dtype: DType, operands: Sequence[Any]) -> bool:
-    """Return whether a pointwise op takes operands that meet in a float8 type."""
+    """Return whether a pointwise op whose operands promote to dtype, a float8 type or complex32, is
+    computed in a wider dtype.
+    """
     if dtype is complex32:
         return name in _COMPUTED_IN_COMPLEX64
     takes = _COMPUTED.get(name)
     if takes is None or not takes(dtype):
         return False
-    # PyTorch has no kernel for the product of a float8 tensor with a number either.
+    # PyTorch has no kernel for a float8 tensor times a number either.
     return name != "mul" or all(isinstance(o, Tensor) for o in operands)
 
 
 def by_float32(name: str, dtype: DType, *operands: Any) -> Tensor:
-    """Return the result of an op for float8 operands: computed in float32, then rounded; for
-    complex32 computed in complex64.
+    """Compute an op on float8 operands in float32, or on complex32 operands in complex64, and
+    round.
     """
     cast = OPS["cast"].public
     between = complex64 if dtype is complex32 else float32

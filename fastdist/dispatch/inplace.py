@@ -1,6 +1,6 @@
 """Tensors that are changed in place: checks, and the writes themselves.
 
-`copy_` serves all in-place ops without their own kernel: compute, overwrite.
+`copy_` implements all in-place ops without their own kernel: they compute a result and copy it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from .tangents import carry, fitted, is_differentiated, is_recorded
 
 
 def may_write_at_once(target: Tensor, source: Any = None) -> bool:
-    """Return whether an in-place op on a CPU tensor may write without further checks: it will
-    record, carry and refuse nothing, whatever Tensor it reads.
+    """Return whether an in-place op on a CPU tensor may write without further checks: it is not
+    recorded, carries no tangents and raises no error, whichever Tensor it reads.
     """
     if target.__class__ not in modes.plain:
         return False
@@ -61,7 +61,7 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
 
 
 def require_result_fits(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
-    """Raise RuntimeError for a result that target cannot hold; name is that of the in-place op."""
+    """Raise RuntimeError for a result that target cannot hold; name is the in-place op's name."""
     layout = target._layout
     if shape != layout.shape:
         raise ShapeError(
@@ -82,14 +82,14 @@ def will_record(operands: Sequence[Any], layout: Layout) -> bool:
 
 
 def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
-    """Return the present value of target: a copy where its Node may keep it."""
+    """Return the current value of target: a copy if a Node may save it."""
     if not is_differentiated(target, *others):
         return target
     before, extra = value_before(target), target._extra
     base = None if extra is None else extra.base
     if extra is not None and base is not None and base._edge is not None:
-        # As for the Node of a view that was changed: intermediate views get no gradient, and none
-        # is lost for elements that only as_strided reaches.
+        # The edge of a Node for a changed view: intermediate views get no gradient, and elements
+        # that only as_strided reaches lose none.
         assert extra.replay is not None, "a view knows how it is made of its base"
         before._edge = replay(base, extra.replay)._edge
     return before
@@ -123,8 +123,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
-    """Write a result over target and return target. The Node of the write has PyTorch's name of the
-    function that made the result, or else the name of the op that computed it.
+    """Write a result over target and return target. The Node of the write gets PyTorch's name of
+    the function that made the result (known_as), or else the name of the op that computed it.
     """
     before = target._edge
     node = copy_(target, result)._edge
@@ -139,10 +139,10 @@ def copy_result(target: Tensor, result: Tensor, known_as: str = "") -> Tensor:
 def _offer_inplace(
     method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
 ) -> Any:
-    """Return the result of an in-place method that its operands or an interpreter take over."""
+    """Offer an in-place method to its operands and interpreters; return a result or NOT_TAKEN."""
     if modes.tracers and level_of(operands):
-        # A number that differs between the calls has an axis in the batch, which fill_ would not
-        # take.
+        # A number that differs between the calls of a vmap has a batch axis, which fill_ would not
+        # accept.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
     found = offer(method, operands, more or {})
@@ -161,8 +161,8 @@ def _offer_inplace(
 def _overwrite(
     self: Tensor, src: Any, room: Any, *, non_blocking: bool = False, called: str = ""
 ) -> Tensor:
-    """Write src into room, which is self's raw array or a view that has each of its elements once;
-    its Node gets this name, or else CopyBackwards.
+    """Write src into room: self's raw array, or a view that has each of its elements once. The Node
+    is named `called`, or else CopyBackwards.
     """
     if self._layout.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
@@ -189,7 +189,7 @@ def _overwrite(
 
 
 def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[Tensor]:
-    """Return the source's tangent as the tangent of the tensor that it was written into."""
+    """Return the source's tangent as the new tangent of the tensor that it was copied to."""
     return (zeros_like(outs[0]) if tangents[1] is None else fitted(tangents[1], layout),)
 
 

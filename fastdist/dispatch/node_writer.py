@@ -1,11 +1,11 @@
-"""Writes the Node classes of ops: the values that they save, and how gradients pass.
+"""Writes the Node classes of ops: the values that they save, and how gradients are computed.
 
 Each op has one class, made at its first recorded call: writing all of them at import would take
-longer than importing NumPy. A Node shares its Route with all calls on the same layouts; it stores
-the values that the gradients need separately. A gradient is computed by a function of the Route on
-raw arrays, or by the op's derivative, a Tensor expression, where the Route has none and where a
-graph of gradients is recorded. All is written out as source, because an unrolled `save` and `apply`
-cost half of a loop over names.
+longer than importing NumPy. A Node shares its Route with all calls on the same layouts, and stores
+the values that the gradients need. A gradient is computed by a function of the Route on raw arrays.
+The op's derivative, a Tensor expression, is used where the Route has no such function, and where
+the gradients are recorded. All code is generated as source, because an unrolled `save` and `apply`
+take half the time of a loop over names.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Gradient(NamedTuple):
     """How the gradient by one input is computed.
 
     `raw_args` names the arguments of the Route's function on raw arrays, `needs` the arguments of
-    the derivative, and `saved_args` the arguments that a call must save; `together` are the inputs
-    whose gradients the derivative returns as a tuple, in this order. Where `may_be_g`, a Route has
-    None for a gradient that is g itself.
+    the derivative, and `saved_args` the arguments that a call must save. `together` are the inputs
+    whose gradients the derivative returns as a tuple, in this order. `may_be_g` means that the
+    gradient can be g itself; a Route then has None for it.
     """
 
     raw_args: tuple[str, ...]
@@ -56,34 +56,36 @@ class Gradient(NamedTuple):
 
 
 class RecordedOp(Op[P, R]):
-    """An op whose calls may be recorded: all that its Node class is written from.
+    """An op whose calls may be recorded, with everything that its Node class is written from.
 
-    Its numbers are saved as raw arrays with each call; all other attributes are in the Route.
-    `fresh` promises that the functions of gradients return neither g, nor a view of it, nor a saved
-    value. An op that is `piecewise` has slopes in steps: see Note [Functions in steps].
+    The op's numbers are saved as raw arrays with each call; all other attributes are in the Route.
+    `fresh` promises that the gradient functions return neither g, nor a view of it, nor a saved
+    value. A `piecewise` op has a slope that is constant in steps: see Note [Functions in steps].
     """
 
     number_names: tuple[str, ...] = ()
     may_record = False  # whether a gradient may flow through it
     fresh: bool
     piecewise: bool
-    # The form of a pointwise op, and the one with its numbers at their defaults, if all have one;
-    # the same for an op without numbers.
+    # `form` is the form of a pointwise op, and `usual` the form with all numbers at their defaults,
+    # or None if a default is not a number. They are equal for an op without numbers.
     form: Form | None = None
     usual: Form | None = None
 
     @property
     def spare_names(self) -> frozenset[str]:
-        """The inputs that are kept only where a Route needs them, and are None once overwritten."""
+        """The inputs that are saved only for `tails`, and read as None once they are
+        overwritten.
+        """
         return frozenset() if self.form is None else self.form.spare_names
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
-        """How the gradients by the inputs are computed; None for an input without one."""
+        """How the gradient by each input is computed; None for an input without a gradient."""
         raise NotImplementedError(self.name)
 
     def gradient_makers(self, route: Route) -> tuple[Callable[..., Any] | None, ...]:
-        """Return the Tensor expressions by the inputs that are valid for a route."""
+        """Return the Tensor expression of the gradient by each input, for a route."""
         raise NotImplementedError(self.name)
 
     @cached_property
@@ -97,7 +99,7 @@ class RecordedOp(Op[P, R]):
         )
         exec(compile_text(f"Node of {self.name}", source), names)
         made: type[OpNode] = names[self.node_name]
-        # A gradient that is g itself is also held by its producer.
+        # A gradient that may be g itself is not fresh: the Node that produced g also holds it.
         made.fresh = self.fresh and not any(one and one.may_be_g for one in self.gradients)
         made.__module__ = "fastdist.graph"
         return made
@@ -109,7 +111,7 @@ class OpNode(CallNode):
     __slots__ = ()
     op: RecordedOp
     route: Route | None  # None once released
-    naming_route: Route  # never changes for an op whose Nodes are named after their values
+    naming_route: Route  # stays after release(); only for ops with a node_namer
 
     def name_of_call(self) -> str:
         tell = None if hasattr(self, "_called") else self.op.node_namer
@@ -118,8 +120,8 @@ class OpNode(CallNode):
     def has_number(self, name: str) -> bool:
         """Return whether the call had a number in the place of this tensor.
 
-        If the Node has released the operand, or never kept it, return whether the op allows it.
-        Only ops that name their Nodes use this.
+        If the Node has released the operand, or never saved it, return whether the op would accept
+        a number there. Only ops that name their Nodes by the call use this.
         """
         saved = getattr(self, name, None)
         if saved is not None:
@@ -137,7 +139,9 @@ class OpNode(CallNode):
         results: Sequence[Tensor],
         attach: Callable[[Tensor, Node], None] | None = None,
     ) -> None:
-        """Record a call of the general path; attach gives its result the edge, if given."""
+        """Record a call of the general path. `attach` sets the edge of the result, if it is
+        given.
+        """
         several = self.op.several
         layouts = tuple([result._layout for result in results])
         begin_node(self, edges, layouts if several else layouts[0])
@@ -153,16 +157,16 @@ class OpNode(CallNode):
             pack_saved(self, self.op.tensors, operands)
 
     def edge_of(self, i: int) -> Edge | None:
-        """Return the edge of one of several results."""
+        """Return the edge of result number i, for an op with several results."""
         return Edge(self, i) if self.output_layout[i].dtype.may_have_gradient else None
 
     def save(self, route: Route, *operands_numbers_results: Any) -> None:
-        """Save the values that the gradients by the inputs with an edge need."""
+        """Save the values that are needed for the gradients by inputs with an edge."""
         raise NotImplementedError
 
     def along(self, edges: tuple[Any, ...]) -> OpNode:
-        """Return a Node with the saved values of this one that computes gradients only along some
-        of its edges: those of `edges`, which has None for the others.
+        """Return a copy of this Node, with its saved values, that computes gradients along some
+        edges only: `edges` has None for the other edges.
         """
         part: OpNode = object.__new__(type(self))
         if self.is_shown:
@@ -171,11 +175,11 @@ class OpNode(CallNode):
         part.output_layout = self.output_layout
         for place in PLACES:
             setattr(part, place, getattr(self, place, None))
-        part.route = self.route  # the last, as in NodeWriter._begin
+        part.route = self.route  # assigned last, as in NodeWriter._begin
         return part
 
     def apply_by_tensors(self, g: Any, route: Route, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients as raw arrays, by the Tensor expressions."""
+        """Return the gradients as raw arrays, computed by the Tensor expressions."""
         if self.op.several:
             given: Any = tuple(map(_wrapped, g, self.output_layout))
         else:
@@ -188,23 +192,24 @@ class OpNode(CallNode):
 
 
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
-    """Return a raw gradient of a tensor of layout as a Tensor."""
+    """Return the raw gradient of a tensor with this layout as a Tensor."""
     return None if g is None else wrap(g, layout_near(g, layout))
 
 
 # Note [Functions in steps]
-# The gradient that relu, or a pool, passes back depends on its input's position only in steps, so
-# its derivative is 0. PyTorch returns zeros, not None, so that the second derivative of a network
-# of such layers does not raise an error about unused inputs. Only passes with create_graph pay.
+# The gradient that relu or max_pool passes back depends on the input only in steps, so its own
+# derivative is 0. PyTorch returns zeros for it, not None: then the second derivative of a network
+# of such layers does not raise an error about unused inputs. This costs time only in passes with
+# create_graph.
 
 
 def with_zero_second_order(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
-    """Return the gradient of g with edges to the inputs on which it depends in steps."""
+    """Return the gradient g with edges to the inputs on which it depends in steps."""
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
-    # A batch does not have an edge: the values in it do.
+    # A batch does not have an edge; the values in it do.
     base = unbatched(gradient)
     found: Tensor = gradient
     if base is unbatched(g):
@@ -215,7 +220,7 @@ def with_zero_second_order(
 
 
 class ZeroSecondOrder(Node):
-    """The Node of a gradient and the inputs on which it depends in steps: these get zeros."""
+    """The Node that joins a gradient to the inputs on which it depends in steps: they get zeros."""
 
     __slots__ = ("layouts",)
 
@@ -246,9 +251,10 @@ _NAMES: Final = {f"_{one.__name__}": one for one in _CALLED} | {"__name__": None
 
 
 class NodeWriter:
-    """The text of one class; `saved` are the inputs that some gradient needs, `results` those of
-    `out`, `others` (the results after it) and `outs` (all) that one needs, `numbers` those of the
-    op's numbers.
+    """The source text of one Node class.
+
+    `saved` are the inputs that some gradient needs, and `numbers` the op's numbers that one needs.
+    `results` are those of "out", "others" (the results after it) and "outs" (all) that one needs.
     """
 
     def __init__(self, op: RecordedOp) -> None:
@@ -263,26 +269,26 @@ class NodeWriter:
         kept = [*self.saved, *[f"{one}_version" for one in self.saved], *self.numbers]
         kept += self.results + ["num_outputs"] * op.several
         kept += ["naming_route"] * (op.node_namer is not None)
-        # The slots of a Node: see Note [One Node class for a name].
+        # The attribute names of a Node: see Note [One Node class for a name].
         self.place = dict(zip(kept, PLACES[: len(kept)], strict=True))
 
     def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
-        """Return the condition that the gradient by one of these inputs is needed."""
+        """Return the condition that the gradient by one of these inputs is required."""
         return " or ".join(f"_e{self.op.tensors.index(name)} is not None" for name in names)
 
     def _if_wanted(self, name: str, lines: list[str], otherwise: str) -> list[str]:
-        """Return lines under the condition that the gradient of some edge needs name, and, for an
-        optional one, that it is given.
+        """Return lines under the condition that the gradient of some edge needs name; for an
+        optional operand also that it is given.
         """
         conditions = []
-        if len(self.needed) > 1:  # otherwise there would not be a Node
+        if len(self.needed) > 1:  # with one input, a Node exists only if its gradient is needed
             pairs = zip(self.op.tensors, self.needed, strict=True)
             wanting = self._wanting_any([one for one, names in pairs if name in names])
             conditions.append(f"({wanting})")
         if name in self.op.optional:
             conditions.append(f"{name} is not None")
         if name in self.op.spare_names:
-            # An op in place has written its result over it.
+            # An in-place op has overwritten it with its result.
             conditions.append(f"_route.keeps_spare and {name} is not out")
         if not conditions:
             return lines
@@ -290,9 +296,11 @@ class NodeWriter:
         return [f"if {condition}:", *[f"    {line}" for line in lines], f"else: {otherwise}"]
 
     def save_lines(self, node: str, number: str, *, is_new: bool = False) -> list[str]:
-        """Return the statements that save values, with the edges in _e0, _e1 ...; also for the text
-        of a call, which has them inline. `number` is the expression that saves a number `{}`. An
-        `out` that is new has no Storage yet, and no other thread knows it.
+        """Return the statements that save values; the edges are in _e0, _e1 and so on. The text of
+        a short path has these statements inline.
+
+        `number` is the template of the expression that saves a number, with `{}` for its name.
+        is_new says that `out` is a new tensor: it has no Storage yet, and no other thread has it.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         naming = f"{at['naming_route']} = " if self.op.node_namer else ""
@@ -326,7 +334,7 @@ class NodeWriter:
         return lines
 
     def save(self) -> str:
-        """Return the method that saves the values of a call."""
+        """Return the source of `save`, which saves the values of a call."""
         parts = {"out": "out = outs[0]", "others": "others = _as_fresh(outs[1:])"}
         lines = [parts[name] for name in self.results if name in parts]
         lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.op.several else []
@@ -335,8 +343,8 @@ class NodeWriter:
         return _method(f"save(self, _route, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
-        # The Route last, because release() takes it first: while it exists, everything that was
-        # read before is still saved, whatever a pass of another thread does meanwhile.
+        # The Route is read last, because release() clears it first: while it exists, everything
+        # that was read before is still saved, even if another thread runs a pass.
         kept = (*self.saved, *self.numbers, *self.results)
         held = [f"{name} = self.{self.place[name]}" for name in kept]
         return [
@@ -347,7 +355,9 @@ class NodeWriter:
         ]
 
     def apply(self) -> str:
-        """Return the method on raw arrays. No Route computes raw gradients of several results."""
+        """Return the source of `apply`, which computes raw gradients. For an op with several
+        results it always uses Tensors, because Routes have no raw gradients for these ops.
+        """
         lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _route, keep)"
         if self.op.several:
             return _method("apply(self, g, keep)", [*lines, by_tensors])
@@ -384,7 +394,7 @@ class NodeWriter:
         return _method("apply(self, g, keep)", [*lines, "return _found"])
 
     def _gradients(self, *, recorded: bool) -> list[str]:
-        """Return the lines that compute the requested gradients, as Tensors if recorded; gradients
+        """Return the lines that compute the requested gradients, as Tensors if recorded. Gradients
         that are computed together take one call of the first input's function.
         """
         tensors, gradients = self.op.tensors, self.op.gradients
@@ -413,13 +423,13 @@ class NodeWriter:
                     found = f"_with_zero_second_order({found}, g, self.edges, _route.layouts)"
             elif one.may_be_g:
                 found = f"(g if _gradients[{i}] is None else {found})"
-            # The gradient of a single input is needed, or there would not be a Node.
+            # The op has a single input: its gradient is needed, or there would be no Node.
             unless = "" if len(given) == 1 else f" if _e{i} is not None else None"
             results += f"{found}{unless}, "
         return [*lines, f"_found = ({results})"]
 
     def apply_recorded(self) -> str:
-        """Return the method on Tensors."""
+        """Return the source of `apply_recorded`, which computes gradients as Tensors."""
         op, asked = self.op, set().union(*self.needed)
         layouts = "".join(f"{name}_layout, " for name in op.tensors)
         lines = [
@@ -451,7 +461,9 @@ class NodeWriter:
         return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, *, local: bool) -> str:
-        """Return the condition that a Node holds saved values; empty where each Node does."""
+        """Return the condition that a Node still holds its saved values; empty if every Node
+        does.
+        """
         sure = {*self.held} - self.op.optional
         if "others" in sure or all(
             names & sure
@@ -466,7 +478,7 @@ class NodeWriter:
         return " = ".join(["self.route", *[f"self.{self.place[n]}" for n in self.held], "None"])
 
     def release(self) -> str:
-        """Return the method that releases saved values; a Node that saved none may run again."""
+        """Return the source of `release`. A Node without saved values may run again after it."""
         holds = self._holds(local=False)
         forget = f"if {holds}: {self._forget()}" if holds else self._forget()
         return _method("release(self)", [forget if self.held else "pass"])

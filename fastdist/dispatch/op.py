@@ -1,4 +1,4 @@
-"""An op: one declaration in one table, from which everything else is derived."""
+"""An op: one declaration in one table, from which its functions, Node and derivatives are made."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from .signature import NUMPY_NAMES, UNCLEAR, explain, find_fault, require_fits
 
 PLAIN = frozenset({Tensor, Parameter})
 set_plain_classes(PLAIN)
-# Operands, or attributes, of a call.
+# The operands of a call, or its attributes.
 Given = tuple[Any, ...]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
-# The declared parameters and result of an op: a plain `Op` is one of any.
+# The declared parameters and result of an op; a plain `Op` accepts any.
 if TYPE_CHECKING:
     import typing_extensions
 
@@ -48,7 +48,7 @@ else:
 
 
 def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
-    """Return the method of ops that stores the function that it decorates under this attribute."""
+    """Return a method of ops that stores the function it decorates under this attribute."""
 
     def register(op: Any, function: Rule) -> Rule:
         setattr(op, attribute, function)
@@ -58,20 +58,20 @@ def registrar(attribute: str) -> Callable[[Any, Rule], Rule]:
 
 
 class Op(Generic[P, R]):
-    """The attributes of every kind of op: a name, the user's signature, its tensors and its
-    attributes.
+    """The attributes of every kind of op: name, signature, tensors and attributes.
 
-    A call `op(x)` is one of `op.public`, which takes `out=` and NumPy's names of arguments as well.
-    The attribute `__call__` is that function: a method that calls it would cost 90 ns more.
+    A call `op(x)` calls `op.public`, which also takes `out=` and NumPy's argument names. `__call__`
+    is set to that function on each op: a method that calls it would cost 90 ns more.
 
-    `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
-    others are attributes, passed on unchanged. `general` takes (operands, attributes, out) and
-    returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's names for the
-    op, see declaration.py; `out` and `memory` define the `out=`, see OutRule. `homes` lists where
-    users find it, as values of HOMES; without them, those of its kind apply.
+    `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`). All
+    other parameters are attributes, passed on unchanged. `general` takes (operands, attributes,
+    out) and returns the result; each kind of op defines it. `known_as` and `node` are PyTorch's
+    names for the op, see declaration.py. `out` and `memory` define the `out=`, see OutRule. `homes`
+    says where users find the op, as values of HOMES; the default depends on the kind of op.
     """
 
-    # Slots, because the import makes 600 ops: beyond 30 attributes the dict of each takes 1.6 KB.
+    # Slots, because the import makes 600 ops: with more than 30 attributes, a dict takes 1.6 KB
+    # each.
     __slots__ = (
         "__call__", "__dict__", "__weakref__", "attributes", "batching", "complex_decomposition",
         "declared", "event_namer", "fitted", "formatted", "has_out", "has_short_path", "known_as",
@@ -81,13 +81,13 @@ class Op(Generic[P, R]):
     if TYPE_CHECKING:
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-            """Return the result of the public function."""
+            """Call the public function."""
 
     kind = "op"
-    several = False  # whether all of its results have gradients
+    several = False  # whether gradients flow through all its results, not only the first
     homes: frozenset[str] = frozenset({"function", "method"})
 
-    # A keyword whose value may also stand alone in the list of a parameter such as `*shape`.
+    # A keyword argument that is appended to the list parameter, such as `*shape`.
     also_listed: ClassVar[str | None] = None
 
     def __init__(
@@ -105,9 +105,10 @@ class Op(Generic[P, R]):
             self.homes = homes_of(self.name, homes)
         self.known_as = known_as or self.name
         self.node = node or self.known_as
-        # The layouts, attributes and Route of the last call, see short_path.py.
+        # The layouts, attributes and Route of the last call, see Note [The last call of an op].
         self.last_call: tuple[Any, ...] | None = None
-        # Functions that name a call's event and its Node where the names differ from call to call.
+        # Functions that return the name of a call's event, and of its Node, where these depend on
+        # the call.
         self.event_namer: Callable[[Any, Any], str] | None = None
         self.node_namer: Callable[[Any], str] | None = None
         self.declared: Callable[..., Any] = function
@@ -118,72 +119,79 @@ class Op(Generic[P, R]):
         self.optional = shared(frozenset([n for n in self.tensors if "None" in annotations[n]]))
         self.has_out = True
         self.out = OutRule(self.name, out, memory)
-        # The function that users call for this op, if that is not its public one: calls are offered
-        # to interpreters under it.
+        # The function that users call for this op, if it is not `public`. Interpreters see it as
+        # the function of the call.
         self.offered_as: Callable[..., Any] | None = None
-        # The classes of attributes that fitted: see Note [Classes that fitted] in
+        # Sets of attribute classes that passed the checks: see Note [Classes that fitted] in
         # signature.py.
         self.fitted: set[Any] = set()
-        # How it runs on a batch: the declaration's `batch=`, or a function registered by `batches`.
+        # How the op runs on a batch: the declaration's `batch=`, or a function registered by
+        # `batches`.
         self.batching: Any = ""
-        # A function of (input, memory_format), for the op that copies: the keyword is then taken.
+        # A function of (input, memory_format), only for ops that take the keyword memory_format.
         self.formatted: Callable[..., Any] | None = None
-        # The public function as public_function wrote it, and the text before and of its last
-        # statement, which calls `general`: an op may put a short path between them.
+        # The public function as public_function wrote it, its text without the last statement, and
+        # the last statement, which calls `general`. A short path is inserted before that.
         self.written: tuple[Callable[..., Any], str, str] | None = None
         self.has_short_path = False
-        # The op of complex numbers, written with other ops, where it is another one.
+        # For complex operands: a function of other ops, if this op's kernel does not take them.
         self.complex_decomposition: Callable[..., Any] | None = None
 
     @functools.cached_property
     def called(self) -> str:
-        """The name in errors: for a part of other ops, PyTorch's name for what users called."""
+        """The op's name in errors. For a helper op, it is PyTorch's name of the function users
+        called.
+        """
         return self.name if self.homes else without_formula(self.known_as)
 
     @property
     def node_name(self) -> str:
-        """The name that `grad_fn` shows."""
+        """The name that `grad_fn` shows for the op's Nodes."""
         return node_named(self.node)
 
-    # The name of a call in a profile, given operands and attributes.
+    # Registers the function of (operands, attributes) that names a call's event in a profile.
     names_event = registrar("event_namer")
-    # The name of its Node in a graph.
+    # Registers the function that names a call's Node.
     names_node = registrar("node_namer")
-    # How it runs on a batch: a function of (op, operands, attributes, level) that returns values of
-    # the results. See Note [Batching rules] in interpreters/batching.py.
+    # Registers how the op runs on a batch: a function of (op, operands, attributes, level) that
+    # returns the values of the results. See Note [Batching rules] in interpreters/batching.py.
     batches = registrar("batching")
 
     def event(self, operands: Any, attributes: Any) -> str:
-        """Return the name of the event of a call."""
+        """Return the name of a call's event in a profile."""
         if self.event_namer is None:
             return event_named(self.known_as)
         return event_named(self.event_namer(operands, attributes))
 
     @functools.cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The user's parameters."""
+        """The parameters of the signature that users see."""
         return inspect.signature(self.declared).parameters
 
     @functools.cached_property
     def public(self) -> Callable[..., R]:
-        """The function that users call; made at its first use, because many ops get another one."""
+        """The function that users call, made at its first use: many ops are never called by
+        users.
+        """
         return public_function(self)
 
     @functools.cached_property
     def defaults(self) -> tuple[Any, ...] | None:
-        """The attributes' defaults, None if one has none."""
+        """The defaults of the attributes; None if an attribute has no default."""
         given = defaults_of(self.declared)
         if not given.keys() >= set(self.attributes):
             return None
         return tuple([given[name] for name in self.attributes])
 
     def is_usual(self, attributes: tuple[Any, ...]) -> bool:
-        """Return whether attributes are the very defaults."""
+        """Return whether all attributes are the default objects."""
         defaults = self.defaults
         return defaults is not None and all(map(operator.is_, attributes, defaults))
 
     def call_later(self) -> None:
-        """Let the first call of the op make its public function, which later calls run."""
+        """Make the public function only when the op is first called; later calls run it
+        directly.
+        """
         self.__call__ = self._call_first  # type: ignore[method-assign]
 
     def _call_first(self, *args: Any, **kwargs: Any) -> Any:
@@ -191,9 +199,9 @@ class Op(Generic[P, R]):
         return self.public(*args, **kwargs)
 
     def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return attributes, tensors that stand for numbers as numbers.
+        """Return attributes, with tensors that stand for numbers replaced by numbers.
 
-        Raises  TypeError for one of the wrong kind
+        Raises  TypeError for a value of the wrong kind
         """
         classes = tuple(map(type, attributes))
         if classes in self.fitted:
@@ -206,12 +214,15 @@ class Op(Generic[P, R]):
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
-        """Take the general path: check, offer it to the tracer, run, record, carry tangents."""
+        """Take the general path: check, offer the call to interpreters, run, record, carry
+        tangents.
+        """
         raise NotImplementedError(self.name)
 
     def general_call(self) -> Callable[..., Any]:
-        """Return the function that the public function calls with operands, attributes and out: the
-        general path, offered to interpreters and checked against the signature.
+        """Return the function of (operands, attributes, out) that the public function calls. It
+        offers the call to interpreters, checks it against the signature, and takes the general
+        path.
         """
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
@@ -246,7 +257,8 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Declared, Options], AnyOp],
 ) -> Callable[Options, Callable[[Declared], AnyOp]]:
-    """Return the decorator that declares ops of a kind; it takes the arguments of the kind's class.
+    """Return the decorator that declares ops of a kind; its arguments are those of the kind's
+    class.
 
     The decorated function has the op's name, signature and docstring. Names must be unique.
     """
@@ -273,7 +285,9 @@ def declarator(
 
 
 def public_function(op: Op) -> Callable[..., Any]:
-    """Write the function that users call, with their signature: Python itself checks the call."""
+    """Generate the public function with the user's signature, so that Python checks its
+    arguments.
+    """
     names: dict[str, Any] = {"_op": op, "_general": op.general_call()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
@@ -294,7 +308,7 @@ def public_function(op: Op) -> Callable[..., Any]:
             names[f"_default_{name}"] = defaults[name]
             text += f"=_default_{name}"
         elif (name in aliased or required) and name != listed:
-            # It may be given under its other name, so Python must not be the one to miss it.
+            # The argument may come under its NumPy name, so Python must not report it as missing.
             required.append(name)
             text += "=_absent"
         parts.append(text)
@@ -308,7 +322,7 @@ def public_function(op: Op) -> Callable[..., Any]:
     parts += keywords if starred or not keywords else ["*", *keywords]
     lines = [f"def public({', '.join(parts)}):\n"]
     for name in lists if listed else ():
-        # Given whole and by name: permute(x, 1, 0), or permute(x, dims=(1, 0)).
+        # The list may be given as one keyword: permute(x, 1, 0), or permute(x, dims=(1, 0)).
         given = f"_{listed}" if name == listed else listed
         lines.append(f"    {listed} = {given} if {name} is _absent else (*{given}, {name})\n")
     for name in aliased:
@@ -328,7 +342,7 @@ def public_function(op: Op) -> Callable[..., Any]:
     head = "".join(lines)
     tail = f"    return _general(({tensors}), ({attributes}), {out})\n"
     public = define(op, head + tail, names)
-    if aliased or lists:  # whose other names, of NumPy, the signature leaves out
+    if aliased or lists:  # the signature shown to users omits NumPy's names
         public.__signature__ = LateSignature(op.declared, op.has_out)  # type: ignore[attr-defined]
     op.written = (public, head, tail)
     return public
@@ -338,7 +352,7 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots_
 
 
 def _one_of_two(value: Any, other: Any, default: Any, name: str, alias: str, op: Op) -> Any:
-    """Return the argument that was given under its other name.
+    """Return the argument that was given under its second name.
 
     Raises  TypeError if both names were used
     """
@@ -357,28 +371,29 @@ def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
 
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `public` that source defines over names, as op's own."""
+    """Return the function `public` that source defines, with names as globals and the op's name."""
     names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
     exec(_compiled(source), names)
     public: Any = names["public"]
     public.__code__ = _code_of(names, source, op.name)
     public.__name__ = public.__qualname__ = op.name
-    # As it is written: `help` removes the indentation, which would take a copy of each here.
+    # Not inspect.cleandoc: that would copy each docstring, and `help` removes the indentation
+    # anyway.
     public.__doc__, public.__module__ = op.declared.__doc__, "fastdist"
     return public  # type: ignore[no-any-return]
 
 
 def replace_code(function: Any, source: str, name: str) -> None:
-    """Give a function that `define` made other code with the same signature."""
+    """Replace the code of a function that `define` made; its signature must be the same."""
     names = dict(function.__globals__)
     exec(_compiled(source), names)
     function.__code__ = _code_of(names, source, name)
 
 
 def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
-    """Return the code of `public`, which source has defined in names, as the code of the op `name`.
+    """Return the code of `public`, which source has defined in names, renamed to the op's name.
 
-    A copy for each op: code caches which globals its calls use, and tracebacks show its name and
+    Each op has a copy: code caches which globals its calls use, and tracebacks show its name and
     lines.
     """
     code: CodeType = names["public"].__code__
@@ -388,13 +403,13 @@ def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
 
 @functools.cache
 def _compiled(source: str) -> CodeType:
-    # Ops with one signature share one source; compiling it for each of them would take longer than
+    # Ops with equal signatures share one source. Compiling it for each op would take longer than
     # everything else that an op costs at import.
     return compile(source, "<fastdist op>", "exec")
 
 
 def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
-    """Turn an operator's NotImplemented into the TypeError that a function raises."""
+    """Return the result of a call; raise TypeError where operators would return NotImplemented."""
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
         alone = all(isinstance(operand, int | float) for operand in operands)
@@ -420,7 +435,7 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
 
 
 def refuse_devices(op: Op, operands: tuple[Any, ...]) -> Any:
-    """Raise DeviceError for the devices of operands."""
+    """Raise DeviceError for operands on different devices."""
     places = [
         f"{name} on {operand._layout.device}"
         for name, operand in zip(op.tensors, operands, strict=False)

@@ -1,4 +1,4 @@
-"""Pointwise ops: one scalar body, read by every backend and by autograd."""
+"""Pointwise ops: one scalar body, from which the kernels of all backends and autograd are made."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from .tangents import carry, combined
 
 # Note [Numbers next to half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
-# PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only numbers that are
-# compared with elements, or replace one, are rounded first. `exact` names the ones that are not
-# rounded: by default the op's own numbers, and for a few ops a number in the place of a tensor. A
-# tensor without axes of a wider dtype is kept if the op is `scaled_by` it. A tensor may be rounded
-# where a number is not, so their calls must not share a Route: tensors made of numbers next to half
-# types have their own layout, Layout.of_number.
+# PyTorch: a loss may be scaled by 65536, which float16 cannot hold. Only numbers that are compared
+# with elements, or that replace one, are rounded first. `exact` names the parameters whose numbers
+# are not rounded: by default the op's own numbers, and for a few ops a number in place of a tensor.
+# A 0-d tensor of a wider dtype is not rounded if the op is `scaled_by` it. Because a tensor may be
+# rounded where a number is not, such calls must not share a Route: tensors made from numbers next
+# to half types have a separate layout, Layout.of_number.
 
 _ANY_NUMBER = (bool, int, float, complex)
 
@@ -63,12 +63,11 @@ class PointwiseOp(GeneralPath[P, R]):
 
     `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
     body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
-    names the attributes that the dtype must be able to hold, although for half types they are
-    computed with in float32; `factors` those that scale an operand and do not affect the result's
-    dtype; `exact` and `scaled_by` are about half types, see Note [Numbers next to half types].
-    piecewise=True means that its slope is constant in steps: see Note [Functions in steps] in
-    node_writer.py. `tails` are partials without a difference that cancels: see Note [Tails] in
-    derive.py.
+    names the attributes that the result's dtype must be able to hold, although half types compute
+    with them in float32. `factors` names those that scale an operand and do not affect the result's
+    dtype. For `exact` and `scaled_by` see Note [Numbers next to half types]. piecewise=True means
+    that the slope is constant in steps: see Note [Functions in steps] in node_writer.py. `tails`
+    are partials without cancellation: see Note [Tails] in derive.py.
     """
 
     __slots__ = (
@@ -80,11 +79,11 @@ class PointwiseOp(GeneralPath[P, R]):
     homes = frozenset({"function", "method", "inplace"})
     fresh = True
     form: Form
-    # Replaces the derivative by the first operand, on Tensors; it takes the one that the partial
-    # gives.
+    # Replaces the derivative by the first operand with another function on Tensors. It gets the
+    # function made from the partial, and returns the new one.
     derives: Callable[[Any], Any] | None = None
-    # Makes the tangent that follows from the tangent of the first operand, where the derivative by
-    # it does not: a function of the inputs, out and the tangent.
+    # Computes the tangent from the first operand's tangent, where the derivative cannot: a function
+    # of the inputs, out and the tangent.
     pushes: Callable[..., Any] | None = None
 
     def __init__(
@@ -125,7 +124,7 @@ class PointwiseOp(GeneralPath[P, R]):
         self.factors = self._named("factors", factors, self.attributes)
         self.exact = self._named("exact", exact, every)
         self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
-        # The operands that no number may replace, and whether one may replace each of them.
+        # The operands that must be tensors, and whether all of them may be numbers.
         self.tensors_only = shared(frozenset(self.tensors[:leading]))
         self.has_numbers_alone = numbers == "everywhere"
         self.refusals: list[Callable[..., str | None]] = []
@@ -147,7 +146,7 @@ class PointwiseOp(GeneralPath[P, R]):
     @property
     def node_name(self) -> str:
         if self.may_record and set(self.partials) == {REFUSED}:
-            return "NotImplemented"  # PyTorch's name, which is not mistaken for Python's
+            return "NotImplemented"  # PyTorch's name for such a Node; not Python's constant
         return super().node_name
 
     @cached_property
@@ -176,13 +175,13 @@ class PointwiseOp(GeneralPath[P, R]):
 
     @property
     def looks_at_operands(self) -> bool:
-        """Whether a refusal depends on more than dtypes."""
+        """Whether a refusal reads the operands, not only their dtypes."""
         return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
-        """Register the cases that PyTorch refuses: a function of `dtypes`, the operands', and
-        `operands`, and the op's numbers after them if it names them, that returns the message, or
-        None.
+        """Register a check for cases that PyTorch refuses: a function of `dtypes` (of the
+        operands), or of `dtypes` and `operands` (followed by the op's numbers). It returns the
+        message, or None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
         self.refusals.append(tell)
@@ -191,8 +190,8 @@ class PointwiseOp(GeneralPath[P, R]):
     def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
         """Return the dtype in which the body is computed.
 
-        Raises  RuntimeError for dtypes that the op has no meaning for, and fractions that scale
-                integers
+        Raises  RuntimeError for dtypes that the op does not support, and for non-integer numbers
+                that scale integers
         """
         if not numbers:
             return self._meeting(operands)
@@ -216,10 +215,11 @@ class PointwiseOp(GeneralPath[P, R]):
         if (len(operands) == 1 or self.dtype_rule == "first") and isinstance(operands[0], Tensor):
             found = operands[0]._layout.dtype
         else:
-            # Operands that only choose among the others do not take part in the promotion.
+            # A condition only chooses among the other operands, and does not take part in the
+            # promotion.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self.refusals:
-            # Numbers that say how to compute do not promote the operands.
+            # The op's own numbers do not promote the operands.
             self.require_meaning(operands)
         if not self.takes_complex:
             require_no(self.called, "is_complex", (found,))
@@ -240,7 +240,7 @@ class PointwiseOp(GeneralPath[P, R]):
         return found
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
-        """Raise RuntimeError for operands that a refusal of the op covers."""
+        """Raise RuntimeError for operands that a refusal of the op rejects."""
         found = [o._layout.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         dtypes = found[: len(self.tensors)]
         for tell in self.refusals:
@@ -250,10 +250,10 @@ class PointwiseOp(GeneralPath[P, R]):
                 raise refusal(f"{text} Got {', '.join(dtype.name for dtype in dtypes)}")
 
     def require_tensors(self, called: str, operands: Sequence[Any]) -> None:
-        """Raise TypeError for a number in a place that takes only a tensor; called is the function
-        that users called.
+        """Raise TypeError for a number where the op takes only a tensor; `called` is the name of
+        the function that users called.
 
-        Note    checked on the general path alone, to which the short ones leave such numbers
+        Note    only the general path checks this, because short paths leave such numbers to it
         """
         if len(self.tensors_only) == len(self.tensors):
             require_tensors(called, self.parameters, self.tensors, operands)
@@ -268,7 +268,7 @@ class PointwiseOp(GeneralPath[P, R]):
     def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:
         """Return the shape to which the operands broadcast; name is the op's name in errors.
 
-        Raises  RuntimeError if they do not, or for a `value` with axes
+        Raises  RuntimeError if they do not broadcast, or if the operand `value` has axes
         """
         for which, operand in zip(self.tensors, operands, strict=True):
             if which == "value" and isinstance(operand, Tensor) and operand._layout.shape:
@@ -279,16 +279,16 @@ class PointwiseOp(GeneralPath[P, R]):
         return broadcast_shapes(name, [o._layout.shape for o in operands if isinstance(o, Tensor)])
 
     def accept_operands(self, operands: Given) -> Given:
-        """Return operands as the op takes them; tensors if all are Python numbers."""
+        """Return operands in the form that the op takes; if all are Python numbers, as tensors."""
         found = super().accept_operands(operands)
         if self.has_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
     def decomposition(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
-        """Return a function that computes the result with other ops: where the body is wrong for
-        complex numbers, and where half operands meet a wider tensor without axes that scales them;
-        or None.
+        """Return a function that computes the result with other ops, or None. It is needed where
+        the body is wrong for complex numbers, and where half operands are scaled by a wider 0-d
+        tensor.
         """
         if FLOAT8:
             from .float8 import by_float32, computed_in_float32
@@ -307,22 +307,22 @@ class PointwiseOp(GeneralPath[P, R]):
         return partial(self._scaled, compute, attributes) if compute.is_half else None
 
     def _float8_of(self, operands: Given) -> DType | None:
-        """Return the float8 type in which operands meet, None for any other dtype."""
+        """Return the float8 type to which operands promote; None for any other dtype."""
         if not any(isinstance(o, Tensor) and o._layout.dtype.is_float8 for o in operands):
             return None
         found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         return found if found.is_float8 else None
 
     def _scaled(self, half: DType, attributes: Given, *operands: Any) -> Tensor:
-        """Compute half operands with such a factor in float32, and round once."""
+        """Compute half operands that a wider 0-d tensor scales: in float32, rounded once."""
         cast = OPS["cast"].public
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
         found = cast(self.general(tuple(wide), attributes), half)
         return recorded_as(self.node_name, found, ())  # type: ignore[no-any-return]
 
     def route_call(self, operands: Given, attributes: Given, called: Op) -> tuple[Route, Given]:
-        """Return how to run, and operands and attributes as tensors; the public function of
-        `called` has its short path from now on.
+        """Return the Route of a call, and its operands and attributes as tensors. From now on, the
+        public function of `called` has its short path.
         """
         form, numbers = self._form_of(self.fit_attributes(attributes) if attributes else ())
         given = (*with_numbers(operands), *numbers)
@@ -339,7 +339,7 @@ class PointwiseOp(GeneralPath[P, R]):
         return route, self._as_tensors(form, (*operands, *numbers), route.plan.compute)
 
     def _form_of(self, attributes: Given) -> tuple[Form, Given]:
-        """Return the form that computes a call, and the numbers that it takes."""
+        """Return the form that computes a call, and the numbers that the form takes."""
         if attributes and self.usual is not None and self.is_usual(attributes):
             return self.usual, ()
         return self.form, attributes
@@ -366,18 +366,20 @@ class PointwiseOp(GeneralPath[P, R]):
         route = new_route(form, layouts, out_layout, compute)
         find_functions(route, order, casts, [one._array for one in tensors])
         replaced = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
-        # With tensors that are cast, the short path makes other tensors of numbers.
+        # If tensors are cast, the short path would convert numbers to another dtype than this Route
+        # has.
         if not replaced or (NUMBERS.issuperset(replaced) and not any(casts)):
             keep_for_short_path(route, is_cast=any(casts))
         return route
 
     def _as_tensors(self, form: Form, given: Given, compute: DType) -> Given:
-        """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
+        """Return operands and numbers as tensors; numbers get the dtype that the body takes."""
         found = list(given)
         for i, (name, number) in enumerate(zip(form.body_names, given, strict=True)):
             if isinstance(number, Tensor):
                 continue
-            # A number among the operands wraps around, one that says how to compute does not.
+            # A number in place of an operand wraps around in an integer dtype; the op's own numbers
+            # do not.
             if name in self.held:
                 require_held(number, compute)
             exact = self.dtype_rule == "first" or name in form.number_names
@@ -395,8 +397,9 @@ class PointwiseOp(GeneralPath[P, R]):
         tangents: Sequence[Any],
         result: Tensor,
     ) -> Tensor | None:
-        """Return the tangent of the result of a call that is not recorded: by the raw gradients of
-        its Route, which are those by each element, where no operand is broadcast or cast.
+        """Return the tangent of the result of a call that is not recorded. If no operand was
+        broadcast or cast, the raw gradients of the Route are the elementwise derivatives, and are
+        used.
         """
         layout = result._layout
         if not self.may_record or not layout.dtype.may_have_gradient:
@@ -419,12 +422,16 @@ class PointwiseOp(GeneralPath[P, R]):
         return combined(derivatives, (*primals, *given, result), tangents, layout)
 
     def _all_numbers(self, numbers: Given) -> Given:
-        """Return the numbers of a form as those of the op: None for all at their defaults."""
+        """Return the values of all numbers of the op, for the numbers of a form; None for
+        defaults.
+        """
         return numbers or (None,) * len(self.attributes)
 
     @cached_property
     def sums_raw_tangents(self) -> bool:
-        """Whether raw gradients are what the derivatives say, to the last digit."""
+        """Whether the tangent computed from raw gradients equals that of the derivatives bit by
+        bit.
+        """
         if self.tails or self.pushes is not None or self.derives is not None:
             return False
         return not any(self.form.refusing)
@@ -432,7 +439,7 @@ class PointwiseOp(GeneralPath[P, R]):
     def sum_of_raw_tangents(
         self, route: Route, primals: Sequence[Any], tangents: Sequence[Any], result: Tensor
     ) -> Tensor | None:
-        """Return the sum of the products of raw gradients and tangents."""
+        """Return the sum of the products of raw gradients and tangents, as one Tensor."""
         total: Tensor | None = None
         known = {name: one._array for name, one in zip(self.tensors, primals, strict=True)}
         known["out"] = result._array
@@ -451,8 +458,8 @@ class PointwiseOp(GeneralPath[P, R]):
     def carry_tangents(
         self, results: Sequence[Tensor], values: Given, route: Route, kept: Given | None = None
     ) -> None:
-        """Give the result its tangents: each is the sum of partial times tangent; `kept` are the
-        values that an in-place op has overwritten.
+        """Give the result its tangents: each is the sum of partial times tangent. For an in-place
+        op, `kept` has the values before they were overwritten.
         """
         if not self.may_record or not route.layout.dtype.may_have_gradient:
             return
@@ -460,7 +467,7 @@ class PointwiseOp(GeneralPath[P, R]):
         form = route.form
         assert form is not None
         numbers = self._all_numbers(tuple([number_of(number) for number in values[count:]]))
-        # The inputs that an in-place op has overwritten exist only if derivatives need them.
+        # An overwritten input was kept only if the derivatives need it.
         is_whole = kept is None or form.derivatives_need_first(keeps_spare=route.keeps_spare)
         derivatives = form.tangent_makers(result._layout.dtype) if is_whole else form.derivatives
         if self.pushes is not None:
@@ -476,8 +483,8 @@ class PointwiseOp(GeneralPath[P, R]):
 
 
 def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
-    """Raise DeclarationError unless body is a text, and partials, if any, are one for each tensor:
-    a text, or None where there is no gradient.
+    """Raise DeclarationError unless body is a text and partials, if any, has one entry for each
+    tensor: a text, or None where there is no gradient.
     """
     fault = ""
     if not isinstance(body, str):
@@ -495,7 +502,7 @@ def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Seque
 
 
 def _is_raw(tangent: Tensor, layout: Layout) -> bool:
-    """Return whether a tangent is no more than numbers in this layout."""
+    """Return whether a tangent has this layout, and neither an edge nor tangents."""
     edge, extra = tangent._edge, tangent._extra
     return (
         tangent.__class__ is Tensor

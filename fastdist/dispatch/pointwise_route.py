@@ -1,4 +1,4 @@
-"""How pointwise ops run on known layouts: see route.py."""
+"""How the Routes of pointwise ops are made: see route.py."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ..tensor.tensor import layout_of
 from .derive import Form, with_spare
 from .route import NO_ROUTE, Plan, Route, casting, copying, filling, noting_stream
 
-# The result of operands of one floating dtype has one of these dtypes.
+# The dtype rules under which operands of one floating dtype give a result of the same dtype.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
 
 
 def find_route(form: Form, layout: Layout) -> Route:
-    """Return how a form runs on operands that all have one layout, which is new to it; NO_ROUTE
-    where the general path must decide.
+    """Return the Route of a form whose operands all have one layout, for which it has no Route yet;
+    NO_ROUTE where the general path must decide.
     """
     op, count = form.op, len(form.op.tensors)
     if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
@@ -53,7 +53,7 @@ def find_route(form: Form, layout: Layout) -> Route:
 
 
 def new_route(form: Form, layouts: Sequence[Layout], out_layout: Layout, compute: DType) -> Route:
-    """Return a Route to results of out_layout, without its functions."""
+    """Return a Route with gradients to a result of out_layout; `run` and `write` are not set."""
     plan = Plan(out_layout.shape, out_layout.dtype, compute=compute)
     route = Route(form.op, (), tuple(layouts), plan, form)
     route.layout = out_layout
@@ -69,10 +69,10 @@ def find_functions(
     casts: Sequence[DType | None],
     arrays: Sequence[Any],
 ) -> None:
-    """Give route its functions. `casts` are the dtypes to which its inputs are cast first, None for
-    inputs that need no cast; `arrays` are those of a call.
+    """Set `run`, `write` and `change` of route. `casts` are the dtypes to which its inputs are cast
+    first, None for no cast. `arrays` are the inputs of the present call.
 
-    Note    whether NumPy gives a result the expected layout is tried once a route, not derived
+    Note    NumPy is run once per Route to find whether its result has the expected layout
     """
     out_layout, plan, form = route.layout, route.plan, route.form
     assert plan is not None and plan.compute is not None and form is not None
@@ -89,14 +89,14 @@ def find_functions(
         write = _writing(form, out_layout, plan.compute, run)
     run = run or filling(route, form.run_body, device, order)
     route.run = casting(run, device, wanted) if is_cast else run
-    # The last is the result.
+    # The last argument is the result.
     route.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
     if route.change is None:
         route.change = _casting_back(route)
 
 
 def _casting_back(route: Route) -> Callable[..., Any] | None:
-    """Return the function that writes results over a first operand of another dtype, or None."""
+    """Return the function that casts results into a first operand of another dtype, or None."""
     out_layout, first, run = route.layout, route.layouts[0], route.run
     assert first is not None and run is not None
     if (out_layout.shape, out_layout.device) != (first.shape, first.device):
@@ -108,8 +108,8 @@ def _casting_back(route: Route) -> Callable[..., Any] | None:
 
 
 def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
-    """Let later calls find route without the general path, if the casts of operands follow from
-    their layouts: not where numbers matter, as in x.clamp(max=2.5), or a refusal that reads values.
+    """Let later calls find route without the general path, if the layouts alone define the casts.
+    They do not where numbers matter, as in x.clamp(max=2.5), or where a refusal reads values.
     """
     form = route.form
     assert form is not None
@@ -126,7 +126,9 @@ def keep_for_short_path(route: Route, *, is_cast: bool) -> None:
 def _writing(
     form: Form, out_layout: Layout, compute: DType, make: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that writes into memory of out_layout's shape; make may make a result."""
+    """Return the function that writes into memory of out_layout's shape. `make`, if given, makes
+    results that are copied there.
+    """
     kernel = kernel_for(form.run_body)
     small: Callable[..., Any] = kernel.small
     run: Callable[..., Any] = kernel.run if compute.is_half else kernel.compute
@@ -138,7 +140,7 @@ def _writing(
         is_small = out_layout.numel <= kernel.limit
         takes_out = is_small and writes_anywhere(small)
         if takes_out and gives(small, compute.numpy, out_layout.dtype.numpy):
-            return small  # whose last positional argument is `out`
+            return small  # its last positional argument is `out`
     if not is_small:
         run = kernel.run_large
     loop = None
@@ -155,7 +157,7 @@ def _writing(
 
 @silent  # type: ignore[untyped-decorator]
 def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Return the function that makes results of layout; the kernel is looked up once."""
+    """Return the function that makes results of layout with a compiled loop, looked up once."""
     shape, dtype = layout.shape, layout.dtype.numpy
     empty = maker_of(shape, dtype)
     loop = None
@@ -174,7 +176,7 @@ def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
-    """Return small for inputs without axes, of which NumPy makes scalars."""
+    """Return small for inputs without axes: NumPy returns scalars there, which become arrays."""
     asarray = np.asarray
     return lambda *arrays: asarray(small(*arrays))
 
@@ -195,8 +197,8 @@ def _tried(form: Form, arrays: Any, out_layout: Layout) -> Callable[..., Any] | 
 
 
 def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> tuple[Any, ...]:
-    """Return for each input the function that makes raw gradients; None where the gradient is g
-    itself, and where there is none.
+    """Return for each input the function that computes its raw gradient; None where the gradient is
+    g itself, and where there is no gradient.
     """
     op = form.op
     if not op.may_record or not out_layout.dtype.may_have_gradient:
@@ -237,8 +239,8 @@ def gradients_of(form: Form, layouts: Sequence[Layout], out_layout: Layout) -> t
 def _general(
     body: Body, out_layout: Layout, target: Layout, exact: frozenset[str]
 ) -> Callable[..., Any]:
-    """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: for
-    half types, numbers that are `exact` stay wider.
+    """Return the gradient function for arrays of any layout and dtype: the saved values, then g.
+    For half types, numbers that are `exact` stay wider.
     """
     dtype, index = out_layout.dtype.numpy, out_layout.device.index
     backend = backend_of(out_layout.device.type)
@@ -287,7 +289,9 @@ def _gathering(out_layout: Layout, target: Layout) -> Callable[[Any], Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., Any]:
-    """Return the gradient of plain arrays of one dtype: one call of NumPy, or a compiled loop."""
+    """Return the gradient function for contiguous arrays of one dtype: NumPy, or a compiled
+    loop.
+    """
     if body.text == "g":
         return lambda g: sum_to_layout(g, target)
     kernel = kernel_for(body.in_used_order())
@@ -295,14 +299,17 @@ def _uniform(body: Body, out_layout: Layout, target: Layout) -> Callable[..., An
     make: Callable[..., Any] = kernel.small if is_small else _large(kernel.compute, out_layout)
     if target is out_layout:
         return make
-    # The gradient of an operand that was broadcast must be summed.
+    # An operand that was broadcast gets the sum of its gradients.
     return lambda *operands: sum_to_layout(make(*operands), target)
 
 
 @functools.cache
 def _adapter(given: tuple[str, ...], taken: tuple[str, ...]) -> Callable[..., Any]:
-    """Return a function of `given` that calls one of `taken`: an op with its numbers at their
-    defaults is recorded like the op, and its gradients do not need them.
+    """Return a function that wraps a function of the names `taken` as a function of the names
+    `given`.
+
+    An op with its numbers at their defaults is recorded with these numbers, but its gradient
+    functions do not take them.
     """
     source = f"def adapt(made): return lambda {', '.join(given)}: made({', '.join(taken)})"
     adapt: Callable[..., Any] = define_silent(source, "adapt", {})

@@ -1,9 +1,9 @@
-"""Everything that is known before a call: how an op runs on given layouts and attributes.
+"""A Route: everything that can be computed before a call from layouts and attributes.
 
-Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so the second
-call with the same ones has nothing left to compute. Its Route is stored in the plans of the first
-operand's layout, and holds the checked plan and, on the CPU, the results' layouts and a function
-from raw arrays to fresh results.
+Shapes, dtypes and checks follow from the operands' layouts and the attributes alone, so a second
+call with the same ones computes nothing again. The Route is cached in `routes` of the first
+operand's layout. It holds the checked plan and, on the CPU, the results' layouts and a function
+from raw arrays to new results.
 """
 
 from __future__ import annotations
@@ -32,12 +32,11 @@ from .derive import Form
 
 
 class Plan(NamedTuple):
-    """The plan of a structured op: the results' shapes and dtypes, and the numbers that the kernel
-    takes.
+    """The plan of a structured op: shapes and dtypes of the results, and the kernel's numbers.
 
-    `compute` is the dtype to which tensors are cast first (None: each stays as it is); `view_shape`
-    is the shape in which the caller gets the kernel's result (keepdim); `extra_outputs` are the
-    results after the first.
+    `compute` is the dtype to which tensors are cast first; None means no cast. `view_shape` is the
+    shape in which the caller gets the kernel's result, such as with keepdim=True. `extra_outputs`
+    are the shapes and dtypes of the results after the first.
     """
 
     shape: Shape
@@ -67,15 +66,13 @@ class Route:
     """How one op runs on operands of known layouts with known attributes.
 
     `run` takes the operands' raw arrays (None for an operand that is not given). It returns a new
-    result with the layout `facts`, or a tuple of results with the layouts `facts` and `more`.
-    `write` also takes raw memory of that shape and dtype, the memory of an `out=`, and fills it.
-    `change` does the same if this may be the memory of the first operand. Each of them is None
-    where only the general path works.
-    `form` is the form of a pointwise op.
+    result with the layout `layout`, or a tuple of results with the layouts `layout` and `more`.
+    `write` also takes raw memory of that shape and dtype as its last argument, such as an `out=`,
+    and fills it. `change` does the same if that memory may be the first operand's. Each of the
+    three is None where only the general path works. `form` is the form of a pointwise op.
     `gradients` are functions that compute the raw gradients of the inputs; None if the op's vjps
-    compute them.
-    `records` says whether a result may need a Node; `keeps_spare`, whether the Node keeps inputs
-    that only tails need.
+    compute them. `records` says whether a result may need a Node. `keeps_spare` says whether the
+    Node saves inputs that only `tails` need.
 
     Thread  immutable
     """
@@ -84,7 +81,7 @@ class Route:
         "attributes", "change", "event", "form", "gradients", "keeps_spare", "layout", "layouts",
         "more", "op", "plan", "records", "run", "steps", "write",
     )  # fmt: skip
-    layout: Layout  # of the first result; not set where nothing runs
+    layout: Layout  # of the first result; not set in NO_ROUTE
 
     def __init__(
         self,
@@ -106,30 +103,30 @@ class Route:
         self.keeps_spare = False
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # for a view of a tensor that is not a view itself
-        self.event = ""  # where it depends on the call, once a profile has asked for it
-        # Where a Node is on a device, the function that notes the stream on which it is recorded.
+        self.event = ""  # the event's name, found when a profile first needs it
+        # For Nodes on a device, a function that stores the current stream in the Node.
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
     def writes_by(self, write: Callable[..., Any]) -> None:
-        """Let results be written by this function into memory of the shape and dtype of facts."""
+        """Let this function write results into memory of the result's shape and dtype."""
         self.write, own, first = write, self.layout, self.layouts[0]
         assert first is not None
         if (own.dtype, own.shape, own.device) == (first.dtype, first.shape, first.device):
             self.change = write
 
 
-# The Route of a call for which it is unknown how it runs.
+# Stands for a Route that is not known yet.
 NO_ROUTE: Final = Route(None, (), ())
 
 
 def find_event(op: Any, route: Route, operands: Sequence[Any], attributes: Sequence[Any]) -> str:
-    """Return the name of the event of a call, which is that of all calls of its Route."""
+    """Store and return the name of the event of a call; all calls of a Route have the same."""
     route.event = op.event(operands, attributes)
     return route.event
 
 
-# Attributes of these types, and tuples of them, define a plan completely and hold no memory worth
-# freeing. A tuple may hold Tensors, whose numbers change.
+# Attributes of these types, and tuples of them, define a plan completely, and holding them keeps no
+# memory alive. Tensors are excluded: their values may change.
 _KEYS = frozenset({int, float, bool, str, type(None), DType, BorrowedDType, type(Ellipsis)})
 
 
@@ -139,7 +136,7 @@ def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
 
 
 def is_cacheable(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
-    """Return whether a plan can depend on nothing but layouts and attributes."""
+    """Return whether the plan depends on nothing but layouts and attributes that can be keys."""
     return (
         operands[0] is not None
         and are_keys(attributes)
@@ -148,13 +145,13 @@ def is_cacheable(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
 
 
 def are_keys(attributes: tuple[Any, ...]) -> bool:
-    """Return whether attributes are numbers, texts and tuples of them, which are possible keys."""
+    """Return whether attributes are usable as keys: numbers, texts and tuples of them."""
     for one in attributes:
         kind = one.__class__
         if kind is tuple or kind is Size:
             if not are_keys(one):
                 return False
-        # 0.0 and -0.0 would be one key.
+        # As keys, 0.0 and -0.0 are equal.
         elif kind not in _KEYS or (kind is float and one == 0):
             return False
     return True
@@ -163,8 +160,8 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
 def find_functions(
     route: Route, kernel: str, device: Device, *, keeps_order: bool, kept: bool
 ) -> None:
-    """Give route its functions on device, and the layouts of the results; the small kernels, which
-    take longer to find, only if it is stored.
+    """Give route its functions on device, and the layouts of its results. The small kernels take
+    longer to find, so they are used only if the Route is cached (kept).
     """
     plan, layouts = route.plan, route.layouts
     assert plan is not None
@@ -198,8 +195,8 @@ def casting(
 ) -> Callable[..., Any]:
     """Return a function that moves and casts operands, then calls run.
 
-    For each operand, wanted says whether it comes from another device, and the dtype that it is
-    cast to.
+    For each operand, wanted has whether it comes from another device, and the dtype to which it is
+    cast (None for no cast).
     """
     backend, host, index = backend_of(device.type), backend_of("cpu"), device.index
 
@@ -211,7 +208,7 @@ def casting(
             array = backend.from_numpy(array, index)
         if dtype is None:
             return array
-        # A number next to a device's arrays stays one: it goes by value.
+        # A number next to arrays of a device stays a NumPy array: kernels take it by value.
         home = host if array.__class__ is np.ndarray else backend
         return as_array(home, array, dtype.numpy, index)
 
@@ -225,20 +222,20 @@ def arrays_of(values: Sequence[Any]) -> list[Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    """Return what run makes of arrays; NumPy warns of nothing."""
+    """Run a function on arrays; NumPy gives no warnings."""
     return run(*arrays)
 
 
 @silent  # type: ignore[untyped-decorator]
 def copying(run: Callable[..., Any]) -> Callable[..., None]:
-    """Return the function that writes a result of run: into memory that may be an operand's."""
+    """Return the function that copies a result of run to memory, which may be an operand's."""
     copyto = np.copyto
     return lambda *arrays: copyto(arrays[-1], run(*arrays[:-1]))
 
 
 def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None:
-    """Return the order in which memory for a result has its axes, None for C order: the order of
-    the first operand that has its shape.
+    """Return the order of the axes in memory for a result: that of the first operand with the
+    result's shape. None means C order.
 
     A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory
     in order.
@@ -248,7 +245,7 @@ def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None
 
 
 def noting_stream(device: Device) -> bool | Callable[[Any], None]:
-    """Return the `records` of a Route whose Nodes are on device."""
+    """Return the value of `records` for a Route whose Nodes are on device."""
     if device.index is None:
         return True  # the CPU and the meta device have no streams
     current_stream, index = backend_of(device.type).current_stream, device.index
@@ -286,7 +283,9 @@ def _find_functions_on_cpu(route: Route, name: str, plan: Plan) -> None:
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
-    """Return how many inputs the backend's kernel reads; None where none is of a half type."""
+    """Return the number of inputs that the kernel reads; None if no dtype is a half or float8
+    type.
+    """
     dtypes = [plan.dtype, *[dtype for _, dtype in plan.extra_outputs]]
     dtypes += [layout.dtype for layout in layouts if layout is not None]
     narrow = any(dtype.is_half or dtype.is_float8 for dtype in dtypes)
@@ -296,7 +295,7 @@ def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
 def filling(
     route: Route, kernel: str | Body, device: Device, order: Sequence[int] | None = None
 ) -> Callable[..., Any]:
-    """Return the function that lets the device's kernel fill new memory."""
+    """Return the function that makes new memory and runs the device's kernel on it."""
     plan = route.plan
     assert plan is not None
     reads, results = _reads(plan, route.layouts), _results(plan, order)
@@ -312,10 +311,10 @@ def _results(plan: Plan, order: Sequence[int] | None) -> list[Result]:
 
 
 class Outline(Tensor):
-    """Replaces an operand while a plan is made that is kept for all operands of its layout.
+    """Replaces an operand while a plan that will be cached for its layout is made.
 
-    A plan that read values would be right for these operands, and silently wrong for the next ones
-    of the same layout.
+    A plan that reads values would be right for the present operands, and silently wrong for later
+    ones of the same layout.
     """
 
     __slots__ = ("_fault",)
@@ -324,7 +323,7 @@ class Outline(Tensor):
 
     @property
     def _array(self) -> Any:
-        """Raise: there are no values."""
+        """Raise DeclarationError: there are no values to read."""
         raise DeclarationError(
             f"{self._fault}, but is kept for all tensors of the same layout: a plan may depend "
             "only on layouts and attributes. Read the values in a composite around the op and "
@@ -333,7 +332,7 @@ class Outline(Tensor):
 
 
 def outlines(op_name: str, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
-    """Return replacements for the operands of these names; None for one that is not given."""
+    """Return an Outline for each operand of these names; None for one that is not given."""
     made: list[Any] = []
     for name, operand in zip(names, operands, strict=True):
         if operand is None:

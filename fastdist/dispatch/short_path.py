@@ -1,4 +1,4 @@
-"""Writes the functions that run when users call an op: the short path through its five steps."""
+"""Generates the functions that run when users call an op: the five steps for plain tensors."""
 
 from __future__ import annotations
 
@@ -25,56 +25,56 @@ from .pointwise_route import find_route
 from .route import NO_ROUTE, find_event
 
 # Note [The short path]
-# It serves operands that need no check: plain Tensors, or numbers next to them, while no tracer is
-# open and no operand has a tangent, which one look-up in `modes.plain` says of each. One look-up
-# finds the Route: by the op where all operands have one layout and all attributes have their
-# defaults, else by the op, the layouts and the attributes. The Route has the function that makes
-# the result of raw arrays, its layout, and the functions that make the gradients. The parts that
-# differ from op to op (how many operands, what a Node saves) are written out as source: loops over
-# names, and helpers, would take longer than the work. Unusual calls, and calls that have no Route
-# yet, go to the general path.
+# The short path serves operands that need no check: plain Tensors, or numbers next to them, while
+# no tracer is open and no operand has a tangent. One look-up in `modes.plain` for each operand
+# checks all of this. One look-up finds the Route: by the op if all operands have one layout and all
+# attributes have their defaults, else by the op, the layouts and the attributes. The Route has the
+# function that makes the result from raw arrays, the layout of the result, and the functions that
+# make the gradients. The parts that differ from op to op (the number of operands, the values that
+# a Node saves) are generated as source: loops over names, and helper functions, would take longer
+# than the work. Unusual calls, and calls that have no Route yet, go to the general path.
 #
 # Its cost, 8x8 float32, in ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
 #   the general path             13000 | 15000
 #   the short path of x * y        540 |   710, one Python function
-#   - the same with its Route found by a tuple of op and layouts: 75 more
-#   - with a Node's `save` as a call: 60 more with grad
+#   - if the Route is found by a tuple of op and layouts: 75 more
+#   - if a Node's `save` is called instead of inlined: 60 more with grad
 #   x.sum() 750 | 890, x @ y 650 | 800, x.exp() 470 | 980, where(mask, x, y) 1650 | 1890
 #
 # Operands that need a cast are cast by the Route's function (`casting` in route.py): float32 * bool
 # takes 2500 | 2800, the general path 14200 | 18800 (Zen 5).
 #
 # Ops that write into existing memory, `x.add_(y)` and `add(x, y, out=z)`, use the same text with a
-# `target`, if nothing is recorded: the Route's `change` or `write` takes its array last. x.add_(y)
-# takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
+# `target`, if nothing is recorded: the Route's `change` or `write` takes the target's array as the
+# last argument. x.add_(y) takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
 #
-# Calls on a device are the same text: the Route's function is what the backend's `making` returned.
-# On CUDA that has the compiled kernel, its grid and its extents, see Note [Prepared launches] in
-# kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general path
-# 9500 | 13600 (`python -m bench ops --device shim`).
+# Calls on a device use the same text: the Route's function comes from the backend's `making`. On
+# CUDA it holds the compiled kernel, its grid and its extents, see Note [Prepared launches] in
+# kernels/cuda/prepared.py. With kernels that cost nothing, x + y takes 2000 | 2500 of Python time,
+# the general path 9500 | 13600 (`python -m bench ops --device shim`).
 #
-# While all that is special are profiles that want no more than names and times (`modes.timed`), the
-# short path calls its text once more with these two clocks in it, compiled at its first call: ops
-# cost nothing more while nothing records. A call that goes to the general path from there is
-# reported by that.
+# While profiles that need only names and times are the only special mode (`modes.timed`), the short
+# path calls a second version of its text, which reads the clock before and after. That version is
+# compiled at its first call, so ops cost nothing more while no profile records. If it takes the
+# general path, the general path reports the call.
 #
 # A view uses the same text too, except for how its result is made: x.view(64) takes 1260 | 1420;
 # with its own text it took 1290 | 1450 (Zen 5).
 #
 # Note [The last call of an op]
-# An op with attributes also keeps what its last call was given, and its Route: where the layouts
-# and the attributes are the same objects again, comparing them takes 30 ns in place of the 120 of
-# the look-up, half of which are the hash of the key (Zen 3). The same object gives the same key,
-# since what can be a key does not change. A thread reads and replaces the whole tuple.
+# An op with attributes also stores its last call: the layouts, the attributes and the Route. If the
+# next call has the same objects, comparing them takes 30 ns. The look-up takes 120, half of it to
+# hash the key (Zen 3). The same object always gives the same key, because possible keys are
+# immutable. Threads read and replace the whole tuple.
 #
-# Operators are separate functions, made at their first use, because no function lies between them
-# and Python. The public functions, which op.py writes with the user's signature, get their short
-# path as new code when the first Route is stored: every reference to them runs it from then on.
+# Operators are separate functions, made at their first use, so that Python calls them directly.
+# The public functions, which op.py writes with the user's signature, get their short path as new
+# code when the first Route is stored: every existing reference to them runs it from then on.
 _CALLED: Final[Sequence[Any]] = (
     *(Storage, Tensor, constant, find_event, find_route, may_overlap, raise_out_of_memory),
     storage_of,
 )
-# The names that the texts use.
+# The global names that the generated texts use.
 NAMES: Final[dict[str, Any]] = (
     {f"_{one.__name__}": one for one in _CALLED}
     | {"_CPU": CPU, "_NO_ROUTE": NO_ROUTE, "_NUMBERS": NUMBERS, "_PLAIN": PLAIN}
@@ -83,18 +83,18 @@ NAMES: Final[dict[str, Any]] = (
     | {"_ranges": time_ranges, "_thread": own_thread}
 )
 
-# Whether recording is off, found in 6 ns while no thread has it off; `tls.grad` takes 40.
+# Whether grad mode is off. It takes 6 ns while grad mode is off in no thread; `tls.grad` takes 40.
 _OFF: Final = "(_modes.grad_off and not _tls.grad)"
 
 
 class ShortPath:
-    """The text of an op's short path; each path returns.
+    """The source text of an op's short path; each branch ends with a return.
 
-    `form` is that of a pointwise op. `general` is the statement that calls the general path.
-    `target` is the tensor that the result is written into, the first operand or `out`; empty for a
-    new result. `more` results follow the first. `special` is the statement for calls that an
-    interpreter may see, or that have tangents; empty where the caller has looked for these. A
-    `timed` text gets operands that were checked, and reports the call to profiles.
+    `form` is the form of a pointwise op. `general` is the statement that calls the general path.
+    `target` names the tensor that the result is written into, the first operand or `out`; empty for
+    a new result. `more` is the number of results after the first. `special` is the statement for
+    calls that an interpreter may see, or that have tangents; empty if the caller has checked this.
+    A `timed` text gets checked operands, and reports the call to profiles.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class ShortPath:
     ) -> None:
         self.op, self.form, self.general, self.target = op, form, general, target
         self.special, self.timed = special, timed
-        # The name of the first part of the Route's key.
+        # The global name of the first part of the Route's key.
         self.called = "_op" if form is None else "_form" if form is op.form else "_usual"
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
-        # The rest of the Route's key after the layouts, and the conditions that it is the usual
-        # one.
+        # The parts of the Route's key after the layouts, and the conditions that all attributes are
+        # the defaults.
         self.key, self.usual = list[str](), list[str]()
         self.constants, self.numbers = list[str](), list[str]()
         if form is not None:
@@ -156,8 +156,8 @@ class ShortPath:
         return [*lines, *self._recording()]
 
     def _checking(self) -> list[str]:
-        """Return the lines that make tensors of numbers, and leave calls to the general path, or to
-        interpreters: a look-up in `_modes.plain` for each operand says that nothing is to be done.
+        """Return the lines that convert numbers to tensors, and that send calls to the general path
+        or to interpreters. One look-up in `_modes.plain` per operand shows that neither is needed.
         """
         known, asking = self._not_in("_PLAIN"), self._asking()
         lines = []
@@ -175,13 +175,13 @@ class ShortPath:
         return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
 
     def _not_in(self, plain: str) -> list[str]:
-        """Return the conditions that a tensor is of none of these classes."""
+        """Return, for each tensor, the condition that its class is not among these classes."""
         found = self._per_tensor(f"{{}}.__class__ not in {plain}")
         return [*found, *[f"out.__class__ not in {plain}"] * (self.target == "out")]
 
     def _asking(self) -> list[str]:
-        """Return the line for calls that an interpreter may see, or that have tangents; none where
-        the caller has looked for these.
+        """Return the line for calls that an interpreter may see, or that have tangents; none if the
+        caller has checked this.
         """
         if self.target:
             return [f"if _modes.special: {self.special or self.general}"]
@@ -191,7 +191,7 @@ class ShortPath:
         return [f"if _modes.special and ({concerned}): {self.special}"]
 
     def _guard(self, line: str) -> list[str]:
-        """Return the lines that run a Route; `try` costs nothing if it succeeds."""
+        """Return a line that runs a Route, within a `try`, which costs nothing if it succeeds."""
         refusing = "_raise_out_of_memory(_error)"
         if not self.timed:
             return [f"try: {line}", f"except MemoryError as _error: {refusing}"]
@@ -199,14 +199,15 @@ class ShortPath:
         return [f"try: {line}", "except BaseException as _error:", *_deeper(failed)]
 
     def _reporting(self, number: str = "-1") -> list[str]:
-        """Return the lines by which a timed text reports its call, with the number of its Node."""
+        """Return the lines by which a timed text reports its call; number is that of its Node."""
         event = "_event"
         if self.op.event_namer is not None:
             given = f"{_tuple(self.op.tensors)}, {_tuple(self.op.attributes)}"
             event = f"_route.event or _find_event(_op, _route, {given})"
         if not self.timed:
             return []
-        # Most profiles are one recording: it gets the op here, as from `add_op`, without that call.
+        # Usually one recording is open: the op is appended to it here, which saves a call of
+        # `add_op`.
         given = f"{event}, _start, _clock(), _thread.ident_and_name or _thread.own()"
         return [
             "_one = _ranges.only",
@@ -228,7 +229,9 @@ class ShortPath:
         ]
 
     def _per_tensor(self, condition: str, *, but: str = "") -> list[str]:
-        """Return a condition on `{}` for each tensor, false for one that is not given."""
+        """Return the condition for each tensor, which replaces `{}`; false if the tensor is not
+        given.
+        """
         return [
             f"({name} is not None and {condition.format(name)})"
             if name in self.op.optional
@@ -238,9 +241,9 @@ class ShortPath:
         ]
 
     def _writing(self) -> list[str]:
-        """Return the lines that write into the target, if no gradient needs a Node, and return it.
+        """Return the lines that write into the target and return it, if no gradient needs a Node.
 
-        Note    no Route knows whether views of one tensor overlap, so each call checks
+        Note    each call checks for overlap: a Route does not know whether operands share memory
         """
         target = self.target
         edges = [
@@ -248,7 +251,7 @@ class ShortPath:
             *self._per_tensor("{}._edge is not None", but=target),
         ]
         refused = ["out._layout is not _route.layout"] if target == "out" else []
-        # The memory of a device is never read-only.
+        # Arrays of a device are never read-only.
         refused.append(f"(_route.layout.device is _CPU and not {target}._array.flags.writeable)")
         shared = (
             f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
@@ -273,8 +276,8 @@ class ShortPath:
         ]
 
     def _looking_up(self) -> list[str]:
-        """Return the lines that look up the Route. The look-up for one layout, with the attributes
-        at their defaults, takes half of the time.
+        """Return the lines that look up the Route. If all operands have one layout and all
+        attributes their defaults, the look-up takes half the time.
         """
         op, (first, *others) = self.op, self.op.tensors
         layouts = [
@@ -287,7 +290,7 @@ class ShortPath:
         key = ", ".join([self.called, *layouts, *self.key])
         get = [f"_route = _layout.routes.get(({key}), _NO_ROUTE)"]
         if self.key:
-            # A list among the attributes cannot be a key.
+            # An attribute that is a list cannot be part of a key.
             get = [f"try: {get[0]}", "except TypeError: _route = _NO_ROUTE"]
         finding = "_NO_ROUTE"
         if self.form is not None:
@@ -306,8 +309,9 @@ class ShortPath:
         return [*lines, f"if {usual}:", *_deeper(one), "else:", *_deeper(get)]
 
     def _as_last(self, layouts: list[str], get: list[str]) -> list[str]:
-        """Return the lines that take the Route of the last call if this one is alike, else those of
-        get. See Note [The last call of an op].
+        """Return the lines that take the Route of the last call if this call has the same layouts
+        and attributes, and else look it up by the lines of `get`. See Note [The last call of an
+        op].
         """
         given = ["_layout", *layouts, *self.op.attributes]
         kept = [f"_k{i}" for i in range(len(given))]
@@ -322,7 +326,7 @@ class ShortPath:
         ]
 
     def _recording(self) -> list[str]:
-        """Return the lines that give the first result an edge, and return it."""
+        """Return the lines that give the first result an edge, and return the results."""
         op, results = self.op, ", ".join(self.found)
         if not op.may_record:
             return ["out._edge = None", *self._reporting(), f"return {results}"]
@@ -339,7 +343,8 @@ class ShortPath:
         if "others" in writer.results:
             lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
         unwanted = f"not (_records := _route.records) or {_OFF}"
-        # An op with its numbers at their defaults saves none: no gradient needs them.
+        # An op with its numbers at their defaults saves none, because the gradients do not need
+        # them.
         number = "_{}._array" if self.numbers else "None"
         return [
             *lines,
@@ -364,10 +369,10 @@ def _deeper(lines: Sequence[str]) -> list[str]:
 def operator_call(
     op: RecordedOp, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return op as a function of its tensors alone, with default attributes.
+    """Return a function of op's tensors alone, with the defaults of all attributes.
 
-    `general` serves the calls that the short path does not, and raises their errors. `order` is
-    another order of the parameters: for `1 - x`, Python passes x first.
+    `general` serves the calls that the short path does not, and raises their errors. `order` is the
+    order of the parameters, if it is not op's: for `1 - x`, Python passes x first.
     """
     statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
@@ -380,8 +385,8 @@ def operator_call(
 
 
 def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) -> None:
-    """Give a public function its short path, once: that of op, which gives `more` results after the
-    first, or of its in-place twin.
+    """Give the public function of `called`, which is op or its in-place twin, the short path of op,
+    once. `more` is the number of results after the first.
     """
     if called.written is None or called.has_short_path:
         return
@@ -402,7 +407,7 @@ def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) ->
 
 
 def _names_of(op: RecordedOp, called: Op | None = None, **more: Any) -> dict[str, Any]:
-    """Return the names that the texts of op use, or of `called`, its in-place twin."""
+    """Return the global names for the texts of op, or of its in-place twin `called`."""
     node, defaults = op.may_record and op.node_class, {}
     if op.defaults is not None:
         pairs = zip(op.attributes, op.defaults, strict=True)
@@ -420,8 +425,8 @@ def _add_special(
     timed: Callable[[], list[str]],
     more: int = 0,
 ) -> None:
-    """Add the functions that serve calls while modes are special: a timed text, and special_call
-    with a text that asks nothing, see call.py.
+    """Add the functions for calls while special modes are on: the timed text, and special_call with
+    a text without these checks, see call.py.
     """
     plain = lambda: _short_path(op, _call_general(op, "None"), more=more)  # noqa: E731
     _compile_at_first_call("_timed", names, op, parameters, timed)
@@ -435,8 +440,8 @@ def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
 
 
 def _call_special(general: str, given: Sequence[str], target: str = "") -> str:
-    """Return the source line for calls that an interpreter may see: where these are profiles that
-    want times alone, the timed text serves them.
+    """Return the source line for calls that an interpreter may see. If these interpreters are
+    profiles that need only times, the timed text serves the call.
     """
     other = general.removeprefix("return ")
     if not target:
@@ -451,8 +456,8 @@ def _compile_at_first_call(
     parameters: Sequence[str],
     lines: Callable[[], list[str]],
 ) -> None:
-    """Store under a name a function that, when first called, creates the variant of op with these
-    parameters, and stores that: most programs need neither `out=` nor a profile.
+    """Store under name a function that compiles a variant of op with these parameters when it is
+    first called. Most programs need neither `out=` nor a profile.
     """
 
     def first(*given: Any) -> Any:
@@ -470,10 +475,10 @@ def _tuple(names: Sequence[str]) -> str:
 def _short_path(
     op: RecordedOp, general: str, target: str = "", more: int = 0, **how: Any
 ) -> list[str]:
-    """Return the lines of the short path of op; for an op with numbers those of two, the first with
-    the numbers at their defaults.
+    """Return the lines of op's short path. An op with numbers has two paths; the first is for
+    numbers at their defaults.
     """
-    # A refusal may mention the op's numbers, which no short path checks.
+    # A refusal may depend on the op's numbers, which no short path checks.
     checks = op.form is not None and bool(op.attributes) and op.form.op.looks_at_operands
     lines = [general]
     if not checks:
@@ -498,7 +503,7 @@ def _constants(form: Form, target: str) -> list[str]:
     if len(values) < 2:
         return []
     lines: list[str] = []
-    for name in reversed(values):  # a number is usually the last one
+    for name in reversed(values):  # the number is usually the last operand
         if name in form.op.tensors_only or name == target:
             continue
         others = [other for other in values if other is not name]
@@ -516,7 +521,7 @@ def _constants(form: Form, target: str) -> list[str]:
 def _exact(form: Form, name: str) -> str:
     if name not in form.op.exact:
         return ""
-    # A refusal looks at the numbers behind the first operand.
+    # A refusal reads the numbers after the first operand.
     return ", True, False" if form.op.looks_at_operands and name != form.op.tensors[0] else ", True"
 
 

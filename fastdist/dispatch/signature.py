@@ -1,12 +1,12 @@
-"""The arguments of a call, checked against its signature: what fits, and which one is at fault.
+"""Checks the arguments of a call against its signature, and finds the one that is wrong.
 
-Parameters take kinds of values, read from their annotations, as in PyTorch's parser. A bool is not
-an int and an int is not a bool; a float parameter takes all three; a tensor without axes that needs
-no gradient may replace a number of its kind, and NumPy's numbers become Python's, whose integers do
-not wrap around. Calls whose arguments have classes that fitted before are not checked again: see
-Note [Classes that fitted]. The contents of tuples, and numbers that no dtype holds, are found by
-the work itself: when it fails with an error of Python or NumPy, all arguments are checked, and the
-error names the first one that does not fit.
+Parameters accept kinds of values, read from their annotations, as in PyTorch's parser. A bool is
+not an int and an int is not a bool; a float parameter accepts all three. A 0-d tensor that needs no
+gradient may replace a number of its kind. NumPy's numbers become Python's, so that integers do not
+wrap around. Calls whose argument classes passed before are not checked again: see Note [Classes
+that fitted]. The elements of tuples, and numbers that no dtype holds, are not checked beforehand:
+if the call fails with an error of Python or NumPy, all arguments are checked, and the error names
+the first one that does not fit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class ArgumentError(DTypeError, ValueError):
 
 
 # Note [Classes that fitted]
-# To check every call against its signature would cost more than many calls do. The kind of a value
-# follows from its class, unless a Tensor replaces a number; the contents of tuples and lists are
-# left to the function. So the classes of a call's arguments are stored once all of them fitted, and
-# later calls with them pay for one look-up in a set.
+# Checking every call against its signature would cost more than many calls do. A value's class
+# shows its kind, unless a Tensor replaces a number; the elements of tuples and lists are left to
+# the function. So the classes of a call's arguments are stored once all of them fitted, and later
+# calls with the same classes need one look-up in a set.
 
 
 def require_kinds(
@@ -49,11 +49,11 @@ def require_kinds(
     fitted: set[Any],
     classes: tuple[Any, ...],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Check the arguments against function's signature and return them, with numbers in the place
-    of tensors and NumPy scalars that replace numbers; add the classes to fitted if these alone show
-    that they fit.
+    """Check the arguments against function's signature and return them; tensors and NumPy scalars
+    that stand for numbers become numbers. If the classes alone show that all arguments fit, add
+    them to fitted.
 
-    Raises  ArgumentError for one of the wrong kind
+    Raises  ArgumentError for a value of the wrong kind
     """
     signature = inspect.signature(function)
     try:
@@ -72,7 +72,7 @@ def require_tensors(
     names: Sequence[str],
     operands: Sequence[Any],
 ) -> None:
-    """Raise ArgumentError for a number in the place of a tensor."""
+    """Raise ArgumentError for a number where the op takes a tensor."""
     for name, operand in zip(names, operands, strict=True):
         if operand is not None and not isinstance(operand, Tensor):
             fault = _fault_of(operand, ("Tensor",), by_class=True)
@@ -82,8 +82,8 @@ def require_tensors(
 def require_fits(
     name: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> bool:
-    """Return whether the classes show that all arguments fit; replace tensors for numbers in given
-    by numbers.
+    """Return whether the classes alone show that all arguments fit. In `given`, replace tensors
+    that stand for numbers by numbers.
 
     Raises  ArgumentError for a value of the wrong kind
     """
@@ -104,7 +104,7 @@ def require_fits(
 def _values(
     parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, tuple[str, ...]]]:
-    """Yield (parameter, value, what it takes), one for each value of a `*parameter`."""
+    """Yield (parameter, value, accepted kinds), one for each value of a `*parameter`."""
     for name, value in tuple(given.items()):
         parameter = parameters[name]
         wanted = kinds_of(name, str(parameter.annotation))
@@ -121,7 +121,7 @@ def find_fault(
 ) -> str | None:
     """Describe the first argument that does not fit its annotation; None if all fit.
 
-    Note    for calls that failed: a number that int64 does not hold may be the reason
+    Note    only for calls that failed, so a number that int64 cannot hold is reported as well
     """
     for name, value, wanted in _values(parameters, given):
         fault = _fault_of(value, wanted, by_class=False)
@@ -142,11 +142,11 @@ _UNKNOWN = str(inspect.Parameter.empty)
 
 @lru_cache(maxsize=1024)
 def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
-    """Return the kinds of value that a parameter takes. Where its annotation names something else
-    than kinds, as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
+    """Return the kinds of value that a parameter accepts. If its annotation is not made of kinds,
+    such as `DeviceLike` or `int | Sequence[int]`, the parameter's name decides.
     """
     if annotation == OPERAND:
-        return ("Tensor",)  # Errors name what users pass most.
+        return ("Tensor",)  # errors mention what users pass most
     if annotation == _UNKNOWN:
         return ("Any",)
     if annotation in ("bool", "bool | None"):
@@ -165,7 +165,7 @@ def _by_name(names_of: dict[str, str]) -> dict[str, str]:
     return {name: kinds for kinds, names in names_of.items() for name in names.split()}
 
 
-# The kinds of parameters of these names whose annotation is not made of kinds.
+# The kinds of parameters whose annotation is not made of kinds, by the parameter's name.
 _BY_NAME = _by_name(
     {
         "DType | None": "dtype",
@@ -257,7 +257,7 @@ def _stands_for_a_number(value: Tensor) -> bool:
 
 
 def _of(*kinds: type) -> Callable[[Any], bool]:
-    """Return the function that says whether a value is of these classes."""
+    """Return the function that checks whether a value is of one of these classes."""
     return lambda value: isinstance(value, kinds)
 
 
@@ -273,7 +273,7 @@ def _are_sizes(value: Any) -> bool:
 
 
 def _are_integers(value: Any) -> bool:
-    # The numbers of a range, which may be too many to check, are integers.
+    # A range has only integers; there may be too many to check each.
     return isinstance(value, range) or (_is_list(value) and all(map(_is_integer, value)))
 
 
@@ -292,7 +292,7 @@ def _is_list_of_tensors(value: Any) -> bool:
 class _Kind(NamedTuple):
     words: str
     fits: Callable[[Any], bool]
-    # By class alone, where a value holds others.
+    # A check by class only, for values that contain other values.
     may_fit: Callable[[Any], bool] | None = None
 
 
@@ -326,28 +326,28 @@ _KINDS: dict[str, _Kind] = {
         "a tuple of integers", lambda v: _is_list(v) and _are_integers(v), _is_sequence
     ),
 }
-# A value among those of a `*parameter` where a list of values is also accepted.
+# The kind of one value of a `*parameter` that also accepts a list of values.
 _AMONG = {"TensorList": "Tensors"}
-# Kinds for which a Tensor may stay a Tensor, or which are not checked.
+# Kinds that accept Tensors as they are, or that are not checked.
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
-# Classes that become a Python number where a number is expected; np.float64 is one.
+# Classes whose values are converted where a number is expected; np.float64 is a Python float.
 _STAND_INS = (Tensor, np.integer, np.float16, np.float32)
 
-# Errors of Python and NumPy for arguments of the wrong kind, and for a lack of memory.
+# Errors that Python and NumPy raise for arguments of the wrong kind, or if memory runs out.
 UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning, MemoryError)
 
 
-# NumPy's names of these parameters; PyTorch takes both names.
+# NumPy's names of these parameters; PyTorch accepts both.
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
-# NumPy's messages for more bytes than an address can count.
+# NumPy's messages for arrays of more bytes than an address can count.
 _UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is too large")
 
 
 def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
-    """Raise an error that explains to the user why a call failed with error, if that is known and
-    error does not explain it; find_fault names the argument.
+    """If the cause of error is known and its message does not explain it, raise an error that does.
+    find_fault describes the wrong argument.
 
     Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
     """
@@ -364,7 +364,7 @@ def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
 
 
 def _is_clear(error: BaseException) -> bool:
-    """Return whether fastdist's own `raise` made the error, which then explains itself."""
+    """Return whether a `raise` in fastdist's own code made the error, so its message is clear."""
     if isinstance(error, FastdistError) or was_folded(error):
         return True
     last = error.__traceback__
@@ -383,7 +383,7 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 def fault_of_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str | None:
-    """Describe the first argument of a call that failed that does not fit; None if all fit."""
+    """Describe the first argument of a failed call that does not fit; None if all fit."""
     signature = inspect.signature(function)
     try:
         given = signature.bind(*args, **kwargs).arguments

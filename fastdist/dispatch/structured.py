@@ -1,4 +1,4 @@
-"""Ops with their own kernel: reductions, products, indexing, everything that is not pointwise."""
+"""Ops with a separate kernel: reductions, products, indexing, everything that is not pointwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .short_path import write_short_path
 from .signature import require_tensors
 from .tangents import carry
 
-# By each input the function that makes the raw gradient, None for an input without one.
+# For each input, the function that computes its raw gradient; None for an input without one.
 RawGradients = tuple[Callable[..., Any] | None, ...]
 
 
@@ -36,25 +36,26 @@ class StructuredOp(GeneralPath[P, R]):
     """An op that names a kernel, defines its shapes and dtypes (`@op.plan`), and writes its
     derivatives with ops.
 
-    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; its
-    parameters name the values that it needs: out, `others` (results after the first), the inputs,
-    the attributes, `<input>_layout`, `plan`. A value that no vjp names is not saved. `@op.jvp`
-    takes `<input>_t` for the tangents (None where there is none); `linear=True` means that the op
-    of the tangent is the jvp. Gradients and tangents are those of the first result; for an op with
-    `several` they are of all results: derivatives then name `grads` (None for a result that got
-    none) and `outs` instead of g and out, and the jvp returns a tuple. With `keeps_order` the
-    result has the input's order in memory; all others are in C order.
+    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input. Its
+    other parameters name the values that it needs: out, `others` (the results after the first), the
+    inputs, the attributes, `<input>_layout`, `plan`. Only values that a vjp names are saved.
+    `@op.jvp` takes `<input>_t` for the tangents (None where there is no tangent). `linear=True`
+    means that the jvp is the op itself, applied to the tangent. Gradients and tangents are those of
+    the first result. An op with `several` has them for all results: its derivatives name `grads`
+    (None for a result without a gradient) and `outs` instead of g and out, and its jvp returns a
+    tuple. With `keeps_order` the result has the input's order in memory; otherwise it is in C
+    order.
 
-    fresh=True promises that no vjp returns g, a view of it, or a saved value: gradients may then be
-    taken over. `batch` defines how `vmap` runs it, as one of BATCH_WORDS; `@op.batches` registers a
-    function for the other cases. `has_out` defines whether it takes an `out=`: by default ops that
-    users call do, parts of other ops do not. computes_in_out=True means that it computes in the
-    dtype of that where no dtype= is given. takes_complex=True means that the kernel takes complex
-    numbers and the derivatives are right for them: so are the derivatives of moves, and those that
-    conjugate. piecewise=True means that its slope is constant in steps: see Note [Functions in
-    steps] in node_writer.py. kernel_gradients=True uses the gradients that the CPU kernels of small
-    tensors have for this kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing
-    records them.
+    fresh=True promises that no vjp returns g, a view of it, or a saved value, so that gradients may
+    be accumulated in place. `batch`, one of BATCH_WORDS, defines how `vmap` runs the op;
+    `@op.batches` registers a function for other cases. `has_out` says whether the op takes an
+    `out=`; by default only ops that users call do. computes_in_out=True means that the op computes
+    in the dtype of `out=` if no dtype= is given. takes_complex=True means that the kernel takes
+    complex numbers and the derivatives are right for them. That holds for the derivatives of moves,
+    and for those that conjugate. piecewise=True means that the slope is constant in steps: see Note
+    [Functions in steps] in node_writer.py. With kernel_gradients=True, gradients that are not
+    recorded are computed by the CPU kernels for small tensors (`small_kernels.GRADIENTS`) instead
+    of the vjps.
     """
 
     __slots__ = (
@@ -100,20 +101,21 @@ class StructuredOp(GeneralPath[P, R]):
         self.computes_in_out = computes_in_out
         self.may_record = False  # until a vjp is registered
         self._plan: Callable[..., Plan] | None = None
-        # Input -> its vjp, and the names of the vjp's arguments.
+        # For each input its vjp, and the names of the vjp's arguments.
         self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
         self.on_device: Callable[..., RawGradients | None] | None = None
 
-    # A function of (layouts of the inputs, device) that returns how a device makes raw gradients by
-    # them, or None where the vjps do.
+    # Registers a function of (layouts of the inputs, device). It returns the functions that compute
+    # raw gradients on a device, or None where the vjps compute them.
     gradients_on_device = registrar("on_device")
 
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
-        """Register the shape and dtype rule, a function of (inputs..., attributes...).
+        """Register the rule for shapes and dtypes, a function of (inputs..., attributes...).
 
-        Note    it is stored for all inputs of the same layouts, so it gets no values to read
+        Note    a plan is cached for all inputs of the same layouts, so the rule gets no values to
+                read
         """
         given = parameter_names(function)
         if given != (*self.tensors, *self.attributes):
@@ -127,9 +129,9 @@ class StructuredOp(GeneralPath[P, R]):
         return function
 
     def vjp(self, *inputs: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register the gradient of one input, or a function that returns the gradients of several
-        as a tuple: one pass may compute them all. That may take `wanted`, which has for each input
-        of the op whether its gradient is needed.
+        """Register the gradient of one input, or of several inputs: one function then returns a
+        tuple, because one pass may compute them all. It may take `wanted`, which says for each
+        input of the op whether its gradient is needed.
         """
         for input in inputs:
             require_word(f"{self.name}: the input of a vjp", input, self.tensors)
@@ -151,7 +153,7 @@ class StructuredOp(GeneralPath[P, R]):
         return (*self.tensors, *self.attributes, *layouts)
 
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register the tangent of the result; for an op with several, of all as a tuple."""
+        """Register the tangent of the result; for an op with `several`, a tuple of all tangents."""
         tangents = [f"{name}_t" for name in self.tensors]
         of_results = ("outs",) if self.several else ("out", "others")
         known = (*of_results, "plan", *tangents, *self._names_of_inputs())
@@ -160,13 +162,13 @@ class StructuredOp(GeneralPath[P, R]):
         return function
 
     def in_steps(self) -> Self:
-        """Return the same op except for its second gradients, which are zeros as for a piecewise
-        op: for linear functions that PyTorch differentiates by an op which takes the input as well.
+        """Return a copy of this op whose second gradients are zeros, as for a piecewise op. It is
+        used for linear functions whose derivative in PyTorch is an op that takes the input as well.
         """
         made = copy(self)
         made.piecewise, made.homes, made.fitted = True, frozenset(), set()
         for name in ("node_class", "public"):
-            made.__dict__.pop(name, None)  # they are this op's
+            made.__dict__.pop(name, None)  # the cached values belong to this op
         made.call_later()
         return made
 
@@ -186,7 +188,7 @@ class StructuredOp(GeneralPath[P, R]):
         return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
 
     def attributes_for_out(self, out: Any, operands: Given, attributes: Given) -> Given:
-        """Return attributes with out's dtype where the op computes in that and none is given."""
+        """Return attributes with out's dtype, if the op computes in it and no dtype was given."""
         if not self.computes_in_out or not isinstance(out, Tensor):
             return attributes
         at, dtype = self.attributes.index("dtype"), out._layout.dtype
@@ -196,7 +198,9 @@ class StructuredOp(GeneralPath[P, R]):
         return (*attributes[:at], dtype, *attributes[at + 1 :])
 
     def require_plan(self, operands: Given, attributes: Given) -> None:
-        """Raise the errors of the plan, if there is one, for operands of these layouts."""
+        """Run the plan, if there is one, on operands of these layouts, so that its errors are
+        raised.
+        """
         if self._plan is not None:
             self._plan(*operands, *attributes)
 
@@ -210,7 +214,8 @@ class StructuredOp(GeneralPath[P, R]):
         if not is_cacheable(operands, attributes):
             return self._new_route(operands, attributes), operands
         routes = operands[0]._layout.routes
-        # The short path's key. 1, 1.0 and True are equal, but not the same.
+        # The same key as on the short path. Classes are part of it, because 1, 1.0 and True are
+        # equal.
         classes = [attribute.__class__ for attribute in attributes]
         key = (self, *layouts_of(operands[1:]), *attributes, *classes)
         route: Route | None = routes.get(key)
@@ -235,7 +240,7 @@ class StructuredOp(GeneralPath[P, R]):
     ) -> Route:
         if self._plan is None:
             raise DeclarationError(f"{self.name} has no plan: register one with @{self.name}.plan")
-        # Users may name a dtype by Python's float, int or bool.
+        # Users may give Python's float, int or bool as a dtype.
         attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
@@ -264,7 +269,9 @@ class StructuredOp(GeneralPath[P, R]):
         tangents: Sequence[Any],
         result: Tensor,
     ) -> Tensor | None:
-        """Return the tangent of the one result of a call by the short path that is not recorded."""
+        """Return the tangent of the result of a short-path call with one result that is not
+        recorded.
+        """
         if not result._layout.dtype.may_have_gradient:
             return None
         if self.linear:
@@ -286,7 +293,7 @@ class StructuredOp(GeneralPath[P, R]):
         tangents: Sequence[Any],
         outs: tuple[Tensor, ...],
     ) -> tuple[Tensor | None, ...]:
-        """Return the tangents of outs."""
+        """Return the tangents of the results `outs`."""
         attributes = route.attributes
         if self.linear:
             if tangents[0] is None:

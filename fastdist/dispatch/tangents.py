@@ -1,4 +1,4 @@
-"""Forward mode: the part of a call that carries tangents, and whether a call needs derivatives."""
+"""Forward mode: how a call carries tangents, and whether a call needs derivatives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .op import OPS
 
 
 def carry_view(result: Tensor, input: Tensor) -> None:
-    """Make a view's tangents now, in the grad mode in which the view itself is made."""
+    """Compute a view's tangents now, under the grad mode in which the view itself is made."""
     for level in levels_of((input,)):
         tangent_of(result, level)
 
@@ -37,13 +37,14 @@ def carry(
     tangents_at: Callable[..., Sequence[Tensor | None]],
     values: Sequence[Any] | None = None,
 ) -> None:
-    """Give results the tangents that follow from the operands' tangents, level by level:
-    `tangents_at` computes them from (inputs, tangents, outs), which carry only the levels outside.
+    """Give results the tangents that follow from the operands' tangents, one level after another.
+    `tangents_at` computes the tangents of a level from (inputs, tangents, outs), which carry only
+    the levels outside it.
 
-    Note    `values` are the operands' old values where an in-place op has overwritten them
+    Note    `values` are the old values of operands that an in-place op has overwritten
     """
     values = operands if values is None else values
-    # All tangents are looked up before the first is replaced.
+    # All tangents are looked up before the first one is replaced.
     given = [(level, [tangent_of(o, level) for o in operands]) for level in levels_of(operands)]
     for level, tangents in given:
         inputs = [below(value, level) for value in values]
@@ -59,17 +60,17 @@ def carry_one_level(
     attributes: tuple[Any, ...],
     has_more: bool,
 ) -> Any:
-    """Return the result of an op on plain tensors with the tangent that follows from theirs, where
-    these are of one level and nothing is recorded; NOT_TAKEN otherwise.
+    """Run an op on plain tensors and return the result with its tangent, if all tangents are of one
+    level and nothing is recorded; otherwise return NOT_TAKEN.
 
-    `plain` is the short path of op that looks for no tangents, `has_more` says that it returns more
-    than one result.
+    `plain` is the short path of op without the check for tangents. `has_more` says that it returns
+    several results.
     """
     for operand in operands:
         if operand is not None and operand._layout.is_sparse:
             return NOT_TAKEN
     if not op.computes(operands, attributes):
-        # The tangent is that of the ops that compute the result.
+        # Other ops compute the result, and they carry its tangent.
         return NOT_TAKEN
     if op.kind == "view":
         result = plain(*operands, *attributes)
@@ -105,7 +106,9 @@ def combined(
     tangents: Sequence[Tensor | None],
     layout: Layout,
 ) -> Tensor | None:
-    """Return the sum of the derivatives of given and the tangents, in layout; or None."""
+    """Return the sum of all derivative(*given, tangent), fitted to layout; None if there is
+    none.
+    """
     total: Tensor | None = None
     for tangent, derivative in zip(tangents, derivatives, strict=True):
         if tangent is not None and derivative is not None:
@@ -115,7 +118,7 @@ def combined(
 
 
 def fitted(tangent: Tensor, layout: Layout) -> Tensor:
-    """Return tangent in the shape and dtype of layout."""
+    """Return tangent broadcast and cast to the shape and dtype of layout."""
     if tangent._layout.shape != layout.shape:
         tangent = OPS["expand"].public(tangent, layout.shape)
     if tangent._layout.dtype is not layout.dtype:
@@ -123,17 +126,18 @@ def fitted(tangent: Tensor, layout: Layout) -> Tensor:
     return tangent
 
 
-# `tls.grad` has the grad mode of a thread, which takes Python 40 ns to read. The short paths, where
-# this is measurable, read `modes.grad_off` first: while grad mode is off in no thread, no thread
-# needs to be checked.
+# `tls.grad` is the grad mode of a thread; reading it takes 40 ns. The short paths, where this is
+# measurable, read `modes.grad_off` first, and skip `tls.grad` while no thread has turned grad mode
+# off.
 #
-# A batch has neither an edge nor tangents; the values in it have them. Ops see these values, but a
-# composite sees the batch itself: one that checks `x._edge` or `levels_of((x,))` takes its short
-# cut in vmap(grad(f)), whose gradients are then zeros. Therefore composites use these functions.
+# A batch has neither an edge nor tangents; the tensor inside it has them. Ops get that tensor, but
+# a composite gets the batch itself. A composite that checks `x._edge` or `levels_of((x,))` directly
+# takes its shortcut for undifferentiated inputs in vmap(grad(f)), and the gradients become zeros.
+# Therefore composites use the functions below.
 
 
 def is_recorded(operands: Iterable[Any]) -> bool:
-    """Return whether results of operands go into the graph."""
+    """Return whether results of operands are recorded in the graph."""
     return tls.grad and any(
         unbatched(o)._edge is not None for o in operands if isinstance(o, Tensor)
     )

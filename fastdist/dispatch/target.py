@@ -1,4 +1,4 @@
-"""Where the result of a call goes: to a new tensor, over the first operand, or into `out=`."""
+"""Where the result of a call goes: to a new tensor, to the first operand, or to `out=`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ from .op import OPS, Given, refuse_devices
 from .route import Route, arrays_of, run_silently
 from .tangents import has_tangents
 
-# The argument `out=` of a call; a tuple for several results.
+# The argument `out=` of a call; a tuple for an op with several results.
 GivenOut = Tensor | tuple[Tensor, ...] | None
 
 
 class Target:
-    """A new tensor, to which most results go. A call asks its target in this order: `accept`
-    refuses a tensor that cannot take any result; then either other ops compute a result of the
-    operands that `before` returns, and `take` puts it there, or `run` runs a Route.
+    """A new tensor, the usual target. A call uses its target in this order. `accept` raises an
+    error if the target cannot take any result. Then there are two cases: `run` runs a Route; or
+    other ops compute the result from the operands that `before` returns, and `take` writes it to
+    the target.
     """
 
     def accept(self, operands: Sequence[Any]) -> None:
-        """Raise the errors that do not depend on the result."""
+        """Raise the errors of the target that do not depend on the result."""
 
     def before(self, operands: Given) -> Given:
         """Return the operands for ops that compute the result."""
@@ -59,15 +60,15 @@ NEW: Final = Target()
 
 
 class First(Target):
-    """The first operand, which the result of an op, or of a function made of ops, replaces. See
-    Note [In-place on views] in graph/inplace_history.py.
+    """The first operand, which is overwritten by the result of an op or a composite. See Note
+    [In-place on views] in graph/inplace_history.py.
     """
 
     def __init__(self, name: str, tensor: Tensor, of: Any = None) -> None:
         self.name, self.tensor, self.of = name, tensor, of
 
     def accept(self, operands: Sequence[Any]) -> None:
-        # copy_ checks the others, whose memory is another tensor's.
+        # For a batch or a lazy view, copy_ makes these checks: the values are in another tensor.
         if not isinstance(self.tensor, Batched | LazyConjNeg):
             require_may_change(self.tensor)
             require_apart(self.tensor, operands)
@@ -90,7 +91,7 @@ class First(Target):
     def run(self, op: Any, route: Route, values: Given) -> Tensor:
         """Return the tensor, overwritten, recorded and with tangents.
 
-        Raises  RuntimeError for a result that it cannot hold
+        Raises  RuntimeError for a result that the tensor cannot hold
         """
         target, layout, of = self.tensor, route.layout, self.of
         require_result_fits(self.name, target, layout.shape, layout.dtype)
@@ -100,13 +101,13 @@ class First(Target):
         arrays, room, kept = arrays_of(values), target._array, values
         if recording or special:
             if layout.dtype is not target._layout.dtype:
-                # Its gradients are those of the result before the cast.
+                # The gradients are defined for the result before its cast to the target's dtype.
                 made = of.run_recorded(route, _with(values, value_before(target)))
                 return overwrite(self.name, target, made)
             if of.form.derivatives_need_first(keeps_spare=route.keeps_spare):
-                # Old values that a gradient needs must be kept: they will be overwritten.
+                # The old value must be copied: a gradient needs it, and it will be overwritten.
                 kept = _with(values, value_before(target))
-            # The same holds for a further operand with the same memory, as x.detach().
+            # The same holds for a further operand that shares the memory, such as x.detach().
             memory, (first, *others) = storage_of(target), kept
             kept = (first, *[value_before(o) if o._storage is memory else o for o in others])
         if room.__class__ is np.ndarray:
@@ -128,12 +129,12 @@ def _attach(target: Tensor, node: Any) -> None:
 
 
 def _with(values: Given, before: Tensor) -> Given:
-    """Return values with the old value of the first operand in its places."""
+    """Return values with each occurrence of the first operand replaced by its old value."""
     return tuple([before if one is values[0] else one for one in values])
 
 
 class Out(Target):
-    """A tensor that the caller gives as `out=`, as a rule allows it."""
+    """The tensor that the caller gives as `out=`; an OutRule says which tensors are allowed."""
 
     def __init__(self, rule: OutRule, tensor: Any) -> None:
         self.rule, self.tensor = rule, tensor
@@ -153,8 +154,8 @@ class Out(Target):
         return out
 
     def _may_write(self, route: Route, values: Sequence[Any]) -> bool:
-        """Return whether route may write into the tensor; if not, write_out must do more: refuse,
-        resize or cast, or copy a result that shares its memory in part.
+        """Return whether route may write directly into the tensor. If not, write_out raises an
+        error, resizes or casts, or copies a result that shares memory with out.
         """
         out = self.tensor
         if route.write is None or modes.special or not isinstance(out, Tensor):
@@ -193,7 +194,7 @@ def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any
 
 
 def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise the errors of an out that must be raised before anything is written."""
+    """Raise all errors about `out` before anything is written."""
     name = rule.name
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
@@ -229,8 +230,8 @@ def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequenc
 
 
 def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise NotImplementedError where a tangent would be lost, also in no_grad."""
-    # The tensors in a list that a composite takes are only known from its result.
+    """Raise NotImplementedError where a tangent would be lost, even in no_grad."""
+    # A composite's operand may be a list; tangents of its tensors show only in the result.
     which = "out" if levels_of((out,)) else "an operand" if levels_of((*operands, result)) else ""
     if which:
         raise NotImplementedError(
@@ -241,24 +242,26 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 
 
 # Note [Memory of out]
-# Results are computed apart from out, so all are right whatever memory it shares. PyTorch writes as
-# it goes, and refuses an out that partly overlaps memory that it still reads: in ops by element,
-# along an axis, in sorts and in moves. An op that moves data from elsewhere refuses any overlap
-# with out. Reductions, products (except for the tensor added to them) and factorizations accept it.
-# So a pointwise op says "apart", a move "outside", all others "anywhere" (MEMORY_WORDS in
+# fastdist computes results before it writes to out, so they are right even if out shares memory
+# with an operand. PyTorch writes during the computation, and therefore raises an error for some
+# overlaps, which fastdist raises too. Elementwise ops, ops along an axis, sorts and moves refuse an
+# out that partly overlaps an operand. Ops that move data to other positions refuse any overlap.
+# Reductions, products (except for the tensor added to them) and factorizations accept all. So a
+# pointwise op says "apart", a move "outside", all others "anywhere" (MEMORY_WORDS in
 # declaration.py).
 
 
 # Note [Casting into out]
-# PyTorch casts the results of ops by element and of joins, of means and deviations, and of a few
-# matrix factorizations; every other op requires an out= of its result's dtype, and so do ops that
-# keep the dtype of their one operand. So a pointwise op is a "cast", or "kept", unless it says
-# otherwise, and all others are the "same" (OUT_WORDS). None casts to a lower kind. Sums and
-# products are computed in out's dtype from the start (`computes_in_out` of structured.py).
+# PyTorch casts the results of elementwise ops, of joins, of means and deviations, and of a few
+# matrix factorizations. Every other op requires an out= of the result's dtype, and so do
+# elementwise ops that keep the dtype of their one operand. So a pointwise op is a "cast", or
+# "kept", unless it says otherwise, and all others are the "same" (OUT_WORDS). No op casts to a
+# lower kind, such as float to int. Sums and products are computed in out's dtype from the start
+# (`computes_in_out` of structured.py).
 
 
 def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
-    """Raise DTypeError for an out of a dtype to which the result is not cast.
+    """Raise DTypeError if the result may not be cast to out's dtype.
 
     See Note [Casting into out].
     """
@@ -282,7 +285,7 @@ def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence
 
 
 def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
-    """Raise DTypeError for an out of another dtype than the result."""
+    """Raise DTypeError if out's dtype is not the result's."""
     if out._layout.dtype is not result._layout.dtype:
         raise DTypeError(
             f"{name}(): Expected out tensor to have dtype {result._layout.dtype.name}, but got "
@@ -293,8 +296,8 @@ def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
 def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
     """Raise for an out that cannot be resized.
 
-    Raises  SharedMemoryError for memory that other processes share; ShapeError for a view, for a
-            base of views, and for a tensor in a graph: others rely on their shape
+    Raises  SharedMemoryError for memory that other processes share; ShapeError for a view, for the
+            base of a view, and for a tensor in a graph, because views and Nodes rely on the shape
     """
     layout = out._layout
     if block_of(out._array) is not None:
@@ -330,22 +333,22 @@ def _resize(out: Tensor, shape: Shape) -> None:
 
 
 def store_in_out(name: str, out: Any, result: Any, operands: Sequence[Any], *words: str) -> Tensor:
-    """Return result, or out with result written into it, as a composite handles its out=; the
-    values of an OutRule define what it accepts. Both may be tuples.
+    """Return result, or, if out is given, out with result written into it. Composites with an
+    `out=` call this; words are the values of an OutRule. Both may be tuples.
     """
     target = NEW if out is None else Out(OutRule(name, *words), out)
     return target.take(result, operands)  # type: ignore[no-any-return]
 
 
 def _write_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) -> Any:
-    """Return `out`, a tuple as long as result, after writing."""
+    """Write the tensors of a tuple into those of the tuple out, and return out."""
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{rule.name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):
         if part._layout.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
             _require_dtype(rule.name, one, part)
     if not modes.tracers:
-        # None is written if another one is refused.
+        # All are checked first: if one is refused, none is written.
         for one, part in zip(out, result, strict=True):
             _require_takes(rule, one, part, operands)
     parts = [write_out(rule, o, r, operands) for o, r in zip(out, result, strict=True)]

@@ -26,11 +26,11 @@ from .tangents import carry_view
 
 
 class ViewOp(StructuredOp[P, R]):
-    """An op that gives another view of the same bytes; linear, so its tangent is the view of the
-    tangent.
+    """An op that returns a view of the same memory. It is linear: its tangent is the same view of
+    the tangent.
 
-    `@op.array` registers the function (backend, array, *attributes) -> array, a view for every
-    backend.
+    `@op.array` registers the function (backend, array, *attributes) -> array, which makes the view
+    on every backend.
     """
 
     kind = "view"
@@ -57,15 +57,16 @@ class ViewOp(StructuredOp[P, R]):
                 f"{', '.join(self.tensors) or 'none'}"
             )
 
-    # How a raw array is viewed.
+    # Registers the function that makes a view of a raw array.
     array = registrar("_array")
-    # A function of (layout, *attributes) that returns how to view a raw CPU array, with everything
-    # that is known beforehand precomputed; or None.
+    # Registers a function of (layout, *attributes). It returns a fast function that makes the view
+    # of a raw CPU array, with everything that the layout defines computed beforehand; or None.
     looking = registrar("_looking")
-    # The check that turns the user's arguments (input, *attributes) into canonical attributes.
+    # Registers the check that turns the user's arguments (input, *attributes) into canonical
+    # attributes.
     prepare = registrar("_prepare")
-    # How the raw gradient of a CPU array's view becomes the array's: a function of
-    # (g, input_layout, *attributes).
+    # Registers how a CPU array's raw gradient is computed from the gradient of its view: a function
+    # of (g, input_layout, *attributes).
     raw_gradient = registrar("_raw_gradient")
 
     def view_array(self, array: Any, device: Any, attributes: Sequence[Any]) -> Any:
@@ -83,15 +84,17 @@ class ViewOp(StructuredOp[P, R]):
         return result
 
     def _lazy_result(self, route: Route, input: LazyConjNeg) -> Tensor:
-        """Return the view of numbers that are changed when they are read.
+        """Return the view of a tensor whose conjugation or negation is computed when it is read.
 
-        Raises  RuntimeError for a view as another dtype, whose numbers would not be changed
+        Raises  RuntimeError for a view as another dtype, which would bypass the conjugation or
+                negation
         """
         assert route.layout is not None
         if route.layout.dtype is not input._layout.dtype:
             raise input.no_other_dtype(self.called)
         seen = lazy_view(self.run_recorded(route, (input.value,)), input.change)
-        # Over the Node of input, not that of its value: gradients of input may be needed, too.
+        # The edge goes to input's Node, not to that of input.value: gradients of input may be
+        # needed.
         self.record((seen,), (input,), route)
         return seen
 
@@ -111,7 +114,7 @@ class ViewOp(StructuredOp[P, R]):
         route = self.route_of(layout, prepared)
         route.run = self._look_from(layout, prepared)
         array = self.view_array(input._array, layout.device, prepared)
-        # A view that keeps the dtype is defined by shape and strides.
+        # If the view keeps the dtype, its layout follows from shape and strides.
         same = array.dtype == input._array.dtype
         route.layout = view_layout(layout, array) if same else layout_of(array, layout.device)
         return route
@@ -120,8 +123,8 @@ class ViewOp(StructuredOp[P, R]):
         write_short_path(self, self, _see=see)
 
     def route_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Route:
-        """Return the Route of canonical attributes on tensors of layout, as Nodes need it: its
-        function and the result's layout are not set.
+        """Return a Route with canonical attributes on tensors of layout, with everything that a
+        Node needs: `run` and `layout` are not set.
         """
         route = Route(self, attributes, (layout,))
         route.steps = ViewSteps(None, (self, attributes))
@@ -141,9 +144,10 @@ class ViewOp(StructuredOp[P, R]):
         return lambda array: look(backend, array, *attributes)
 
     def at(self, input: Tensor, index: tuple[Any, ...], key: Any = None) -> Tensor:
-        """Return the view of input at index, integers and slices that change from call to call.
+        """Return the view of input at index, for integers and slices that change from call to call.
 
-        With a key, which stands for the index among those of the layout, the Route is kept.
+        If key is given, it identifies the index for input's layout, and the Route is cached under
+        it.
 
         Raises  IndexError for an index that is out of range
         """
@@ -163,17 +167,17 @@ class ViewOp(StructuredOp[P, R]):
         return self._seen_by(route, array, input, None if unrecorded else edge)
 
     def again(self, input: Tensor, route: Route) -> Tensor:
-        """Return the view that a kept Route makes of a plain tensor; no interpreter is open."""
+        """Return the view that a cached Route makes of a plain tensor; no interpreter is open."""
         array, edge = route.run(input._array), input._edge  # type: ignore[misc]
         if edge is None or (modes.grad_off and not tls.grad):
-            # As `_seen_by`, without its call.
+            # The same as `_seen_by`, without its call.
             return see(array, route.layout, route.steps, input)
         return self._seen_by(route, array, input, edge)
 
     def _seen_by(self, route: Route, array: Any, input: Tensor, edge: Any) -> Tensor:
         result = see(array, route.layout, route.steps, input)
         if edge is not None and route.records:
-            # As the short path does.
+            # The same as on the short path.
             result._edge = node = self.node_class()
             node.seq, node.edges, node.hooks = next_sequence_number(), (edge,), None
             node.output_layout = route.layout

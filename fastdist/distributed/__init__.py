@@ -3,37 +3,37 @@
 From the bottom up:
 
 sockets          makes, secures, watches and counts ZeroMQ sockets
-store            the small shared dictionary through which the workers of a job find each other
+store            the small shared dictionary through which a job's workers find each other
 rendezvous.py    the step in which a worker learns its rank and finds the store
-restarts.py      workers that come back after a failure
+restarts.py      workers that were started again after a failure
 pipe             lanes between two workers, over TCP, Unix sockets or shared memory
 arena            memory that processes of one machine share, for large tensors
 rpc              calls, remote references, and groups of workers
 autograd         backward passes and forward mode across workers
-explain          reports on a backward pass: its graph, and where its time went
-nn               modules that live on other workers
-optim.py         optimizers that step parameters where they live
-zero_optimizer.py  an optimizer of which each process keeps a part of the state
-post_local_sgd_optimizer.py  an optimizer whose parameters are averaged now and then
-data_parallel    the reductions of nn.parallel.DistributedDataParallel
-links            what carries collectives between processes
+explain          reports on a backward pass: its graph, and the time of each part
+nn               modules on other workers
+optim.py         optimizers that step parameters on the workers that own them
+zero_optimizer.py  an optimizer whose state is divided among the processes
+post_local_sgd_optimizer.py  an optimizer that averages its parameters periodically
+data_parallel    gradient reduction for nn.parallel.DistributedDataParallel
+links            the transports of collectives between processes
 process_group    groups of processes and their collectives
-preemption.py    the step after which all workers save and leave
-distributed_c10d.py  the names of process groups and collectives that programs call
-_functional_collectives.py  collectives with derivatives, by PyTorch's names for parallel tensors
-collective_utils.py  results, or failures, of one member for all; c10d_logger.py: logs of errors
-utils.py         helpers of wrappers of modules, by PyTorch's private names
-device_mesh.py   processes in a grid, with a group for each row along each axis
-tensor, fsdp, algorithms, elastic, constants.py  more names of PyTorch that packages import
-remote_device.py the place of a remote module: a worker and a device
+preemption.py    agrees on the step after which all workers save and exit
+distributed_c10d.py  the public names of process groups and collectives
+_functional_collectives.py  collectives with derivatives, for tensor-parallel programs
+collective_utils.py  shares results or failures among members; c10d_logger.py: logs errors
+utils.py         helpers for module wrappers, with PyTorch's private names
+device_mesh.py   a grid of processes, with a process group for each row along each axis
+tensor, fsdp, algorithms, elastic, constants.py  other PyTorch names that packages import
+remote_device.py the placement of a remote module: a worker and a device
 checkpoint       checkpoints of a whole job
 profiler         calls and time lines of several workers
 monitor          metrics of a running worker, for `fastdist top` and Prometheus
 run.py           `python -m fastdist.distributed.run`, and launch.py: PyTorch's names of the
                  launcher
 
-Each subpackage is imported when it is first used. So `import fastdist` loads no ZeroMQ and starts
-no thread, and a process that has only imported it may still fork.
+Each subpackage is imported on first use. So `import fastdist` does not load ZeroMQ and starts no
+thread, and a process that has only imported it can still fork.
 
 docs/glossary.md explains the terms.
 """
@@ -146,7 +146,7 @@ _ROOMS = frozenset(
     }
 )
 
-# torch.distributed offers the stores at the top; the name says where each lives here.
+# The module of each name that torch.distributed has at its top level.
 _HOMES = {
     "PREEMPTED_EXIT_STATUS": "preemption",
     "preempted": "preemption",
@@ -164,16 +164,16 @@ _HOMES = {
     "init_device_mesh": "device_mesh",
 }
 
-# A worker that only runs what others ask for takes part in their backward passes all the same.
+# Every worker must be able to take part in backward passes, even if its program has none.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
-# Another worker may explain such a pass: it asks this one for its report.
+# Another worker may explain such a pass, and then requests a report from this worker.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.explain"))
-# The profiler, for users who profile their calls, records what these take here.
+# A user who profiles calls needs the parts of these calls that run on this worker.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
 
 
 def _begin_monitor() -> None:
-    """Show this worker to `fastdist top` and Prometheus, where the environment wants it."""
+    """Publish this worker's metrics to `fastdist top` and Prometheus if the environment says so."""
     if os.environ.get("FASTDIST_METRICS_PORT") or os.environ.get("FASTDIST_MONITOR_DIR"):
         importlib.import_module(f"{__name__}.monitor").begin()
 
@@ -185,7 +185,7 @@ load_when_groups_start(_begin_monitor)
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import a room, or the room of a name, when it is first asked for."""
+        """Import a module, or the module that defines a name, on first access."""
         if name in _ROOMS:
             return importlib.import_module(f"{__name__}.{name}")
         if name in _HOMES:
@@ -194,10 +194,10 @@ if not TYPE_CHECKING:
             return found
         if name.startswith("__"):
             raise missing(__name__, name)
-        # The next line loads the table of names that refuse.
+        # This line loads the table of refused names.
         if name in _collectives():
             found = getattr(importlib.import_module(f"{__name__}.distributed_c10d"), name)
-            # group.WORLD changes; the class that has it does not.
+            # Safe to cache: group.WORLD changes, but the class that contains it stays the same.
             globals()[name] = found
             return found
         from fastdist.core.refused import find_below
@@ -206,7 +206,7 @@ if not TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """Return True: as in PyTorch, whether this half of the library can be used.
+    """Return True: the distributed package can be used. PyTorch has the same function.
 
     Example:
         >>> dist.is_available()
@@ -233,7 +233,7 @@ def __dir__() -> list[str]:
 
 
 def _collectives() -> frozenset[str]:
-    """Return the names of process groups, which this module offers as well."""
+    """Return the names of distributed_c10d that this module offers as well."""
     found: Any = importlib.import_module(f"{__name__}.distributed_c10d")
     names: frozenset[str] = found.OFFERED_ABOVE
     return names

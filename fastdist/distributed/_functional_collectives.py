@@ -1,7 +1,7 @@
-"""PyTorch's collectives without side effects, under the names that tensor-parallel programs use.
+"""PyTorch's functional collectives, under the names that tensor-parallel programs use.
 
-Each returns its result, finished: `wait_tensor` returns its argument. All have the derivatives of
-`distributed.nn.functional`, those without `_autograd` in their names as well.
+Each returns its finished result, so `wait_tensor` returns its argument. All are differentiable like
+`distributed.nn.functional`, including those without `_autograd` in their names.
 """
 
 from __future__ import annotations
@@ -29,20 +29,22 @@ __all__ = [
 
 
 class AsyncCollectiveTensor(Tensor):
-    """The class of results under way in PyTorch. No result here is of it: all are finished."""
+    """The class of unfinished results in PyTorch. Here no result has this class: all are
+    finished.
+    """
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """Return the tensor: it is there."""
+    """Return the tensor, whose value is complete already."""
     return tensor
 
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
-    """Return the reduction over all members.
+    """Return the reduction over all members of the group.
 
     Args:
-        self: A tensor, of the same shape and dtype on all members.
-        reduceOp: Such as "sum", "avg", "max".
+        self: A tensor with the same shape and dtype on all members.
+        reduceOp: The operation, such as "sum", "avg" or "max".
         group: A ProcessGroup, its name, a DeviceMesh of one dimension, or (mesh, dimension).
         tag: Ignored.
     """
@@ -57,12 +59,12 @@ def all_reduce_coalesced(
 
 
 def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
-    """Return the tensor of the rank `src` of the default group; see all_reduce."""
+    """Return the tensor of the member with global rank `src`; see all_reduce."""
     return _broadcast(self, src, group_of(group))
 
 
 def all_gather_single(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
-    """Return the tensors of all members joined along gather_dim; see all_reduce."""
+    """Return the tensors of all members, concatenated along gather_dim; see all_reduce."""
     parts = carried(self, AllGather(group_of(group)))
     return cat(parts.unbind(0), gather_dim)
 
@@ -70,10 +72,10 @@ def all_gather_single(self: Tensor, gather_dim: int, group: Any, tag: str = "") 
 def reduce_scatter_single(
     self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
 ) -> Tensor:
-    """Return this member's part, along scatter_dim, of the reduction over all; see all_reduce.
+    """Return this member's part, along scatter_dim, of the reduction; see all_reduce.
 
     Raises:
-        ShapeError: The members cannot share the axis evenly.
+        ShapeError: The axis cannot be divided evenly among the members.
     """
     found = group_of(group)
     size, op = c10d.get_world_size(found), _operation(reduceOp)
@@ -94,12 +96,12 @@ def all_to_all_single(
     group: Any,
     tag: str = "",
 ) -> Tensor:
-    """Return the rows that the members send to this one.
+    """Return the rows that the members sent to this one.
 
     Args:
         self: Rows along the first axis.
-        output_split_sizes: How many rows come from each member; as many as go to it if None.
-        input_split_sizes: How many rows go to each member; equal parts if None.
+        output_split_sizes: The number of rows from each member; input_split_sizes if None.
+        input_split_sizes: The number of rows to each member; equal parts if None.
         group: See all_reduce.
         tag: Ignored.
     """
@@ -109,7 +111,7 @@ def all_to_all_single(
 
 
 def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> Tensor:
-    """Return the tensor of the member that sends to this one: member m sends to `src_dst[m]`."""
+    """Return the tensor of the member that sends to this one; member m sends to `src_dst[m]`."""
     found = group_of(group)
     size, rank, count = c10d.get_world_size(found), c10d.get_rank(found), self.numel()
     sent = [count if src_dst[rank] == to else 0 for to in range(size)]
@@ -121,14 +123,16 @@ def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = 
 def all_gather_into_tensor_coalesced(
     self: Sequence[Tensor], group: Any, tag: str = ""
 ) -> list[Tensor]:
-    """Return each tensor of all members joined along the first axis: see all_gather_single."""
+    """Return each tensor of all members, concatenated along the first axis; see
+    all_gather_single.
+    """
     return [all_gather_single(tensor, 0, group) for tensor in self]
 
 
 def reduce_scatter_tensor_coalesced(
     inputs: Sequence[Tensor], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
 ) -> list[Tensor]:
-    """Return this member's part of the reduction of each tensor: see reduce_scatter_single."""
+    """Return this member's part of the reduction of each tensor; see reduce_scatter_single."""
     pairs = zip(inputs, scatter_dim, strict=True)
     return [reduce_scatter_single(tensor, reduceOp, dim, group) for tensor, dim in pairs]
 
@@ -140,10 +144,10 @@ all_to_all_single_autograd = all_to_all_single
 
 
 def group_of(group: Any) -> Any:
-    """Return the process group that a ProcessGroup, a name, or a mesh stands for.
+    """Return the process group for a ProcessGroup, a name, or a mesh.
 
     Raises:
-        ValueError: A mesh of several dimensions without the dimension, or something else.
+        ValueError: A mesh has several dimensions and none is given, or the type is wrong.
     """
     if isinstance(group, str):
         return c10d._resolve_process_group(group)

@@ -1,4 +1,4 @@
-"""Decorators of functions that call collectives, which log errors: for code that imports them."""
+"""Decorators that log errors of collectives, for code that imports them from PyTorch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _c10d_logger.addHandler(logging.NullHandler())
 
 
 def _get_or_create_logger(destination: str = "default") -> logging.Logger:
-    """Return the logger of errors; there is one for all destinations."""
+    """Return the logger for errors; all destinations share one."""
     del destination
     return _c10d_logger
 
 
 def _get_msg_dict(func_name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return the facts about a call: its function, and this process's ranks."""
+    """Return the data to log about a call: its function, and this process's ranks."""
     if not c10d.is_initialized():
         return {"func_name": func_name}
     group = kwargs.get("group") or kwargs.get("process_group")
@@ -41,7 +41,7 @@ def _get_msg_dict(func_name: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 def _exception_logger(func: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that logs an exception of another at DEBUG, and raises it."""
+    """Return a wrapper that logs an exception of the function at DEBUG, and raises it again."""
 
     @functools.wraps(func)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -55,5 +55,5 @@ def _exception_logger(func: Callable[P, T]) -> Callable[P, T]:
 
 
 def _time_logger(func: Callable[P, T]) -> Callable[P, T]:
-    """Return the function: a profile shows how long collectives take."""
+    """Return the function unchanged: profiles show the duration of collectives."""
     return func

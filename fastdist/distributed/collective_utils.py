@@ -1,4 +1,4 @@
-"""Results of one member for all: functions that run on one or all, and fail on all alike."""
+"""Collectives that share a result, or a failure, of one or all members with all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class SyncPayload(Generic[T]):
-    """The message of a member: the stage, and a value or the exception in its place."""
+    """A member's message: the stage, and its value or its exception."""
 
     stage_name: str | None
     success: bool
@@ -43,18 +43,18 @@ def broadcast(
     rank: int = 0,
     pg: Any = None,
 ) -> T:
-    """Return one member's value, or what its function returns, on all members.
+    """Return one member's value, or the result of its function, on all members.
 
     Args:
-        data_or_fn: The value, or a function without arguments that only that member calls.
-        success: False if that member has failed before, with None as its value.
-        stage_name: Named by the error.
-        rank: The member's global rank.
-        pg: The group; without one nothing is sent, and rank 0 is this process.
+        data_or_fn: The value, or a function without arguments that only the source member calls.
+        success: False if the source member has failed before; its value is None then.
+        stage_name: A name for error messages.
+        rank: The global rank of the source member.
+        pg: The group; if None nothing is sent, and this process counts as rank 0.
 
     Raises:
-        RuntimeError: On all members, if that member failed.
-        AssertionError: There is a value though success is False.
+        RuntimeError: The source member failed; raised on all members.
+        AssertionError: A value is given although success is False.
     """
     if not success and data_or_fn is not None:
         raise AssertionError("Data or Function is expected to be None if not successful")
@@ -76,15 +76,15 @@ def broadcast(
 def all_gather(
     data_or_fn: T | Callable[[], T], stage_name: str | None = None, pg: Any = None
 ) -> list[T]:
-    """Return the values of all members, or what their functions return, in the order of ranks.
+    """Return the values of all members, or the results of their functions, ordered by rank.
 
     Args:
         data_or_fn: This member's value, or a function without arguments.
-        stage_name: All members name the same stage.
-        pg: The group; without one the list has this member's value alone.
+        stage_name: A name for the stage, the same on all members.
+        pg: The group; if None the list contains only this member's value.
 
     Raises:
-        RuntimeError: On all members, if a function failed or a member is at another stage; its
+        RuntimeError: A function failed, or a member is at another stage; raised on all members. Its
             arguments are a text and the list of (rank, exception).
     """
     mine = _run(data_or_fn, stage_name, True)
@@ -121,12 +121,12 @@ def all_gather_object_enforce_type(
 
     Args:
         pg: The group.
-        object_list: Filled; as long as the group.
+        object_list: Receives the objects; its length is the size of the group.
         obj: This member's object.
-        type_checker: Called with the first and each other object; False is an error.
+        type_checker: Called with the first object and each other one; False is an error.
 
     Raises:
-        TypeError: An object does not pass.
+        TypeError: type_checker returned False for an object.
     """
     all_gather_object(object_list, obj, group=pg)
     for index, other in enumerate(object_list[1:], 1):
@@ -138,7 +138,7 @@ def all_gather_object_enforce_type(
 
 
 def _summarize_ranks(ranks: Iterable[int]) -> str:
-    """Return ranks as slices in a row, such as "0:4,8:16:2,20"; the end is not in a slice."""
+    """Return ranks as a list of slices, such as "0:4,8:16:2,20"; a slice excludes its end."""
     left = sorted(ranks)
     if left[0] < 0 or len(set(left)) != len(left):
         raise AssertionError("ranks are positive, and each is there once")

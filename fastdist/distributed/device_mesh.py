@@ -1,4 +1,4 @@
-"""DeviceMesh: the processes of a job in a grid, with a group for each row along each axis."""
+"""DeviceMesh: a grid of the processes of a job, with a group for each row along each axis."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class _Root:
-    """The whole grid and the groups along its axes, which a mesh shares with its slices."""
+    """The complete grid, and the groups along its axes; a mesh shares it with its slices."""
 
     def __init__(self, grid: NDArray[Any], names: tuple[str, ...] | None) -> None:
         self.grid, self.names = grid, names
-        # Axes of the grid -> this process's group over them.
+        # Maps axes of the grid to this process's group over them.
         self.groups: dict[tuple[int, ...], Any] = {}
-        # The name of a flattened slice -> its axes.
+        # Maps the name of a flattened slice to its axes.
         self.flattened: dict[str, tuple[int, ...]] = {}
 
 
 class DeviceMesh:
-    """The processes of a job in a grid of any number of axes, one group for each row.
+    """A grid of processes with any number of axes, and one process group for each row.
 
-    All processes of the job make it, with the same arguments, as it makes groups.
+    All processes of the job must create it with the same arguments, because it creates groups.
 
     Args:
-        device_type: Where the tensors of the program are, such as "cpu" or "cuda".
-        mesh: The global ranks in their places: a tensor, an array or nested lists.
+        device_type: The device type of the program's tensors, such as "cpu" or "cuda".
+        mesh: The global ranks at their positions: a tensor, an array or nested lists.
         mesh_dim_names: Names of the axes, for `mesh["dp"]`.
 
     Raises:
         RuntimeError: There are more ranks than processes, or the names do not fit.
-        ValueError: A rank is there twice, or is not one of the job.
+        ValueError: A rank occurs twice, or does not belong to the job.
 
     Source: PyTorch, torch.distributed.device_mesh
     """
@@ -78,13 +78,13 @@ class DeviceMesh:
 
     @property
     def _coordinate(self) -> tuple[int, ...] | None:
-        """The place of this process in the whole grid."""
+        """The position of this process in the complete grid."""
         found = np.argwhere(self._root.grid == get_rank())
         return tuple(map(int, found[0])) if len(found) else None
 
     @property
     def _ranks(self) -> NDArray[Any]:
-        """The ranks of this slice, through the place of this process."""
+        """The ranks of the slice that contains this process."""
         grid, place = self._root.grid, self._coordinate
         used = [axis for axes in self._axes for axis in axes]
         if place is None:
@@ -118,17 +118,17 @@ class DeviceMesh:
         return get_rank()
 
     def get_coordinate(self) -> tuple[int, ...] | None:
-        """Return this process's place along each axis, None if it is not in the mesh."""
+        """Return this process's position along each axis; None if it is not in the mesh."""
         if self._coordinate is None:
             return None
         found = np.argwhere(self._ranks == get_rank())
         return tuple(map(int, found[0]))
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """Return this process's place along one axis.
+        """Return this process's position along one axis.
 
         Raises:
-            RuntimeError: No axis is given and there are several.
+            RuntimeError: No axis is given, and the mesh has several.
         """
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(
@@ -138,14 +138,15 @@ class DeviceMesh:
         return get_rank(self.get_group(mesh_dim or 0))
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
-        """Return the group of the processes along one axis, through this one.
+        """Return the group of the processes along one axis that contains this process.
 
         Args:
-            mesh_dim: The number or name of the axis; None where there is one.
+            mesh_dim: The number or name of the axis; None if the mesh has only one.
 
         Raises:
-            RuntimeError: No axis is given and there are several, or this process is not in it.
-            KeyError: There is no such axis.
+            RuntimeError: No axis is given and the mesh has several, or this process is not in the
+                mesh.
+            KeyError: There is no axis with this name.
         """
         if mesh_dim is None:
             if self.ndim > 1:
@@ -181,11 +182,11 @@ class DeviceMesh:
         )
 
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
-        """Return the slice of some axes through this process, such as `mesh["dp", "tp"]`.
+        """Return the slice along some axes that contains this process, such as `mesh["dp", "tp"]`.
 
         Raises:
-            RuntimeError: The axes have no names, or one is given twice.
-            KeyError: There is no such axis, or they are in another order than those of the mesh.
+            RuntimeError: The axes have no names, or a name is given twice.
+            KeyError: There is no axis with a name, or the names are not in the mesh's order.
         """
         if not self.mesh_dim_names:
             raise RuntimeError("Cannot slice a DeviceMesh without mesh_dim_names!")
@@ -219,12 +220,12 @@ class DeviceMesh:
     def _flatten(
         self, mesh_dim_name: str | None = None, backend_override: Any = None
     ) -> DeviceMesh:
-        """Return a mesh of one axis with the processes of this one. All of the job call it.
+        """Return a mesh with one axis and the same processes. All of the job must call it.
 
         Args:
-            mesh_dim_name: Its name, by which the whole mesh has it as well; the names of the axes,
-                joined by "_", by default.
-            backend_override: The backend of its group.
+            mesh_dim_name: The name of the axis, by which the complete mesh can be indexed too; by
+                default the names of the axes joined by "_".
+            backend_override: The backend of the new group.
         """
         name = mesh_dim_name or "_".join(self.mesh_dim_names or ())
         if not name:
@@ -238,7 +239,7 @@ class DeviceMesh:
         return self._slice((axes,), (name,))
 
     def _group_over(self, axes: tuple[int, ...], backend: Any = None) -> None:
-        """Make the groups over some axes of the whole grid, one for each place on the others."""
+        """Create the groups over some axes of the grid, one for each position on the other axes."""
         root = self._root
         if axes in root.groups:
             return
@@ -265,16 +266,16 @@ class DeviceMesh:
         *,
         mesh_dim_names: Sequence[str] | None = None,
     ) -> DeviceMesh:
-        """Return a mesh whose axes have existing groups.
+        """Return a mesh that uses existing groups for its axes.
 
         Args:
-            group: The group of the one axis, or a list with that of each.
+            group: The group of a single axis, or a list with one group per axis.
             device_type: As for DeviceMesh.
-            mesh: The global ranks; needed for several groups.
+            mesh: The global ranks; required for several groups.
             mesh_dim_names: Names of the axes.
 
         Raises:
-            ValueError: Ranks are missing, or differ from those of the group.
+            ValueError: Ranks are missing, or differ from those of the groups.
         """
         groups = [group] if isinstance(group, ProcessGroup) else list(group)
         if not groups:
@@ -299,17 +300,17 @@ class DeviceMesh:
         return made
 
     def _get_root_mesh(self) -> DeviceMesh:
-        """Return the whole mesh of which this one is a slice."""
+        """Return the complete mesh that contains this slice."""
         root = self._root
         axes = tuple((axis,) for axis in range(root.grid.ndim))
         is_whole = axes == self._axes and self.mesh_dim_names == root.names
         return self if is_whole else self._slice(axes, root.names or ())
 
     def _get_mesh_dim_by_name(self, mesh_dim_name: str) -> int:
-        """Return the number of an axis.
+        """Return the index of an axis.
 
         Raises:
-            KeyError: There is no such axis.
+            KeyError: There is no axis with this name.
         """
         names = self.mesh_dim_names or ()
         if mesh_dim_name not in names:
@@ -320,7 +321,7 @@ class DeviceMesh:
         return names.index(mesh_dim_name)
 
     def _get_all_submeshes(self, mesh_dim_name: str) -> list[DeviceMesh]:
-        """Return the meshes along one axis, one for each place on the others."""
+        """Return the meshes along one axis, one for each position on the other axes."""
         axis = self._get_mesh_dim_by_name(mesh_dim_name)
         ranks = self._ranks
         found = []
@@ -351,7 +352,7 @@ class DeviceMesh:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the block in which this is the current mesh of the thread."""
+        """End the block in which this mesh is the thread's current one."""
         _mesh_resources.mesh_stack.pop()
 
     def __repr__(self) -> str:
@@ -365,7 +366,7 @@ class DeviceMesh:
 
 
 class _MeshEnvironment(threading.local):
-    """The meshes of the blocks that a thread is in: `with mesh:`."""
+    """The stack of meshes of a thread's open `with mesh:` blocks."""
 
     def __init__(self) -> None:
         self.mesh_stack: list[DeviceMesh] = []
@@ -374,14 +375,14 @@ class _MeshEnvironment(threading.local):
         """Return the mesh of the innermost block.
 
         Raises:
-            RuntimeError: There is none.
+            RuntimeError: The thread is in no such block.
         """
         if not self.mesh_stack:
             raise RuntimeError("No device mesh is currently active!")
         return self.mesh_stack[-1]
 
     def get_root_mesh(self, device_mesh: DeviceMesh) -> DeviceMesh:
-        """Return the whole mesh of which one is a slice."""
+        """Return the complete mesh that contains device_mesh."""
         return device_mesh._get_root_mesh()
 
     def _get_all_submeshes(self, device_mesh: DeviceMesh, mesh_dim_name: str) -> list[DeviceMesh]:
@@ -398,16 +399,16 @@ def init_device_mesh(
     mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """Return the processes 0, 1, 2 ... of the job in a grid. All processes call it.
+    """Return a grid of the processes 0, 1, 2, ... of the job. All processes must call it.
 
     Args:
-        device_type: Where the tensors of the program are, such as "cpu" or "cuda".
+        device_type: The device type of the program's tensors, such as "cpu" or "cuda".
         mesh_shape: The lengths of the axes.
         mesh_dim_names: Names of the axes, for `mesh["dp"]`.
-        backend_override: Number or name of an axis -> the backend of its groups.
+        backend_override: Maps the number or name of an axis to the backend of its groups.
 
     Raises:
-        RuntimeError: The grid has more places than the job has processes, or the names do not fit.
+        RuntimeError: The grid is larger than the job, or the names do not fit.
 
     Example:
         >>> from fastdist import distributed as dist

@@ -1,7 +1,7 @@
-"""Process groups and their collectives: the names that programs call.
+"""Process groups and their collectives: the public names.
 
-The code is in process_group. Names that communicate in ways that fastdist does not have refuse
-when they are called; core/refused_names.py lists them.
+The code is in process_group. Names for kinds of communication that fastdist does not have raise an
+error when they are called; core/refused_names.py lists them.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ REAL: Final = (
 REFUSED: Final = refused_in(__name__)
 globals().update(REFUSED)
 __all__ = [*REAL, *(name for name in REFUSED if not name.startswith("_"))]  # noqa: PLE0604
-# `distributed` offers these as well: all but the backends that only some builds of PyTorch have,
-# and some private names.
+# `distributed` offers these names too: all except the backends that only some builds of PyTorch
+# have, plus some private names.
 _PRIVATE_ABOVE = (
     "_Work", "_all_gather_base", "_broadcast_coalesced", "_coalescing_manager",
     "_create_process_group_wrapper", "_get_default_group", "_get_process_group_name",
@@ -159,17 +159,17 @@ _reduce_scatter_base = reduce_scatter_tensor
 GroupName = str
 RankType = int
 
-# Its name before there was ReduceOp.
+# The older name of ReduceOp.
 reduce_op = ReduceOp
 
 
 def is_gloo_available() -> bool:
-    """Return True: "gloo" is another name of "zmq", fastdist's own backend."""
+    """Return True: "gloo" is an alias of "zmq", fastdist's own backend."""
     return True
 
 
 def is_nccl_available() -> bool:
-    """Return whether this process has a GPU, CuPy and NCCL. Loads CuPy where it is installed."""
+    """Return whether this process has a GPU, CuPy and NCCL. Loads CuPy if it is installed."""
     return not backends.why_not_here(Backend.NCCL)
 
 
@@ -187,8 +187,8 @@ is_xccl_available = is_ucc_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return whether groups can be made with a backend: "gloo", "zmq", a registered one, and
-    "nccl" and "mpi" where they can be used.
+    """Return whether groups can use a backend: "gloo", "zmq" and registered backends always, "nccl"
+    and "mpi" if they work in this process.
     """
     name = backend.lower()
     is_known = name in backends.connections or name.upper() in Backend._plugins
@@ -210,15 +210,15 @@ def get_backend(group: Any = None) -> str:
 
 
 def get_backend_config(group: Any = None) -> str:
-    """Return which backend serves which device, such as "cpu:gloo,cuda:gloo"."""
+    """Return the backend of each device type, such as "cpu:gloo,cuda:gloo"."""
     return repr(_group_of(group)._config)
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """Return the backend that PyTorch uses for a device, such as "gloo" for "cpu".
+    """Return PyTorch's default backend for a device, such as "gloo" for "cpu".
 
     Raises:
-        ValueError: There is none for this type of device.
+        ValueError: There is no default backend for this device type.
     """
     kind = str(getattr(device, "type", device)).partition(":")[0]
     if kind not in Backend.default_device_backend_map:
@@ -270,7 +270,7 @@ if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 else:
-    # Loading them loads ZeroMQ.
+    # Importing these names loads ZeroMQ.
     _STORES = ("FileStore", "HashStore", "PrefixStore", "Store", "TCPStore")
     _OBJECTS = (
         "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list",

@@ -1,4 +1,4 @@
-"""`python -m fastdist.distributed.launch`, the older form of torchrun: it is `fastdist run`."""
+"""`python -m fastdist.distributed.launch`, the predecessor of torchrun; it runs `fastdist run`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["main"]
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Start a job as a command line says; each worker finds --local-rank=K before its arguments.
+    """Start a job from a command line; each worker gets --local-rank=K as its first argument.
 
-    With --use-env it is not passed: a program then reads LOCAL_RANK.
+    With --use-env the argument is left out, and programs read LOCAL_RANK instead.
 
-    Raises  SystemExit with the job's status where it failed
+    Raises  SystemExit with the job's exit status if the job failed
     Source  PyTorch, torch/distributed/launch.py, main
     """
     status = launch(args, "python -m fastdist.distributed.launch", passes_local_rank=True)

@@ -1,13 +1,13 @@
 """DistributedOptimizer: one optimiser on each worker that owns parameters, stepped together.
 
-DistributedLRScheduler changes their rates, there as well.
+DistributedLRScheduler changes the learning rates of these optimisers.
 """
 
-# Seen from its caller a DistributedOptimizer is one optimiser: its groups and its state dict are
-# those that one process would have with the same parameters in the same order. So what was saved
-# over two workers can be loaded over three, or into an optimiser of one process, and the other way
-# round. Each owner has all of the groups, those in which it has no parameter as well: schedulers
-# and state dicts find group 1 under the number 1 everywhere.
+# To its caller a DistributedOptimizer looks like one optimiser. Its groups and its state dict are
+# those of a local optimiser with the same parameters in the same order. So a state saved over two
+# workers can be loaded over three, or into a local optimiser, and vice versa. Each owner has all
+# groups, including those without any of its parameters, so that schedulers and state dicts find
+# group 1 under the number 1 everywhere.
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ _NamedOptimizer = refusing(
 
 
 class DistributedOptimizer:
-    """Steps parameters where they live, with the gradients of a distributed autograd context.
+    """Steps parameters on their owners, with the gradients of a distributed autograd context.
 
-    Made of an optimiser's class, RRefs of the parameters (or dicts with "params" and options of
-    that group), and what the class takes besides. Each owner gets one optimiser for all of its
-    parameters; state and gradients never travel.
+    Args are an optimiser class, RRefs of the parameters (or dicts with "params" and options of the
+    group), and further arguments of the class. Each owner gets one optimiser for all of its
+    parameters; state and gradients are never sent.
 
-    Thread  any; two steps meet in no `.grad`, and on a worker the second waits for the first
-    Raises  what the class raises on the owners, TypeError for what is no Optimizer or RRef, and for
-            LBFGS
+    Thread  any; steps do not use `.grad`, and on each worker a second step waits for the first
+    Raises  errors of the class on the owners; TypeError if an argument is not an Optimizer class or
+            an RRef, and for LBFGS
     """
 
     def __init__(
@@ -88,15 +88,16 @@ class DistributedOptimizer:
 
     @property
     def remote_optimizers(self) -> list[rpc.RRef[LocalOptimizer]]:
-        """The optimisers, one for each worker that owns parameters."""
+        """The optimisers, one per worker that owns parameters."""
         return list(self._by_owner.values())
 
     def step(self, context_id: int) -> None:
-        """Step all parameters that got a gradient in the context; wait until all owners have.
+        """Step all parameters that have a gradient in the context, and wait for all owners.
 
-        Note    those of this worker are stepped in the caller's thread, while others step theirs
-        Raises  RuntimeError if a worker does not know the context; what failed on any worker, after
-                all others have stepped
+        Note    this worker's parameters are stepped in the calling thread, while other owners step
+                theirs
+        Raises  RuntimeError if a worker does not know the context; the first error of an owner,
+                after all other owners have stepped
         """
         here = [rref for rref in self._by_owner.values() if rref.is_owner()]
         there = [rref for rref in self._by_owner.values() if not rref.is_owner()]
@@ -110,17 +111,16 @@ class DistributedOptimizer:
         outcomes([*ended, *answers])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget what lies in `.grad` of the parameters, or write zeros into it.
+        """Set `.grad` of all parameters to None, or to zero.
 
-        Note    gradients of a context lie in the context, and end with it
+        Note    gradients of a context are not in `.grad`; they end with the context
         """
         _ask_all(self.remote_optimizers, _zero_grad, set_to_none)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add RRefs of parameters, with their own options; missing ones are the optimizer's
-        defaults.
+        """Add RRefs of parameters with options; missing ones get the optimizer's defaults.
 
-        Raises  TypeError for anything but a dict of RRefs; errors of an owner's optimiser
+        Raises  TypeError if param_group is not a dict of RRefs; errors of an owner's optimiser
         """
         group = _checked(param_group)
         self._tell_each(_add_param_group, {owner: _part(group, owner) for owner in self._by_owner})
@@ -128,10 +128,10 @@ class DistributedOptimizer:
         self._make_missing()
 
     def state_dict(self) -> dict[str, Any]:
-        """Fetch the states from all owners, as one optimiser would have them that had all of the
-        parameters, in the order in which they were given.
+        """Fetch the states from all owners, and return the state dict of one optimiser with all of
+        the parameters in the order in which they were given.
 
-        Raises  ValueError if an owner's optimiser was given other options than the others'
+        Raises  ValueError if the options of a group differ between owners
         """
         parts = dict(
             zip(self._by_owner, _ask_all(self.remote_optimizers, _state_dict), strict=True)
@@ -151,10 +151,10 @@ class DistributedOptimizer:
         return {"state": dict(sorted(state.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a state dict, of this class or of one optimiser with as many parameters: each
-        owner gets what its parameters need.
+        """Load a state dict of this class, or of a local optimiser with as many parameters. Each
+        owner gets the state of its parameters.
 
-        Raises  ValueError if the groups have other sizes; nothing was loaded then
+        Raises  ValueError, before anything is loaded, if the sizes of the groups differ
         """
         saved = state_dict["param_groups"]
         self._require_same_sizes(saved)
@@ -174,7 +174,7 @@ class DistributedOptimizer:
         self._tell_each(_load_state_dict, parts)
 
     def _tell_each(self, function: Callable[..., None], parts: Mapping[str, Any]) -> None:
-        """Call a function with each owner's optimiser and its part, and wait for all."""
+        """Call a function on each owner with its optimiser and its entry of parts; wait for all."""
         outcomes(
             [
                 rpc.rpc_async(rref.owner(), function, (rref, parts[owner]))
@@ -201,14 +201,14 @@ class DistributedOptimizer:
             yield from _owners_of(group)
 
     def _numbers(self) -> dict[str, list[int]]:
-        """Return the number among all that each owner's parameters have, in their order there."""
+        """Return, by owner, the indices of its parameters among all parameters."""
         numbers: dict[str, list[int]] = {owner: [] for owner in self._by_owner}
         for number, owner in enumerate(self._owners()):
             numbers[owner].append(number)
         return numbers
 
     def _make_missing(self) -> None:
-        # All at once: an owner may take its time to import what the class needs.
+        # Sent to all owners in parallel: an import that the class needs may be slow.
         made = {
             owner: rpc.rpc_async(
                 owner,
@@ -227,14 +227,14 @@ class DistributedOptimizer:
 
 
 class DistributedLRScheduler:
-    """Changes the rates of a DistributedOptimizer: one scheduler for each owner's optimiser.
+    """Changes the learning rates of a DistributedOptimizer, with one scheduler per owner.
 
-    Made of a class of optim.lr_scheduler, the optimizer, and what the class takes besides. In the
-    place of a class may stand a function that makes a scheduler of an optimizer, such as one that
-    joins two by SequentialLR. Call step after each epoch, as of any scheduler.
+    Args are a class of optim.lr_scheduler, the optimizer, and further arguments of the class. In
+    place of the class, a function may create a scheduler from an optimizer; for example, it may
+    combine two schedulers by SequentialLR. Call step after each epoch, as with any scheduler.
 
     Thread  any; each method waits for the owners
-    Raises  TypeError for what is no DistributedOptimizer; what the class raises on the owners
+    Raises  TypeError if optimizer is not a DistributedOptimizer; errors of the class on the owners
     """
 
     def __init__(
@@ -260,9 +260,9 @@ class DistributedLRScheduler:
         )
 
     def step(self, *args: Any, **kwargs: Any) -> None:
-        """Go to the next epoch everywhere; of ReduceLROnPlateau it takes the measure.
+        """Start the next epoch on all owners; args are those of the scheduler, such as a metric.
 
-        Raises  RuntimeError if the optimizer has got another group of parameters since
+        Raises  RuntimeError if a parameter group was added to the optimizer since
         """
         if len(self.optimizer._groups) != self._num_groups:
             raise RuntimeError(
@@ -273,24 +273,24 @@ class DistributedLRScheduler:
         _ask_all(self.remote_schedulers, _step_scheduler, args, kwargs)
 
     def get_last_lr(self) -> list[float]:
-        """Return the rates of all groups, which are the same on each owner."""
+        """Return the learning rates of all groups, which are the same on all owners."""
         (rates,) = _ask_all(self.remote_schedulers[:1], _rates_of_scheduler)
         return list(rates)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a state for load_state_dict: that of one owner's scheduler, as all have the
-        same.
+        """Return a state for load_state_dict, from one owner's scheduler: all schedulers have the
+        same state.
         """
         (state,) = _ask_all(self.remote_schedulers[:1], _state_of_scheduler)
         return dict(state)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict, of this class or of a scheduler of one process."""
+        """Load a state dict of this class, or of a local scheduler."""
         _ask_all(self.remote_schedulers, _load_scheduler, state_dict)
 
 
 class LocalOptimizer:
-    """The optimiser of the parameters that live on this worker.
+    """The optimiser of the parameters that this worker owns.
 
     Thread  any; one call at a time
     """
@@ -302,34 +302,34 @@ class LocalOptimizer:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        # Held while the optimiser works; step takes the optimiser's own lock inside.
+        # Held while the optimiser works. step() acquires the optimiser's own lock inside it.
         self._lock = threading.Lock()
         local = [_local_values(group) for group in groups]
         is_plain = len(local) == 1 and local[0].keys() == {"params"}
         self.optimizer = optimizer_class(local[0]["params"] if is_plain else local, *args, **kwargs)
 
     def step(self, context_id: int) -> None:
-        """Step with the gradients that the context holds here."""
+        """Step with this worker's gradients in the context."""
         with self._lock:
             self.optimizer.step_with(get_gradients(context_id))
 
     def add_param_group(self, group: Group) -> None:
-        """Add parameters, or none."""
+        """Add a group, which may have no parameters on this worker."""
         with self._lock:
             self.optimizer.add_param_group(_local_values(group))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of the state, all of it from between two steps."""
+        """Return a copy of the state, taken between two steps."""
         with self._lock:
             return deepcopy(self.optimizer.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict."""
+        """Load a state dict."""
         with self._lock:
             self.optimizer.load_state_dict(state_dict)
 
 
-# ---- what owners run ----------------------------------------------------------------------------
+# ---- functions that run on owners ---------------------------------------------------------------
 
 
 @rpc.export
@@ -410,7 +410,7 @@ def _load_scheduler(rref: rpc.RRef[LRScheduler], state_dict: dict[str, Any]) -> 
 
 
 def _owned(rref: object, kind: type[T]) -> T:
-    """Return the value of a reference, which must be of a kind: other workers have sent it."""
+    """Return the value of an RRef from another worker, after a check of its type."""
     found = rref.local_value() if isinstance(rref, rpc.RRef) else None
     if not isinstance(found, kind):
         raise TypeError(f"expected an RRef of a {kind.__name__}, got {type(found).__name__}")
@@ -430,7 +430,7 @@ def _require_class(optimizer_class: object) -> None:
             "DistributedOptimizer: expected a class of fastdist.optim, got "
             f"{short_repr(optimizer_class)}"
         )
-    # Nobody has a subclass of LBFGS before its module is loaded.
+    # No subclass of LBFGS can exist before this module is loaded.
     lbfgs = sys.modules.get("fastdist.optim.lbfgs")
     if lbfgs is not None and issubclass(optimizer_class, lbfgs.LBFGS):
         raise TypeError(
@@ -440,7 +440,7 @@ def _require_class(optimizer_class: object) -> None:
 
 
 def _checked(group: Any) -> Group:
-    """Return a group whose params are a list of RRefs; what was given stays as it is."""
+    """Return a copy of the group whose params are a list of RRefs."""
     if not isinstance(group, dict):
         if isinstance(group, Tensor) or not hasattr(group, "keys"):
             raise TypeError(f"param_group must be a dict, but got {type(group)}")
@@ -466,7 +466,7 @@ def _part(group: Group, owner: str) -> Group:
 
 
 def _options_alike(number: int, groups: dict[str, Group]) -> Group:
-    """Return the options that a group has on all of the owners."""
+    """Return the options of a group, which must be the same on all owners."""
     first, *others = groups
     for owner in others:
         for name, value in groups[first].items():
@@ -487,7 +487,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _ask_all(rrefs: Iterable[rpc.RRef[Any]], function: Callable[..., T], *args: Any) -> list[T]:
-    """Return the results of function(rref, *args) on the owner of each."""
+    """Call function(rref, *args) on the owner of each RRef, and return the results."""
     asked = [rpc.rpc_async(rref.owner(), function, (rref, *args)) for rref in rrefs]
     return outcomes(asked)
 

@@ -1,4 +1,4 @@
-"""PostLocalSGDOptimizer: an optimizer whose steps end with a mean over the members."""
+"""PostLocalSGDOptimizer: an optimizer that averages parameters over the members after steps."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """Steps another optimizer, and then averages its parameters when an averager says so.
+    """Steps another optimizer, then averages its parameters in the steps that an averager selects.
 
     Args:
-        optim: The optimizer of this member.
-        averager: Decides in which steps parameters are averaged: a PeriodicModelAverager.
+        optim: This member's local optimizer.
+        averager: A PeriodicModelAverager, which decides after which steps to average.
     """
 
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:
         self.optim, self.averager = optim, averager
-        # The other's own list: schedulers change it, and groups are added to it.
+        # Shares the inner optimizer's list, which schedulers change and to which groups are added.
         self.param_groups = optim.param_groups
         self.defaults = optim.defaults
 
     @property
     def state(self) -> Any:  # type: ignore[override]
-        """The state of the other optimizer."""
+        """The state of the inner optimizer."""
         return self.optim.state
 
     def __repr__(self) -> str:
         return repr(self.optim)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the other optimizer, and the averager's "step"."""
+        """Return the state of the inner optimizer, and the averager's "step"."""
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Load a state; one without "step" begins the averager's count at 0, with a warning."""
+        """Load a state; if it has no "step", the averager starts at 0, with a warning."""
         self.optim.load_state_dict(state_dict)
-        # The other has new groups now.
+        # The inner optimizer has a new list now.
         self.param_groups = self.optim.param_groups
         if "step" in state_dict:
             self.averager.step = state_dict["step"]
@@ -53,10 +53,10 @@ class PostLocalSGDOptimizer(Optimizer):
         self.averager.step = 0
 
     def step(self, closure: Any = None) -> Any:
-        """Step the other optimizer, and average the parameters if it is time for that.
+        """Step the inner optimizer, then average the parameters if the averager says so.
 
         Args:
-            closure: Computes the loss again; for the other optimizer.
+            closure: Computes the loss again; passed to the inner optimizer.
         """
         found = self.optim.step() if closure is None else self.optim.step(closure)
         self.averager.average_parameters(params=self.param_groups)
@@ -67,5 +67,5 @@ class PostLocalSGDOptimizer(Optimizer):
         self.optim.zero_grad(set_to_none=set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Let the other optimizer step further parameters as well."""
+        """Add a parameter group to the inner optimizer."""
         self.optim.add_param_group(param_group)

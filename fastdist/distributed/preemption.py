@@ -1,13 +1,14 @@
-"""Preemption: all workers learn at the same step that the job has to save and leave."""
+"""Preemption: all workers learn at the same step that the job must save and exit."""
 
 # Note [The same step]
-# Workers do not exchange anything in a step where nothing happens. Each counts its calls of
-# preempted(). A worker that gets SIGTERM sets a key in the store of the default group. In each
-# worker a thread waits for that key. It stores how many calls its worker has completed, and from
-# then on the worker's next call waits. Rank 0 reads all counts and stores the largest one plus 1:
-# the call that returns True, on every worker. No worker has completed that call, and those that are
-# behind complete theirs first. A worker that waits does not hold up the others: their threads store
-# their counts whatever their programs do, so no collective has to end before.
+# Workers exchange nothing in ordinary steps. Each counts its calls of preempted(). A worker that
+# gets SIGTERM sets a key in the store of the default group. On each worker a thread waits for that
+# key. The thread stores the number of calls that its worker has completed, and from then on the
+# worker's next call waits. Rank 0 reads all counts and stores the largest one plus 1. This is the
+# number of the call that returns True on every worker. No worker has completed that call, and
+# workers that are behind complete their earlier calls first. A waiting worker does not block the
+# others: their threads store the counts whatever their programs do, so no collective needs to
+# finish first.
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ from .store import PrefixStore, Store
 __all__ = ["PREEMPTED_EXIT_STATUS", "preempted", "request_preemption"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-# A thread waits for the request in turns of this length: the longest that a store's clients wait.
+# A thread waits for the request in intervals of this length, the longest that store clients allow.
 _TURN_S: Final = 3600.0
-# A worker that computes in one call, or whose machine is busy, stores its count within this.
+# The time within which a worker stores its count, even in a long call or on a busy machine.
 _ANSWER_S: Final = 10.0
 
-# Whether this process has a request to save and leave, and whether it handles the signals.
+# Whether this process has a request to save and exit, and whether its handlers are installed.
 _is_requested = False
 _is_handling = False
 
@@ -45,22 +46,22 @@ class Agreement:
     """The agreement of the workers of one group on the call of preempted() that returns True.
 
     Args:
-        store: A part of the group's store, for this agreement alone.
-        rank: This worker.
+        store: A part of the group's store that only this agreement uses.
+        rank: This worker's rank.
         size: The number of workers.
-        answer_s: How long a worker waits for the others after a request, in seconds.
+        answer_s: How long to wait for the other workers' counts after a request, in seconds.
 
-    Threads: `is_over` is called by the program, all else by any thread.
+    Threads: the program's thread calls `is_over`; any thread may call the other methods.
     """
 
     def __init__(self, store: Store, rank: int, size: int, answer_s: float = _ANSWER_S) -> None:
         # A separate client: closing it ends the thread.
         self._store, self._rank, self._size = store.clone(), rank, size
         self._answer_s = answer_s
-        # Guards the two counts below. A signal handler does not take it.
+        # Guards the two counts below. Signal handlers do not acquire it.
         self._lock = threading.Lock()
         self._num_calls = 0
-        # How many calls were completed when the thread stored the number.
+        # The number of completed calls that the thread has stored; None before that.
         self._stored: int | None = None
         self._is_decided = threading.Event()
         self._last_call = 0
@@ -70,7 +71,7 @@ class Agreement:
         self._thread.start()
 
     def is_over(self) -> bool:
-        """Count a call of preempted(), and return whether it is the last one of the job.
+        """Count a call of preempted(), and return whether the job must save and exit now.
 
         Raises:
             StoreError: The workers could not agree.
@@ -87,19 +88,21 @@ class Agreement:
             return self._num_calls >= self._last_call
 
     def request(self) -> None:
-        """Ask all workers to agree; safe in a signal handler."""
-        # threading.Thread takes locks that the interrupted code may hold.
+        """Request the agreement of all workers; safe in a signal handler."""
+        # Not threading.Thread, which acquires locks that the interrupted code may hold.
         _thread.start_new_thread(self._request, ())
 
     def leave(self) -> None:
-        """Leave the agreement together with the group; this worker does not call again."""
+        """Leave the agreement when the group is destroyed; this worker does not call is_over
+        again.
+        """
         with self._lock:
             self._has_left = True
             is_first = self._stored is None
             if is_first:
                 self._stored = self._num_calls
         self._is_decided.set()
-        with suppress(StoreError):  # it may have ended with another worker
+        with suppress(StoreError):  # the store may have ended with another worker
             if is_first:
                 self._store.set(f"calls/{self._rank}", str(self._stored))
             self._store.close()
@@ -166,14 +169,14 @@ class _Alone:
         return _is_requested
 
     def request(self) -> None:
-        """Let the next call return True."""
+        """Make the next call return True."""
 
     def leave(self) -> None:
         """Do nothing: no exchange is under way."""
 
 
 class _ByReduction:
-    """The agreement of a group without a store, which MPI started: a reduction in each call."""
+    """The agreement of a group that MPI started, which has no store: each call reduces a number."""
 
     def __init__(self, group: Any) -> None:
         self._group = group
@@ -184,37 +187,38 @@ class _ByReduction:
         return bool(flag.item() > 0)
 
     def request(self) -> None:
-        """Let the next call tell the others."""
+        """Make the next call's reduction report the request."""
 
     def leave(self) -> None:
         """Do nothing: no exchange is under way."""
 
 
 def preempted() -> bool:
-    """Return whether the job has to save its state and leave: the same on all workers.
+    """Return whether the job must save its state and exit; the result is the same on all workers.
 
-    Call it once in each step, at the same place of the program on all workers of the default
-    process group, and for the first time before the first step. After SIGTERM or SIGHUP to any
-    worker, or to `fastdist run`, which sends it on, it returns True on all workers in the call with
-    the same number, so that one of them can write the checkpoint of that step. It stays True.
+    Call it once per step, at the same place of the program on all workers of the default process
+    group, and for the first time before the first step. After SIGTERM or SIGHUP to any worker it
+    returns True on all workers in the call with the same number, so that one worker can write the
+    checkpoint of that step. It stays True. `fastdist run` forwards these signals to the workers.
 
-    The first call installs handlers of both signals, which call the handler that was there before.
-    SIGHUP is left alone where it is ignored, as under nohup. Before the first call SIGTERM ends the
-    process as usual.
+    The first call installs handlers of both signals, which also call the previous handlers. SIGHUP
+    is not handled if it is ignored, as under nohup. Before the first call SIGTERM ends the process
+    as usual.
 
-    Without a process group, as in jobs that only use RPC, nothing is agreed on: it returns whether
-    this process got a signal. `fastdist run` sends a signal that it gets to all workers, which see
-    it at different steps. A group of MPI has no store, and reduces a number in each call.
+    Without a process group, as in jobs that only use RPC, there is no agreement: the function
+    returns whether this process got a signal. `fastdist run` forwards its signals to all workers,
+    which see them at different steps. A group of MPI has no store, and reduces a number in each
+    call.
 
     Returns:
-        Whether to save and leave.
+        Whether to save and exit.
 
     Raises:
-        StoreError: The job is to end, and a worker does not answer within 10 s; it is named.
-        RuntimeError: The first call was not made in the main thread, where alone Python lets
-            handlers of signals be installed.
+        StoreError: A worker, named in the message, did not answer a request within 10 s.
+        RuntimeError: The first call was not in the main thread, the only one in which Python can
+            install signal handlers.
 
-    Threads: one at a time; the first call in the main thread.
+    Threads: one at a time; the first call must be in the main thread.
 
     Example:
         >>> from fastdist import distributed as dist
@@ -243,10 +247,10 @@ def preempted() -> bool:
 
 
 def request_preemption() -> None:
-    """Let preempted() become True on all workers, as a signal does.
+    """Make preempted() return True on all workers, as a signal does.
 
-    For a program that learns in another way that its machine will go: from the provider's metadata,
-    or by SIGUSR1 from Slurm. It may be called in a signal handler, and any number of times.
+    For programs that learn about preemption in another way, such as the provider's metadata or
+    SIGUSR1 from Slurm. It is safe in a signal handler, and may be called repeatedly.
 
     Threads: any.
 
@@ -287,7 +291,7 @@ def _handle_signals() -> None:
     for number in _SIGNALS:
         former = signal.getsignal(number)
         if former is None or (number is signal.SIGHUP and former is signal.SIG_IGN):
-            continue  # installed by C code, or the user wants the job to outlive the terminal
+            continue  # the handler is C code, or the user wants the job to survive the terminal
         signal.signal(number, _handler(former))
     _is_handling = True
 
@@ -296,7 +300,7 @@ def _handler(former: Any) -> Callable[[int, FrameType | None], None]:
     process = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        # A forked child, such as a worker of a DataLoader, ends as it did without this handler.
+        # A forked child, such as a DataLoader worker, ends as if this handler were not installed.
         if os.getpid() != process and not callable(former):
             signal.signal(number, former)
             os.kill(os.getpid(), number)

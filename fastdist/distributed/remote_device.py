@@ -1,4 +1,4 @@
-"""A device of another worker, as PyTorch writes it: "worker1/cuda:0", "rank:1/cpu"."""
+"""A device of another worker in PyTorch's notation: "worker1/cuda:0", "rank:1/cpu"."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _RANK = "rank"
 class _remote_device:
     """A worker, by name or rank, and a device there: "NAME/DEVICE" or "rank:RANK/DEVICE".
 
-    The device may be left out, and is the CPU then; a device alone is one of this worker.
+    The default device is the CPU. A device without a worker belongs to this worker.
 
-    Raises  ValueError for what is written in no such form; DeviceError for no device; TypeError
-            for what is neither a string nor a device
+    Raises  ValueError for another format; DeviceError for an unknown device; TypeError if the
+            argument is neither a string nor a device
     """
 
     def __init__(self, remote_device: str | Device) -> None:
@@ -45,15 +45,15 @@ class _remote_device:
             self._worker_name = name
 
     def worker_name(self) -> str | None:
-        """Return the worker's name, None if it is given by rank or not at all."""
+        """Return the worker's name; None if it is given by rank, or is this worker."""
         return self._worker_name
 
     def rank(self) -> int | None:
-        """Return the worker's rank, None if it is given by name or not at all."""
+        """Return the worker's rank; None if it is given by name, or is this worker."""
         return self._rank
 
     def device(self) -> Device:
-        """Return the device there."""
+        """Return the device on that worker."""
         return self._device
 
     def __repr__(self) -> str:

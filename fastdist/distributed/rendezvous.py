@@ -1,4 +1,4 @@
-"""How a worker finds its rank, the world and the store: `env://`, `tcp://` and `file://`."""
+"""How a worker gets its rank, the world size and the store: `env://`, `tcp://`, `file://`."""
 
 from __future__ import annotations
 
@@ -60,39 +60,39 @@ __all__ = [
 ]
 
 _PARAMETERS = ("rank", "world_size")
-# How often who waits for a store that a worker hosts looks whether anybody listens there.
+# A worker that waits for a store hosted by another worker checks this often for a listener.
 _KNOCK_S = 1.0
-# A restarted worker gives others, which may host the store from now on, so long to do that.
+# How long a restarted worker waits for another worker to become the host of the store.
 _COMES_WITHIN_S = 5.0
 _ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
 class Rendezvous(NamedTuple):
-    """A worker's result of the rendezvous. The caller closes the store."""
+    """The result of a worker's rendezvous. The caller closes the store."""
 
     store: Store
     rank: int
     world_size: int
 
     def __next__(self) -> Rendezvous:
-        """Return the three, for `store, rank, size = next(rendezvous(url))`, as with PyTorch."""
+        """Return this tuple, for `store, rank, size = next(rendezvous(url))` as in PyTorch."""
         return self
 
 
 Handler = Callable[..., Iterator[Any]]
-# The scheme of a url -> what a program registered for it.
+# Maps the scheme of a url to the handler that a program registered for it.
 _handlers: dict[str, Handler] = {}
 
 
 def register_rendezvous_handler(scheme: str, handler: Handler) -> None:
-    """Let `rendezvous` and `init_process_group` meet by a function, for urls of one scheme.
+    """Register a handler for urls of one scheme in `rendezvous` and `init_process_group`.
 
     Args:
         scheme: The part of the url before "://".
         handler: Called with the url and `timeout=`; yields (store, rank, world_size).
 
     Raises:
-        RuntimeError: The scheme has a handler.
+        RuntimeError: The scheme already has a handler.
     """
     if scheme in _handlers or scheme in ("env", "tcp", "file"):
         raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
@@ -117,18 +117,19 @@ def rendezvous(
     takes_back: bool = False,
     shares: bool = False,
 ) -> Rendezvous:
-    """Meet the other workers at url and return (store, rank, world_size).
+    """Meet the other workers at url, and return (store, rank, world_size).
 
-    `env://` asks from_env; `tcp://HOST:PORT` and `file:///PATH` need rank and world_size, as
-    arguments or in the url (`?rank=0&world_size=4`); world size 0 stands for a dynamic group. Rank
-    0 serves the store, unless a launcher does at that port (FASTDIST_STORE_HOSTED=1). A restarted
-    group finds nothing in it of earlier rounds. In one that takes lives back (`takes_back`, or
-    dynamic) another worker may host the store when rank 0 is back. With `shares`, a store that this
-    process serves at the address is used, as by RPC and process groups in one job.
+    `env://` reads the environment (from_env). `tcp://HOST:PORT` and `file:///PATH` need rank and
+    world_size, as arguments or in the url (`?rank=0&world_size=4`); world size 0 means a dynamic
+    group. Rank 0 serves the store, unless a launcher serves it at that port
+    (FASTDIST_STORE_HOSTED=1). A restarted group does not see keys of earlier rounds. If the group
+    takes restarted workers back (`takes_back`, or dynamic), another worker may be the store's host
+    when rank 0 returns. With `shares`, a store that this process already serves at the address is
+    reused, for example by RPC and process groups in one job.
 
     Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
-            StoreTimeoutError when the store does not answer within timeout; StoreLostError for a
-            worker that was started again alone where nobody hosts the store any more
+            StoreTimeoutError if the store does not answer within timeout; StoreLostError if a
+            worker that was restarted alone finds that no process hosts the store any more
     """
     parts = urlsplit(url)
     if parts.scheme in _handlers:
@@ -189,12 +190,12 @@ def _meet_by_environment(
 def worker_address(
     store: Store, environment: Mapping[str, str] = os.environ, given: str | None = None
 ) -> str:
-    """Return the address of this machine that the worker binds and publishes; never all of them.
+    """Return the address of this machine that the worker binds and publishes; never a wildcard.
 
-    It is the given one, else FASTDIST_ADDRESS, else the address from which packets to the store
-    leave, else (for a store without a server) 127.0.0.1.
+    It is `given`, or FASTDIST_ADDRESS, or the local address of packets to the store, or 127.0.0.1
+    if the store has no server.
 
-    Raises  RendezvousError where the given address stands for all addresses
+    Raises  RendezvousError if the given address is a wildcard
     """
     name = "local_address" if given else "FASTDIST_ADDRESS"
     given = given or environment.get("FASTDIST_ADDRESS")
@@ -221,11 +222,11 @@ def worker_security(
     certificates: str | None = None,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Security:
-    """Return the credentials of worker rank's sockets, and their checks of peers.
+    """Return the credentials for a worker's sockets, and the checks that they apply to peers.
 
-    That is by the rank's certificate for security 'certs', else by the secret of the store's job.
+    They use the rank's certificate for security 'certs', or else the secret of the store's job.
 
-    Raises  AuthenticationError for a certificate that cannot be used
+    Raises  AuthenticationError if the certificate cannot be used
     """
     kind = security_kind(security)
     if kind == "certs":
@@ -238,7 +239,7 @@ def worker_security(
 
 
 def _of_this_round(store: Store) -> Store:
-    """Return the store with this round's prefix, where the group was started again."""
+    """Return the store with the prefix of this round if the group was restarted."""
     number = round_number()
     return PrefixStore(f"round.{number}", store) if number else store
 
@@ -286,7 +287,7 @@ def _tcp_store(
             except StoreTimeoutError as error:
                 late = error
                 gone = _why_gone(host, port, line.waited_s) if looks_for_host else ""
-                # Rank 0 is missing; of the others one on each node is enough to say so.
+                # Rank 0 is missing. On each node one of the other workers logs this.
                 if speaks_for_node(rank, () if hosted else (0,)):
                     tell(f"{whose} store at {host}:{port}{gone}")
             else:
@@ -299,9 +300,9 @@ def _tcp_store(
 
 
 def _why_gone(host: str, port: int, waited_s: float) -> str:
-    """Return, in a clause, that nobody listens at the address of a store that a worker hosts.
+    """Return the reason, as a clause, if no process listens at the address of rank 0's store.
 
-    Raises  StoreLostError for a worker that was started again alone: the store was there before
+    Raises  StoreLostError if this worker was restarted alone, so that the store existed before
     """
     if knock(tcp_endpoint(host, port), time.monotonic() + _KNOCK_S) is not False:
         return ""
@@ -318,10 +319,10 @@ def _why_gone(host: str, port: int, waited_s: float) -> str:
 
 
 def _second_host(host: str, port: int, error: StoreError, protection: _Protection) -> StoreError:
-    """Return error, naming the worker that hosts the job's store already, if there is one; notify
-    that worker.
+    """Return the error, with the worker that already hosts the job's store if there is one, and
+    notify that worker.
 
-    A server that proves to be of this job is not another job that happens to use the port.
+    The server proves that it belongs to this job, so it is not another job on the same port.
     """
     line = (
         "a second worker that says it is rank 0, which hosts the store, was refused: process "
@@ -338,7 +339,7 @@ def _second_host(host: str, port: int, error: StoreError, protection: _Protectio
 
 
 def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
-    """Return rank and world_size as far as they are given, in the url or as arguments."""
+    """Return the rank and world_size that are given in the url or as arguments."""
     arguments = {"rank": rank, "world_size": world_size}
     given = {name: value for name, value in arguments.items() if value != -1}
     for name, value in given.items():
@@ -348,7 +349,7 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
             raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
     for name, text in parse_qsl(urlsplit(url).query, keep_blank_values=True):
         if name == "use_libuv":
-            continue  # PyTorch's choice of a transport
+            continue  # selects a transport in PyTorch
         if name not in _PARAMETERS:
             raise RendezvousError(f"{url!r}: unknown {name!r}; known: {', '.join(_PARAMETERS)}")
         if not (text.isascii() and text.isdecimal()):
@@ -382,7 +383,9 @@ def _host_and_port(url: str) -> tuple[str, int]:
 
 
 class _CallableModule(ModuleType):
-    """This module, as a function too: in PyTorch `distributed.rendezvous` is both names."""
+    """Makes this module callable: in PyTorch `distributed.rendezvous` is a module and a
+    function.
+    """
 
     def __call__(self, url: str, *args: Any, **named: Any) -> Rendezvous:
         return rendezvous(url, *args, **named)

@@ -1,4 +1,4 @@
-"""Workers that were started again: how often, and what a program wants done when one is back."""
+"""Restarted workers: how often they were started again, and hooks to run when one is back."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ __all__ = [
     "run_restart_hooks",
 ]
 
-# Keys of a launcher's store, under no prefix of a round or group. The first holds a line for each
-# worker that another has declared lost, the second is set once the launcher starts nobody again,
-# and the third, with a rank behind it, once that worker has ended.
+# Keys of a launcher's store, without the prefix of a round or group. The first lists the workers
+# that another worker has declared lost, one per line. The second is set when the launcher starts no
+# worker again. The third, followed by a rank, is set when that worker has ended.
 DECLARED_LOST = "fastdist/declared_lost"
 NO_RESTARTS = "fastdist/no_restarts"
 ENDED = "fastdist/ended/"
 
-# An rpc.WorkerInfo, which this room is too low to know.
+# The argument is an rpc.WorkerInfo, which this module must not import.
 Hook = Callable[[Any], object]
 
-# How often this worker was started again, as far as the store of its group has told.
+# The number of restarts of this worker, from the store of its group.
 _counted = 0
 
-# Guards the list; no hook runs while it is held.
+# Guards the list; it is not held while a hook runs.
 _hooks_lock = threading.Lock()
 _hooks: list[Hook] = []
 
 
 def restart_count() -> int:
-    """Return how often this worker has been started again, with its group or alone; 0 at first.
+    """Return how often this worker has been restarted, alone or with its group; 0 in the first run.
 
-    A launcher gives the number (FASTDIST_RESTART_COUNT, torchrun's TORCHELASTIC_RESTART_COUNT).
-    Where none does, as in a Kubernetes Job, init_rpc finds it in the store of the group, if that
-    takes lost workers back; it is 0 before. The larger of the two numbers counts.
+    A launcher provides the number (FASTDIST_RESTART_COUNT, torchrun's TORCHELASTIC_RESTART_COUNT).
+    Without a launcher, as in a Kubernetes Job, init_rpc reads it from the store of a group that
+    takes lost workers back; before that it is 0. The larger of the two numbers is returned.
 
-    Raises  RendezvousError if a variable does not hold a number
+    Raises  RendezvousError if a variable does not contain a number
     """
     return max(given_restart_count(), _counted)
 
 
 def note_restarts(count: int) -> None:
-    """Note how often this worker was started again, as the store of its group tells."""
+    """Record the number of restarts from the store of this worker's group."""
     global _counted
     _counted = max(_counted, count)
 
 
 def begin_life() -> None:
-    """Forget starts and hooks, as in a new process: engines use processes again."""
+    """Reset counts and hooks as in a new process, because engines reuse processes."""
     global _counted
     _counted = 0
     with _hooks_lock:
@@ -64,16 +64,16 @@ def begin_life() -> None:
 
 
 def on_restart(hook: Hook) -> Hook:
-    """Have hook(worker_info) called for each worker that is back after a restart; return hook.
+    """Register hook(worker_info), which is called for each worker that is back; return the hook.
 
-    A worker that was started again has it called for itself, by the init_rpc that it joins with:
-    the place to load what it has to go on from. Where it came back alone (`fastdist run
-    --restart=worker`), the others have it called for it, as soon as they know of its new life: what
-    they kept of the old one (RRefs, contexts, calls) is gone. Register hooks before init_rpc. It
-    can be written as a decorator.
+    On a restarted worker, init_rpc calls the hook for the worker itself; the hook should load the
+    state from which to continue. If the worker was restarted alone (`fastdist run
+    --restart=worker`), the other workers call the hook as soon as they know its new incarnation.
+    By then everything that they held of the old one (RRefs, contexts, calls) is invalid. Register
+    hooks before init_rpc. The function can be used as a decorator.
 
-    Thread  any; in the others the hook runs on a thread of RPC's
-    Raises  TypeError if hook cannot be called
+    Thread  any; on the other workers the hook runs on a thread of RPC
+    Raises  TypeError if hook is not callable
     """
     if not callable(hook):
         raise TypeError(f"hook is {hook!r}; expected a function of one argument, the worker")
@@ -83,9 +83,9 @@ def on_restart(hook: Hook) -> Hook:
 
 
 def run_restart_hooks(worker_info: Any) -> None:
-    """Call the hooks that were registered, in their order, for a worker that is back.
+    """Call the registered hooks, in their order, for a worker that is back.
 
-    Raises  what a hook raises, once all have run; several errors as one ExceptionGroup
+    Raises  the error of a hook after all hooks have run; several errors as one ExceptionGroup
     """
     with _hooks_lock:
         hooks = list(_hooks)

@@ -1,4 +1,4 @@
-"""`python -m fastdist.distributed.run`, as PyTorch's users call torchrun: it is `fastdist run`."""
+"""`python -m fastdist.distributed.run`, the module form of torchrun; it runs `fastdist run`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["main"]
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Start a job as a command line says, by default that of this process.
+    """Start a job from a command line, by default the one of this process.
 
-    Raises  SystemExit with the job's status where it failed
+    Raises  SystemExit with the job's exit status if the job failed
     Source  PyTorch, torch/distributed/run.py, main
     """
     status = launch(args, "python -m fastdist.distributed.run")

@@ -1,4 +1,4 @@
-"""Helpers of PyTorch's wrappers of modules, for wrappers of others: inputs, and equal models."""
+"""Helpers for wrappers of modules, with PyTorch's private names: inputs, and equal models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .data_parallel.for_wrappers import _broadcast_coalesced, _verify_params_acr
 def _sync_params_and_buffers(
     process_group: Any, module_states: Sequence[Tensor], broadcast_bucket_size: int, src: int
 ) -> None:
-    """Give tensors the values of one member, by its rank in the group."""
+    """Overwrite tensors with the values of the member that has rank `src` in the group."""
     if module_states:
         _broadcast_coalesced(process_group, module_states, broadcast_bucket_size, src)
 
@@ -27,7 +27,7 @@ def _sync_module_states(
     params_and_buffers_to_ignore: Collection[str],
     broadcast_buffers: bool = True,
 ) -> None:
-    """Give a module the parameters, and the buffers, that one member's module has."""
+    """Overwrite a module's parameters, and its buffers, with those of one member's module."""
     named = list(module.named_parameters())
     if broadcast_buffers:
         named += module.named_buffers()
@@ -38,7 +38,7 @@ def _sync_module_states(
 def _verify_param_shape_across_processes(
     process_group: Any, tensors: Sequence[Tensor], logger: Any = None
 ) -> None:
-    """Raise on all members unless their parameters have the same shapes and dtypes."""
+    """Raise on all members if the shapes or dtypes of their parameters differ."""
     _verify_params_across_processes(process_group, tensors, logger)
 
 
@@ -48,17 +48,17 @@ def _to_kwargs(
     target_device: Any,
     use_side_stream_for_tensor_copies: bool,
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return arguments on a device, each kind in a tuple of one, as for one of several replicas."""
+    """Return the arguments on a device, each in a tuple of length one: the form for one replica."""
     moved = _recursive_to(inputs, target_device, use_side_stream_for_tensor_copies)
     named = _recursive_to(kwargs or {}, target_device, use_side_stream_for_tensor_copies)
     return tuple(moved), tuple(named)
 
 
 def _recursive_to(inputs: Any, target_device: Any, use_side_stream_for_tensor_copies: bool) -> Any:
-    """Return a list of one: inputs with their tensors on a device.
+    """Return a list of length one with the inputs, whose tensors are on the target device.
 
-    Tuples, named tuples, lists and dicts are looked through; other objects stay. Copies run on the
-    current stream, also with `use_side_stream_for_tensor_copies`.
+    Tuples, named tuples, lists and dicts are searched; other objects are unchanged. Copies run on
+    the current stream; `use_side_stream_for_tensor_copies` is ignored.
     """
     del use_side_stream_for_tensor_copies
     return [_moved(inputs, Device(target_device))]

@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer: each process keeps the optimizer's state of a part of the parameters."""
+"""ZeroRedundancyOptimizer: each process keeps the optimizer state of a part of the parameters."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Group = dict[str, Any]
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """Steps parameters that all processes of a group have, each process a part of them.
+    """Steps parameters that all processes of a group have; each process steps a part of them.
 
-    A process keeps the state of its part only: of Adam in a group of n, an n-th of the moments.
-    After a step each process broadcasts its part. With gradients that are alike on all processes,
-    as after DistributedDataParallel, the parameters are those of an ordinary optimizer.
+    A process keeps the state of its part only: for Adam in a group of n, one n-th of the moments.
+    After a step each process broadcasts its part. If the gradients are equal on all processes, as
+    after DistributedDataParallel, the result is that of an ordinary optimizer.
 
     Args:
-        params: The parameters, or dicts with "params" and options of that group; alike on all
+        params: The parameters, or dicts with "params" and options of that group; the same on all
             processes.
-        optimizer_class: The class that steps a part, such as optim.Adam.
+        optimizer_class: The optimizer class for each part, such as optim.Adam.
         process_group: The group; the default group if None.
-        parameters_as_bucket_view: Ignored: parameters keep their memory.
+        parameters_as_bucket_view: Ignored: parameters keep their memory layout.
         overlap_with_ddp: Not supported.
         defaults: Options for optimizer_class.
 
     Raises:
-        RuntimeError: The parameters differ over the processes.
+        RuntimeError: The parameters differ between the processes.
         ValueError: A parameter is sparse.
         NotImplementedError: overlap_with_ddp is True.
 
@@ -60,7 +60,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.process_group = group_of(process_group)
         self._optim_cls, self._optim_defaults = optimizer_class, dict(defaults)
         self._owners: dict[Tensor, int] = {}
-        # How many numbers each rank steps.
+        # The number of elements that each rank steps.
         self._loads = [0] * self.process_group.size()
         self._consolidated: Group | None = None
         self._is_set_up = False
@@ -80,7 +80,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return [one for group in self.param_groups for one in group["params"]]
 
     def _assign(self, parameters: Iterable[Tensor]) -> None:
-        """Give each parameter, the largest first, to the rank that steps the fewest numbers."""
+        """Assign each parameter, largest first, to the rank with the fewest elements."""
         for parameter in sorted(parameters, key=lambda one: -one.numel()):
             owner = self._loads.index(min(self._loads))
             self._owners[parameter] = owner
@@ -98,7 +98,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self._optim_cls(parts, **self._optim_defaults)
 
     def _take_defaults(self) -> None:
-        """Take options that optimizer_class adds to each group, as schedulers read them here."""
+        """Copy the default options of optimizer_class to this object's groups, where schedulers
+        read them.
+        """
         if self.optim is None:
             return
         for whole, part in zip(self.param_groups, self.optim.param_groups):
@@ -107,7 +109,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                     whole.setdefault(name, value)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with their own options; all processes call it alike."""
+        """Add parameters with their own options; all processes must make the same call."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         self._assign(group["params"])
@@ -121,10 +123,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._take_defaults()
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
-        """Step this process's part of the parameters, and fetch those of the others.
+        """Step this process's part of the parameters, and receive the other parts.
 
         Args:
-            closure: Computes the loss again; as for optimizer_class.
+            closure: Computes the loss again; passed to optimizer_class.
             kwargs: Passed to the step of optimizer_class.
 
         Returns:
@@ -155,10 +157,10 @@ class ZeroRedundancyOptimizer(Optimizer):
                 broadcast_tensors(self.process_group, own, rank)
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Gather the states of all parts on one process, for its state_dict(). All call it.
+        """Gather all parts' states on one process, for its state_dict(). All must call it.
 
         Args:
-            to: The rank in the group that gets them.
+            to: The group rank of the process that receives the states.
         """
         self._consolidated = None
         rank = self.process_group.rank()
@@ -184,11 +186,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         return groups
 
     def state_dict(self) -> Group:
-        """Return the whole state, in the form of an ordinary optimizer's.
+        """Return the complete state, in the format of an ordinary optimizer.
 
         Raises:
-            RuntimeError: consolidate_state_dict was not called after the last step, or gave it to
-                another process.
+            RuntimeError: consolidate_state_dict was not called after the last step, or sent the
+                states to another process.
         """
         if self._consolidated is None:
             raise RuntimeError(
@@ -199,14 +201,14 @@ class ZeroRedundancyOptimizer(Optimizer):
         return dict(self._consolidated)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take the state of this process's part from a whole one, of any number of processes.
+        """Load this process's part of a complete state, from any number of processes.
 
         Args:
-            state_dict: The result of state_dict(), or of an ordinary optimizer's; the same on all
-                processes.
+            state_dict: The result of state_dict(), here or of an ordinary optimizer; the same on
+                all processes.
 
         Raises:
-            ValueError: It is of other parameters.
+            ValueError: The groups do not fit the parameters.
         """
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]

@@ -1,8 +1,8 @@
-"""Distributions with PyTorch's names: samples, densities, transforms, constraints, divergences.
+"""Probability distributions as in PyTorch: sampling, densities, transforms, constraints, KL.
 
-A family says where its parameters may lie (constraints), what grows with the batch (`_batched`,
-by which `distribution.py` expands it) and its formulas. Families that are kin share a file; the
-names of PyTorch's files lead to them. Matrices are factored in `matrices.py`.
+Each distribution defines the constraints of its parameters, its formulas, and `_batched`: the
+attributes that `distribution.py` expands with the batch. Related distributions share a file, and
+PyTorch's file names are aliases for these files. `matrices.py` has the matrix factorizations.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from .transformed_families import (
 from .transforms import *  # noqa: F403 (its __all__)
 from .wishart import LKJCholesky, Wishart
 
-# PyTorch has a file for each family: `from torch.distributions.beta import Beta`.
+# Aliases for PyTorch's files, one per distribution: `from torch.distributions.beta import Beta`.
 for _home, _files in {
     bernoulli: ("continuous_bernoulli", "geometric"),
     categorical: ("multinomial", "one_hot_categorical"),

@@ -1,4 +1,4 @@
-"""One coin: Bernoulli, ContinuousBernoulli and Geometric, given by probabilities or log odds."""
+"""Bernoulli, ContinuousBernoulli and Geometric, with probabilities or log odds as parameters."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ __all__ = ["Bernoulli", "ContinuousBernoulli", "Geometric"]
 
 
 def require_one(probs: Any, logits: Any) -> None:
-    """Raise ValueError unless exactly one parameter is given."""
+    """Raise ValueError unless exactly one of probs and logits is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
 class Odds(Distribution):
-    """Base of distributions with the probability of 1, or its log odds, as parameter."""
+    """Base of distributions whose parameter is a probability of 1, or its log odds."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
-    # Whether log odds were given; both are attributes after their first use.
+    # Whether log odds were given. The other parameter is computed at its first use.
     _has_logits: bool = False
 
     @lazy_property
@@ -69,11 +69,11 @@ class Odds(Distribution):
 
     @property
     def _failure(self) -> Tensor:
-        """Return the probabilities of 0. Log odds keep those that 1 - probs rounds away."""
+        """Return the probabilities of 0; from log odds, without the rounding of 1 - probs."""
         return (-self.logits).sigmoid() if self._has_logits else 1 - self.probs
 
     def _flip_entropy(self) -> Tensor:
-        """Return the entropy of one draw of 0 or 1."""
+        """Return the entropy of one sample of 0 or 1."""
         if not self._has_logits:
             return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
         away = self.logits.abs()
@@ -87,7 +87,7 @@ class Odds(Distribution):
 
 
 class Bernoulli(Odds, ExponentialFamily):
-    """1 with probability probs, else 0."""
+    """1 with the probability probs, else 0."""
 
     support: Any = constraints.boolean
     has_enumerate_support = True
@@ -112,7 +112,7 @@ class Bernoulli(Odds, ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        """Return the most likely value; NaN where both are equally likely."""
+        """Return the most likely value; NaN if 0 and 1 are equally likely."""
         mode = (self.probs >= 0.5).to(self.probs.dtype)
         return where(self.probs == 0.5, math.nan, mode)
 
@@ -138,7 +138,7 @@ class Bernoulli(Odds, ExponentialFamily):
         return self._flip_entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return 0 and 1 along a new first axis."""
+        """Return the values 0 and 1 along a new first axis."""
         return self._values(2, expand)
 
     @property
@@ -205,7 +205,7 @@ class Geometric(Odds):
             certain = logits.masked_fill((logits == math.inf) & (value == 0), 0)
             return value * logsigmoid(-certain) + logsigmoid(logits)
         value, probs = broadcast_all(value, self.probs)
-        # A success that is certain comes at once: 0 * log(0) is 0 here.
+        # If probs is 1 and value is 0, the formula would multiply 0 by log(0).
         certain = probs.masked_fill((probs == 1) & (value == 0), 0)
         return value * (-certain).log1p() + self.probs.log()
 
@@ -215,10 +215,10 @@ class Geometric(Odds):
 
 
 class ContinuousBernoulli(Odds, ExponentialFamily):
-    """Numbers in [0, 1] with density in proportion to probs**x * (1 - probs)**(1 - x).
+    """Numbers in [0, 1] with a density proportional to probs**x * (1 - probs)**(1 - x).
 
-    Note    between lims, around one half, where the formulas divide by almost 0, Taylor series
-            stand in
+    Note    within lims, around 1/2, the formulas divide by numbers near 0, so Taylor series are
+            used instead
     Source  Loaiza-Ganem and Cunningham 2019, "The continuous Bernoulli"
     """
 
@@ -237,7 +237,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         require_one(probs, logits)
         if probs is not None:
             (self.probs,) = broadcast_all(probs)
-            # Before they are clamped, after which none is invalid.
+            # Checked before clamping, which makes all values valid.
             if validate_args is not None and not constraints.unit_interval.check(self.probs).all():
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
@@ -256,11 +256,11 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut_odds(self) -> Tensor:
-        """Return the sizes of the log odds, 1 in the unstable region."""
+        """Return the absolute log odds, replaced by 1 in the unstable region."""
         return where(self._outside_unstable_region(), self.logits.abs(), 1.0)
 
     def _cont_bern_log_norm(self) -> Tensor:
-        """Return the negative logarithm of the density's divisor."""
+        """Return the negative logarithm of the density's normalizing constant."""
         away = self._cut_odds()
         x = (self.probs - 0.5).square()
         taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
@@ -271,7 +271,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     def mean(self) -> Tensor:
         """Return the mean."""
         away = self._cut_odds()
-        # From the end where most samples lie.
+        # Computed from the end that is nearer to most samples.
         short = away.reciprocal() + (-away).exp() / (-away).expm1()
         mean = where(self.logits > 0, 1.0 - short, short)
         x = self.probs - 0.5
@@ -288,7 +288,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return where(self._outside_unstable_region(), variance, taylor)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         return self.icdf(rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 
@@ -301,7 +301,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return self._cont_bern_log_norm() - flip
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         away = self._cut_odds()
@@ -312,7 +312,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         return where(value <= 0.0, 0.0, where(value >= 1.0, 1.0, inside))
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         away, is_up = self._cut_odds(), self.logits > 0
         share = where(is_up, 1.0 - value, value) * (-away).expm1()
         part = share.clamp(min=finfo(share.dtype).eps / 2 - 1.0).log1p() / away

@@ -1,4 +1,4 @@
-"""One of several: Categorical, its one-hot forms, and Multinomial, which counts."""
+"""Categorical, its one-hot forms, and Multinomial, which counts categorical samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategorical
 
 
 class Categorical(Distribution):
-    """A place in the last axis of probs, or of logits, drawn with these chances."""
+    """An index of the last axis of probs or logits, with the probabilities given there."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.simplex,
@@ -67,7 +67,7 @@ class Categorical(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @lazy_property
@@ -82,18 +82,18 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """Return NaN: places have no mean."""
+        """Return NaN, because indices have no mean."""
         shape, probs = self._extended_shape(), self.probs
         return full(shape, math.nan, dtype=probs.dtype, device=probs.device)
 
     @property
     def mode(self) -> Tensor:
-        """Return the most likely place."""
+        """Return the most likely index."""
         return self.probs.argmax(-1)
 
     @property
     def variance(self) -> Tensor:
-        """Return NaN: places have no variance."""
+        """Return NaN, because indices have no variance."""
         return self.mean
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -117,20 +117,21 @@ class Categorical(Distribution):
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        # The logarithm of 0, times 0, is 0 here.
+        # Clamped, so that 0 * log(0) gives 0.
         logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all places along a new first axis."""
+        """Return all indices along a new first axis."""
         values = arange(self._num_events, device=self._param.device)
         values = values.view((-1, *(1 for _ in self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
 class OverCategorical(Distribution):
-    """Base of distributions over draws of a Categorical, `_categorical`, whose last axis is their
-    event's.
+    """Base of distributions of one or more samples of a Categorical, `_categorical`.
+
+    The categories are the event axis.
     """
 
     arg_constraints: ClassVar[Any] = {
@@ -160,7 +161,7 @@ class OverCategorical(Distribution):
 
 
 class OneHotCategorical(OverCategorical):
-    """Rows of 0, with a 1 at a place that is drawn."""
+    """One-hot vectors: a 1 at a random index, and 0 elsewhere."""
 
     support: Any = constraints.one_hot
     has_enumerate_support = True
@@ -183,7 +184,7 @@ class OneHotCategorical(OverCategorical):
 
     @property
     def mode(self) -> Tensor:
-        """Return the most likely row."""
+        """Return the most likely one-hot vector."""
         return one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs.dtype)
 
     @property
@@ -207,7 +208,7 @@ class OneHotCategorical(OverCategorical):
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all rows along a new first axis."""
+        """Return all one-hot vectors along a new first axis."""
         n = self._event_shape[0]
         values = eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.view((n, *(1 for _ in self._batch_shape), n))
@@ -215,7 +216,7 @@ class OneHotCategorical(OverCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot rows whose gradients go to the probabilities as if these were the rows.
+    """One-hot vectors with straight-through gradients: as if samples were the probabilities.
 
     Source  Bengio et al. 2013, "Estimating or Propagating Gradients Through Stochastic Neurons"
     """
@@ -223,13 +224,13 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         probs = self.probs
         return self.sample(sample_shape) + (probs - probs.detach())
 
 
 class Multinomial(OverCategorical):
-    """How often each place is drawn in total_count draws."""
+    """The counts of each category in total_count samples."""
 
     _batched: ClassVar = {"_categorical": 0, "_binomial": 1}
 
@@ -250,7 +251,7 @@ class Multinomial(OverCategorical):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         return constraints.multinomial(self.total_count)
 
     @property

@@ -1,7 +1,7 @@
-"""From a constraint to a transform that leads there from all real numbers.
+"""Registries of transforms from all real numbers to the values that satisfy a constraint.
 
-`biject_to` gives a bijection, for densities; `transform_to` any map onto the region, for
-optimisation without bounds.
+`biject_to` returns bijections, as densities require. `transform_to` need not be bijective; it
+serves unconstrained optimization.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """A table from classes of constraints to functions that make their transforms."""
+    """A table from classes of constraints to functions that create transforms."""
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Register factory for a class of constraints, or for that of a constraint; decorates."""
+        """Register factory for a constraint or its class; without factory, return a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         if isinstance(constraint, constraints.Constraint):
@@ -36,9 +36,9 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Any) -> Any:
-        """Return the transform to a constraint.
+        """Return the transform from all real numbers to a constraint.
 
-        Raises  NotImplementedError if none is registered
+        Raises  NotImplementedError if no transform is registered
         """
         factory = self._registry.get(type(constraint))
         if factory is None:

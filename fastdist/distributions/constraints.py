@@ -1,7 +1,7 @@
-"""Constraints: where a parameter, or a sample, may lie; `check` says of each value whether it does.
+"""Constraints on parameters and samples; `check` returns which values satisfy a constraint.
 
-`dependent` stands for a region that other parameters decide; `dependent_property` is a property
-that gives such a region.
+`dependent` stands for a constraint that depends on other parameters; `dependent_property` is a
+property that returns such a constraint.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ __all__ = [
 
 
 class Constraint:
-    """A region; event_dim is the number of axes that one value takes."""
+    """A set of allowed values; event_dim is the number of axes of one value."""
 
     is_discrete: Any = False
     event_dim: Any = 0
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that other parameters decide."""
+    """A constraint that depends on other parameters."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
         self._is_discrete = is_discrete
@@ -76,14 +76,14 @@ class _Dependent(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """Say whether its values are apart from each other."""
+        """Return whether the values are discrete."""
         if self._is_discrete is NotImplemented:
             raise NotImplementedError(".is_discrete cannot be determined statically")
         return bool(self._is_discrete)
 
     @property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         if self._event_dim is NotImplemented:
             raise NotImplementedError(".event_dim cannot be determined statically")
         return int(self._event_dim)
@@ -91,7 +91,7 @@ class _Dependent(Constraint):
     def __call__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
     ) -> Any:
-        """Return a constraint for which more is known."""
+        """Return a dependent constraint with is_discrete or event_dim set."""
         if is_discrete is NotImplemented:
             is_discrete = self._is_discrete
         if event_dim is NotImplemented:
@@ -99,12 +99,12 @@ class _Dependent(Constraint):
         return _Dependent(is_discrete=is_discrete, event_dim=event_dim)
 
     def check(self, value: Any) -> Tensor:
-        """Refuse: without the other parameters nobody knows."""
+        """Raise ValueError, because the result depends on other parameters."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
 class _DependentProperty(property, _Dependent):
-    """A property that returns a constraint; its class knows what its arguments say."""
+    """A property that returns a constraint; its is_discrete and event_dim are known statically."""
 
     def __init__(
         self,
@@ -118,17 +118,17 @@ class _DependentProperty(property, _Dependent):
         self._event_dim = event_dim
 
     def __call__(self, fn: Callable[..., Any]) -> Any:  # type: ignore[override]
-        """Return the property of fn."""
+        """Return a property with fn as getter; used as a decorator."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Say whether other parameters decide the region."""
+    """Return whether a constraint depends on other parameters."""
     return isinstance(constraint, _Dependent)
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint on whole events: each of their values satisfies the base constraint."""
+    """A constraint on events with more axes, all of whose values satisfy the base constraint."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         _require_constraint(base_constraint, "base_constraint")
@@ -141,16 +141,16 @@ class _IndependentConstraint(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """Say whether its values are apart from each other."""
+        """Return whether the values are discrete."""
         return bool(self.base_constraint.is_discrete)
 
     @property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         return int(self.base_constraint.event_dim) + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Tensor:
-        """Return for each block whether all its values lie in the base."""
+        """Return for each event whether all its values satisfy the base constraint."""
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
@@ -162,7 +162,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """Where a sample of a mixture lies: in the regions of all its components."""
+    """The constraint on samples of a mixture: they satisfy the constraints of all components."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         _require_constraint(base_constraint, "base_constraint")
@@ -170,16 +170,16 @@ class MixtureSameFamilyConstraint(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        """Say whether its values are apart from each other."""
+        """Return whether the values are discrete."""
         return bool(self.base_constraint.is_discrete)
 
     @property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         return int(self.base_constraint.event_dim)
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether every component could give it."""
+        """Return for each value whether it satisfies the constraints of all components."""
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if value.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
@@ -190,29 +190,29 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Boolean(Constraint):
-    """0 and 1."""
+    """The values 0 and 1."""
 
     is_discrete = True
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return (value == 0) | (value == 1)
 
 
 class _OneHot(Constraint):
-    """Rows with one value of 1 and zeros otherwise."""
+    """Vectors with a single 1 and zeros elsewhere."""
 
     is_discrete = True
     event_dim = 1
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         is_boolean = (value == 0) | (value == 1)
         return is_boolean.all(-1) & value.sum(-1).eq(1)
 
 
 class _Bounded(Constraint):
-    """Base of constraints with bounds, which it reports."""
+    """Base of constraints with bounds, which the repr shows."""
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={bound}" for name, bound in vars(self).items())
@@ -236,31 +236,31 @@ class _Between(_Bounded):
 
 
 class _IntegerInterval(_Between):
-    """Whole numbers from lower_bound up to upper_bound."""
+    """Integers in [lower_bound, upper_bound]."""
 
     is_discrete = True
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         inside = (self.lower_bound <= value) & (value <= self.upper_bound)
         return (value % 1 == 0) & inside
 
 
 class _IntegerGreaterThan(_Above):
-    """Whole numbers from lower_bound."""
+    """Integers of at least lower_bound."""
 
     is_discrete = True
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return (value % 1 == 0) & (value >= self.lower_bound)
 
 
 class _Real(Constraint):
-    """All numbers but NaN."""
+    """All numbers except NaN."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return value == value
 
 
@@ -268,15 +268,15 @@ class _GreaterThan(_Above):
     """Numbers above lower_bound."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Above):
-    """Numbers from lower_bound."""
+    """Numbers of at least lower_bound."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return self.lower_bound <= value
 
 
@@ -284,47 +284,47 @@ class _LessThan(_Below):
     """Numbers below upper_bound."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return value < self.upper_bound
 
 
 class _Interval(_Between):
-    """Numbers from lower_bound up to upper_bound."""
+    """Numbers in [lower_bound, upper_bound]."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Between):
-    """Numbers from lower_bound, below upper_bound."""
+    """Numbers in [lower_bound, upper_bound)."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _Simplex(Constraint):
-    """Rows of numbers that are not negative and sum to 1."""
+    """Vectors of nonnegative numbers that sum to 1."""
 
     event_dim = 1
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
-        # Shares of half types are rounded by more than 1e-6.
+        """Return for each value whether it satisfies the constraint."""
+        # The sum in a half type has a rounding error above 1e-6.
         tolerance = max(1e-6, 4 * finfo(value.dtype).eps) if value.is_floating_point() else 1e-6
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < tolerance)
 
 
 class _Multinomial(_Below):
-    """Rows of counts whose sum is at most upper_bound."""
+    """Vectors of counts whose sum is at most upper_bound."""
 
     is_discrete = True
     event_dim = 1
     __repr__ = Constraint.__repr__
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
@@ -334,27 +334,27 @@ class _LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return _all_behind(value.tril() == value, value.dim() - 2)
 
 
 class _LowerCholesky(Constraint):
-    """Matrices that are 0 above the diagonal, and positive on it."""
+    """Matrices that are 0 above the diagonal and positive on it."""
 
     event_dim = 2
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         return lower_triangular.check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 class _CorrCholesky(Constraint):
-    """Cholesky factors of matrices of correlations: their rows have length 1."""
+    """Cholesky factors of correlation matrices: each row has norm 1."""
 
     event_dim = 2
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         tolerance = finfo(value.dtype).eps * value.size(-1) * 10
         length = value.detach().square().sum(-1).sqrt()
         return lower_cholesky.check(value) & ((length - 1.0).abs() <= tolerance).all(-1)
@@ -366,7 +366,7 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         is_square = value.shape[-2] == value.shape[-1]
         return full(value.shape[:-2], is_square, device=value.device)
 
@@ -375,7 +375,7 @@ class _Symmetric(_Square):
     """Matrices that equal their transpose."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         is_square = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return is_square
@@ -386,7 +386,7 @@ class _PositiveSemidefinite(_Symmetric):
     """Symmetric matrices without negative eigenvalues."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         is_symmetric = super().check(value)
         if not is_symmetric.all():
             return is_symmetric
@@ -397,7 +397,7 @@ class _PositiveDefinite(_Symmetric):
     """Symmetric matrices that have a Cholesky factor."""
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it lies in the region."""
+        """Return for each value whether it satisfies the constraint."""
         is_symmetric = super().check(value)
         if not is_symmetric.all():
             return is_symmetric
@@ -424,7 +424,7 @@ class _Joined(Constraint):
 
 
 class _Cat(_Joined):
-    """Values of several regions, one behind the other along dim."""
+    """Concatenated values, whose parts along dim have different constraints."""
 
     def __init__(
         self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
@@ -438,11 +438,11 @@ class _Cat(_Joined):
 
     @property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         return max(one.event_dim for one in self.cseq)
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it is in its region."""
+        """Return for each value whether it satisfies the constraint of its part."""
         self._require_dim(value)
         parts = value.split(self.lengths, self.dim)
         checked = [one.check(part) for one, part in zip(self.cseq, parts, strict=True)]
@@ -450,16 +450,16 @@ class _Cat(_Joined):
 
 
 class _Stack(_Joined):
-    """Values of several regions, next to each other along dim."""
+    """Stacked values, which have different constraints along dim."""
 
     @property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         dim: int = max(one.event_dim for one in self.cseq)
         return dim + 1 if self.dim + dim < 0 else dim
 
     def check(self, value: Any) -> Tensor:
-        """Return for each value whether it is in its region."""
+        """Return for each value whether it satisfies the constraint of its part."""
         self._require_dim(value)
         parts = value.unbind(self.dim)
         return _stack(

@@ -1,4 +1,4 @@
-"""Counts: Binomial, NegativeBinomial and Poisson."""
+"""Distributions of counts: Binomial, NegativeBinomial and Poisson."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Binomial", "NegativeBinomial", "Poisson"]
 
 
 class _CountOdds(Odds):
-    """Base of distributions with a total count, and probabilities or log odds, as parameters."""
+    """Base of distributions with a total count and a probability (or log odds) as parameters."""
 
     total_count: Tensor
     _batched: ClassVar = {"total_count": 0, "probs": 0, "logits": 0}
@@ -42,7 +42,7 @@ class _CountOdds(Odds):
 
 
 class Binomial(_CountOdds):
-    """The number of successes among total_count tries."""
+    """The number of successes among total_count trials."""
 
     arg_constraints: ClassVar[Any] = {
         "total_count": constraints.nonnegative_integer,
@@ -63,7 +63,7 @@ class Binomial(_CountOdds):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         return constraints.integer_interval(0, self.total_count)
 
     @property
@@ -98,12 +98,12 @@ class Binomial(_CountOdds):
         return ways + chance
 
     def entropy(self) -> Tensor:
-        """Return the entropy; of equal total counts only."""
+        """Return the entropy; all total counts must be equal."""
         log_prob = self.log_prob(self._all_values("entropy", False))
         return -(log_prob.exp() * log_prob).sum(0)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all counts along a new first axis; of equal total counts only."""
+        """Return all counts along a new first axis; all total counts must be equal."""
         return self._all_values("enumerate_support", expand)
 
     def _all_values(self, what: str, expand: bool) -> Tensor:
@@ -114,7 +114,7 @@ class Binomial(_CountOdds):
 
 
 class NegativeBinomial(_CountOdds):
-    """The number of successes, each of probability probs, before total_count failures."""
+    """The number of successes of probability probs before total_count failures."""
 
     arg_constraints: ClassVar[Any] = {
         "total_count": constraints.greater_than_eq(0),
@@ -171,8 +171,8 @@ class NegativeBinomial(_CountOdds):
 def _rise(n: Tensor, value: Tensor) -> Tensor:
     """Return the logarithm of Gamma(n + value) / Gamma(1 + value).
 
-    Note    two logarithms of large values overflow, or cancel; another formula is used for these,
-            with an error of about n**3 / (24 * value**2)
+    Note    for large values, the difference of two lgamma overflows or loses digits; another
+            formula is used there, with an error of about n**3 / (24 * value**2)
     """
     value = value + zeros_like(n)
     is_far = value * finfo(n.dtype).eps ** 0.5 > n.square() + 1
@@ -182,7 +182,7 @@ def _rise(n: Tensor, value: Tensor) -> Tensor:
 
 
 class Poisson(ExponentialFamily):
-    """The number of events that happen rate times on average."""
+    """The number of events, where the mean number is rate."""
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.nonnegative}
     support: Any = constraints.nonnegative_integer

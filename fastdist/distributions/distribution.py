@@ -1,4 +1,4 @@
-"""Distribution: what all distributions share, their shapes, validation and expansion."""
+"""Distribution, the base class: shapes, validation and expansion."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """A family of random numbers; its parameters lie over batch_shape, each sample has event_shape.
+    """Base of distributions; parameters have the shape batch_shape, and samples have event_shape
+    after it.
 
-    Note    a subclass names in `_batched` the attributes that grow with the batch (tensors, and
-            distributions that it is made of) and how many axes behind the batch each has: expand()
-            needs no more
+    Note    for expand(), a subclass has a dict `_batched`. Its keys name the attributes that grow
+            with the batch (tensors, inner distributions); its values are the number of axes after
+            the batch
     """
 
     has_rsample: Any = False
@@ -32,7 +33,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Say whether arguments and values are checked where nothing else is said."""
+        """Set whether distributions without validate_args check their arguments and values."""
         if value not in [True, False]:
             raise ValueError(
                 f"set_default_validate_args({short_repr(value)}): expected True or False"
@@ -66,7 +67,7 @@ class Distribution:
         for name, constraint in arg_constraints.items():
             if constraints.is_dependent(constraint):
                 continue
-            # Lazy attributes follow from the checked parameters.
+            # Lazy attributes need no check: they are computed from checked parameters.
             if name not in self.__dict__ and isinstance(
                 getattr(type(self), name, None), lazy_property
             ):
@@ -80,7 +81,7 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return the distribution over a larger batch, its parameters expanded without copies."""
+        """Return the distribution with a larger batch; parameters are expanded without copies."""
         if not hasattr(type(self), "_batched"):
             raise NotImplementedError(f"{type(self).__name__} does not implement expand")
         owner = next(one for one in type(self).__mro__ if "_batched" in vars(one))
@@ -93,8 +94,8 @@ class Distribution:
         for name, value in self.__dict__.items():
             axes = self._batched.get(name)
             if axes is None:
-                # Attributes that were computed for the smaller batch are computed again when they
-                # are read.
+                # Lazy attributes of the smaller batch are not copied: they are computed again when
+                # they are read.
                 if not isinstance(getattr(type(self), name, None), lazy_property):
                     new.__dict__.setdefault(name, value)
                 continue
@@ -113,7 +114,7 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """Return the shape over which the parameters lie."""
+        """Return the shape of the batch of parameters."""
         return self._batch_shape
 
     @property
@@ -123,12 +124,12 @@ class Distribution:
 
     @property
     def arg_constraints(self) -> Any:
-        """Return the region of each parameter, by its name."""
+        """Return a dict from parameter names to their constraints."""
         raise NotImplementedError
 
     @property
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         raise NotImplementedError
 
     @property
@@ -160,11 +161,11 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
-        """Return n samples; PyTorch has given this name up for sample((n,))."""
+        """Return n samples; deprecated in PyTorch in favour of sample((n,))."""
         warnings.warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
             FutureWarning,
@@ -173,19 +174,19 @@ class Distribution:
         return self.sample((n,))
 
     def log_prob(self, value: Any) -> Tensor:
-        """Return the logarithm of the density, or of the probability, at value."""
+        """Return the logarithm of the density or probability at value."""
         raise NotImplementedError
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         raise NotImplementedError
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all values that samples can have, along a new first axis."""
+        """Return all values that samples can take, along a new first axis."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
@@ -200,7 +201,7 @@ class Distribution:
         return Size((*all_of(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
-        """Raise ValueError unless value is a tensor of fitting shape inside the support."""
+        """Raise ValueError unless value is a tensor of a valid shape inside the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         shape = value.shape

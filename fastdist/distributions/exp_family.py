@@ -1,4 +1,4 @@
-"""Exponential families, whose entropy follows from the log normaliser by differentiation."""
+"""Exponential families, whose entropy is computed from derivatives of the log normalizer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """A density exp(<t(x), theta> - F(theta) + k(x)): theta is `_natural_params`, F is
-    `_log_normalizer`, and the mean of k is `_mean_carrier_measure`.
+    """Base of distributions with a density exp(<t(x), theta> - F(theta) + k(x)).
+
+    theta is `_natural_params`, F is `_log_normalizer`, and the mean of k is
+    `_mean_carrier_measure`.
 
     Source  Nielsen and Nock 2010, "Entropies and cross-entropies of exponential families"
     """
@@ -31,7 +33,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """Return the entropy, by the Bregman divergence of the log normaliser."""
+        """Return the entropy, computed as a Bregman divergence of the log normalizer."""
         natural: list[Any] = [one.detach().requires_grad_() for one in self._natural_params]
         log_normalizer = self._log_normalizer(*natural)
         gradients: Any = grad(log_normalizer.sum(), natural, create_graph=True)

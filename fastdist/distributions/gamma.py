@@ -1,4 +1,4 @@
-"""Families made of gamma variables: Gamma, Chi2, Dirichlet, Beta, FisherSnedecor and StudentT."""
+"""Distributions built from gamma variables: Gamma, Chi2, Dirichlet, Beta, StudentT ..."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma"
 
 
 class Exponential(ExponentialFamily):
-    """The time until something happens that happens rate times in a unit of time."""
+    """The waiting time until an event, where `rate` events happen per unit of time."""
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.positive}
     support: Any = constraints.nonnegative
@@ -71,7 +71,7 @@ class Exponential(ExponentialFamily):
         return self.rate.pow(-2)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = exponential_(empty(shape, dtype=self.rate.dtype, device=self.rate.device))
         return kept_finite_in_halves(drawn / self.rate)
@@ -83,13 +83,13 @@ class Exponential(ExponentialFamily):
         return self.rate.log() - self.rate * value
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         return -(-self.rate * value).expm1()
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         return -(-value).log1p() / self.rate
 
     def entropy(self) -> Tensor:
@@ -105,7 +105,7 @@ class Exponential(ExponentialFamily):
 
 
 class Gamma(ExponentialFamily):
-    """The gamma distribution of shape concentration and of rate, the inverse of its scale."""
+    """The gamma distribution with a shape (concentration) and a rate, the inverse of its scale."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration": constraints.positive,
@@ -136,10 +136,10 @@ class Gamma(ExponentialFamily):
         return self.concentration / self.rate.square()
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         value: Tensor = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
-        # Where a small concentration gives 0, whose logarithm no density takes.
+        # With a small concentration samples underflow to 0, where log_prob is infinite.
         value.detach().clamp_(min=finfo(value.dtype).tiny)
         return kept_finite_in_halves(value)
 
@@ -154,7 +154,7 @@ class Gamma(ExponentialFamily):
 
     @computed_in_float32
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         return igamma(self.concentration, self.rate * value)
@@ -175,7 +175,7 @@ class Gamma(ExponentialFamily):
 
 
 class Chi2(Gamma):
-    """The sum of df squared normal numbers."""
+    """The sum of squares of df standard normal numbers."""
 
     arg_constraints: ClassVar[Any] = {"df": constraints.positive}
     _batched: ClassVar = Gamma._batched
@@ -190,7 +190,7 @@ class Chi2(Gamma):
 
 
 class Dirichlet(ExponentialFamily):
-    """Points of a simplex: gamma variables of these concentrations, divided by their sum."""
+    """Points of a simplex: gamma variables with these concentrations, divided by their sum."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration": constraints.independent(constraints.positive, 1)
@@ -227,7 +227,7 @@ class Dirichlet(ExponentialFamily):
         return spread / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     @computed_in_float32
@@ -257,7 +257,7 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
-    """Numbers in (0, 1): the share of the first of two gamma variables."""
+    """Numbers in (0, 1): the first of two gamma variables divided by their sum."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration1": constraints.positive,
@@ -279,12 +279,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
-        """Return the concentration at 1."""
+        """Return the concentration towards 1."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """Return the concentration at 0."""
+        """Return the concentration towards 0."""
         return self._dirichlet.concentration[..., 1]
 
     @property
@@ -304,7 +304,7 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters, none of them 0 or 1."""
+        """Return reparameterized samples inside (0, 1), so that gradients reach the parameters."""
         return open_unit_interval(self._dirichlet.rsample(sample_shape).select(-1, 0))
 
     @computed_in_float32
@@ -329,7 +329,7 @@ class Beta(ExponentialFamily):
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two chi-squares, each divided by its degrees of freedom df1 and df2."""
+    """The ratio of two chi-square variables, divided by their degrees of freedom df1 and df2."""
 
     arg_constraints: ClassVar[Any] = {"df1": constraints.positive, "df2": constraints.positive}
     support: Any = constraints.positive
@@ -362,9 +362,9 @@ class FisherSnedecor(Distribution):
         return spread / (self.df1 * (df2 - 2).square() * (df2 - 4))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
-        # By logarithms: of few degrees of freedom both gamma numbers may underflow.
+        # Computed with logarithms: for few degrees of freedom both gamma numbers may underflow.
         below = log_standard_gamma((self.df2 * 0.5).expand(shape)) - self.df2.log()
         above = log_standard_gamma((self.df1 * 0.5).expand(shape)) - self.df1.log()
         return finite_logs((above - below).to(self.df1.dtype)).exp()
@@ -377,13 +377,13 @@ class FisherSnedecor(Distribution):
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         volume = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
         rise = half1 * ratio.log() + (half1 - 1) * value.log()
-        # log(1 + ratio * value), whose product may overflow.
+        # log(1 + ratio * value), computed without the product, which may overflow.
         scaled = ratio.log() + value.log()
         return volume + rise - (half1 + half2) * logaddexp(scaled, zeros_like(scaled))
 
 
 class StudentT(Distribution):
-    """Student's distribution: a normal number whose variance was estimated from df more."""
+    """Student's t-distribution with df degrees of freedom, location loc and scale."""
 
     arg_constraints: ClassVar[Any] = {
         "df": constraints.positive,
@@ -414,19 +414,19 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Tensor:
         """Return the variance; infinite where df is at most 2, NaN where it is at most 1."""
-        # Where df is smaller, some number that has a gradient stands in.
+        # A smaller df is replaced by 3, so that the unused branch has a finite gradient.
         df = self.df.masked_fill(self.df <= 2, 3.0)
         finite = where(self.df > 2, self.scale.square() * df / (df - 2), math.inf)
         return where(self.df <= 1, full_like(finite, math.nan), finite)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape, limits = self._extended_shape(sample_shape), finfo(self.df.dtype)
         noise = randn(shape, dtype=self.df.dtype, device=self.df.device)
-        # By logarithms: of few degrees of freedom the chi-square may underflow.
+        # Computed with logarithms: for few degrees of freedom the chi-square number may underflow.
         log_chi2 = log_standard_gamma((self.df * 0.5).expand(shape)) + math.log(2.0)
         spread = finite_logs((0.5 * (self.df.log() - log_chi2)).to(self.df.dtype)).exp()
-        # The largest noise is below 9; log_prob divides by the root of df.
+        # Normal samples are below 9; log_prob divides by the root of df. So nothing overflows.
         most = self.df.detach().sqrt().clamp(max=1.0) * (limits.max / 16)
         wide = noise * spread.clamp(max=most)
         return (self.loc + self.scale * wide).clamp(min=limits.min, max=limits.max)

@@ -1,4 +1,4 @@
-"""The distribution of excesses over a high threshold: GeneralizedPareto."""
+"""GeneralizedPareto, the distribution of excesses over a high threshold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Numbers above loc; concentration 0 is exponential, above it the tail falls as a power."""
+    """Numbers above loc: exponential if concentration is 0, with a power-law tail if above."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real,
@@ -39,7 +39,7 @@ class GeneralizedPareto(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         end = self.loc - self.scale / self.concentration
         return constraints.interval(self.loc, where(self.concentration < 0, end, math.inf))
 
@@ -64,11 +64,11 @@ class GeneralizedPareto(Distribution):
         return where(valid, variance, math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = rand(shape, dtype=self.loc.dtype, device=self.loc.device)
         value, limits = self._beyond((-drawn).log1p(), is_sample=True), finfo(self.loc.dtype)
-        # The sum may round up to the upper end, where the density has no logarithm.
+        # The sum may round up to the upper bound, where log_prob is not finite.
         below = nextafter(self.loc - self.scale / self.concentration, self.loc).detach()
         most = where(self.concentration < 0, below, limits.max)
         return value.clamp(min=limits.min).minimum(most)
@@ -84,7 +84,7 @@ class GeneralizedPareto(Distribution):
         return -self.scale.log() - where(is_zero, z, falls)
 
     def log_survival_function(self, value: Any) -> Tensor:
-        """Return the logarithm of the probability of more than value."""
+        """Return the logarithm of the probability that a sample is above value."""
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
@@ -92,20 +92,21 @@ class GeneralizedPareto(Distribution):
         return where(is_zero, -z, -(safe * z).log1p() / safe)
 
     def log_cdf(self, value: Any) -> Tensor:
-        """Return the logarithm of the probability of at most value."""
+        """Return the logarithm of the probability that a sample is at most value."""
         return (-self.log_survival_function(value).exp()).log1p()
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         return self.log_cdf(value).exp()
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         return self._beyond((-value).log1p(), is_sample=False)
 
     def _beyond(self, log_survival: Tensor, is_sample: bool) -> Tensor:
-        """Return the numbers beyond which samples lie with these logarithms of probabilities;
-        samples are kept off the ends, where the density has no logarithm.
+        """Return the quantiles for logarithms of survival probabilities.
+
+        Samples are kept away from the bounds, where log_prob is not finite.
         """
         is_zero, safe = self._safe()
         power = -safe * log_survival
@@ -120,6 +121,6 @@ class GeneralizedPareto(Distribution):
         return self.scale.log() + self.concentration + 1
 
     def _safe(self) -> tuple[Tensor, Tensor]:
-        """Return where concentration is 0, and it with 1 standing in there."""
+        """Return where concentration is 0, and concentration with 1 in these places."""
         is_zero = isclose(self.concentration, zeros_like(self.concentration))
         return is_zero, where(is_zero, 1.0, self.concentration)

@@ -1,4 +1,4 @@
-"""Methods of distributions of half types that compute in float32."""
+"""A decorator for methods of distributions that compute half types in float32."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def computed_in_float32(method: M) -> M:
-    """Let a method compute in float32 where the parameters are of a half type; round its result.
+    """Make a method compute in float32 if the parameters have a half type, and round its result.
 
     lgamma(1e4) overflows float16, and differences of large terms keep few digits in half types.
 
-    Note    for log_prob and cdf, which take a value, and for entropy; wider dtypes pay a look at
-            one parameter
+    Note    for log_prob and cdf, which take a value, and for entropy; for wider dtypes it only
+            checks the dtype of one parameter
     """
 
     @wraps(method)
@@ -45,7 +45,7 @@ def computed_in_float32(method: M) -> M:
 
 
 def _parameter(of: Distribution) -> Tensor | None:
-    """Return a floating tensor that a distribution is made of, also at second hand."""
+    """Return a floating-point parameter of a distribution or of the distributions inside it."""
     parts = vars(of)
     for name in type(of)._batched or parts:
         one = parts.get(name)
@@ -57,8 +57,9 @@ def _parameter(of: Distribution) -> Tensor | None:
 
 
 def _in_float32(one: Distribution) -> Distribution:
-    """Return a distribution with its parameters in float32, to which gradients flow through the
-    casts.
+    """Return a copy of a distribution with its parameters cast to float32.
+
+    Gradients flow through the casts.
     """
     new = copy.copy(one)
     for name, part in vars(one).items():

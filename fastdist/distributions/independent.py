@@ -1,4 +1,4 @@
-"""Independent: a distribution whose last batch axes count as the event's."""
+"""Independent, which turns batch axes of a distribution into event axes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """A base distribution whose last reinterpreted_batch_ndims batch axes count as the event's."""
+    """A base distribution whose last reinterpreted_batch_ndims batch axes become event axes."""
 
     arg_constraints: ClassVar[Any] = {}
     _batched: ClassVar[dict[str, int]] = {}
@@ -39,7 +39,7 @@ class Independent(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def __class_getitem__(cls, base: Any) -> Any:
-        """Return the class: `Independent[Normal]` is for readers and checkers of types."""
+        """Return the class itself, so that annotations may be written as `Independent[Normal]`."""
         return cls
 
     def _expand_into(self, new: Any, batch_shape: Size) -> None:
@@ -49,17 +49,17 @@ class Independent(Distribution):
 
     @property
     def has_rsample(self) -> bool:
-        """Say whether samples carry gradients."""
+        """Return whether rsample() is supported."""
         return bool(self.base_dist.has_rsample)
 
     @property
     def has_enumerate_support(self) -> bool:
-        """Say whether enumerate_support() works."""
+        """Return whether enumerate_support() is supported."""
         return self.reinterpreted_batch_ndims == 0 and bool(self.base_dist.has_enumerate_support)
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         support = self.base_dist.support
         if self.reinterpreted_batch_ndims:
             return constraints.independent(support, self.reinterpreted_batch_ndims)
@@ -85,11 +85,11 @@ class Independent(Distribution):
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Any) -> Tensor:
-        """Return the logarithm of the density, or of the probability, at value."""
+        """Return the logarithm of the density or probability at value."""
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:

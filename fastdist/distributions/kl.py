@@ -1,4 +1,4 @@
-"""The Kullback-Leibler divergence: a table from pairs of families to formulas, and its rules."""
+"""The Kullback-Leibler divergence: a registry of formulas for pairs of distributions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .distribution import Distribution
 __all__ = ["kl_divergence", "register_kl"]
 
 Formula = Callable[[Any, Any], Any]
-# By PyTorch's names: packages read and extend the tables.
+# With PyTorch's names, because some packages read and extend the tables.
 _KL_REGISTRY: dict[tuple[type, type], Formula] = {}
 _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
@@ -22,7 +22,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
     Raises  TypeError for an argument that is not a class
     Note    a class need not inherit from Distribution: packages register their own base classes,
-            and classes whose metaclass answers issubclass
+            and classes whose metaclass implements __subclasscheck__
     """
     for name, given in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(given, type):
@@ -37,7 +37,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """Return the mean, over samples of p, of log p - log q.
+    """Return the Kullback-Leibler divergence of q from p: the mean under p of log p - log q.
 
     Raises  NotImplementedError if no formula is registered for the two classes
     """
@@ -62,7 +62,7 @@ def _find(type_p: type, type_q: type) -> Formula | None:
     ]
     if not matches:
         return None
-    # The nearest class first: the place in the order of inheritance counts.
+    # The class nearest in the method resolution order comes first.
     by_p = min(matches, key=lambda m: (_distance(type_p, m[0]), _distance(type_q, m[1])))
     by_q = min(matches, key=lambda m: (_distance(type_q, m[1]), _distance(type_p, m[0])))
     if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
@@ -76,8 +76,9 @@ def _find(type_p: type, type_q: type) -> Formula | None:
 
 
 def _distance(kind: type, base: type) -> int:
-    """Return how far base is up the order of inheritance; a class whose metaclass answers
-    issubclass is not in it and comes last.
+    """Return the position of base in kind's method resolution order.
+
+    A class that is not in it (its metaclass implements __subclasscheck__) comes last.
     """
     order = kind.__mro__
     return order.index(base) if base in order else len(order)

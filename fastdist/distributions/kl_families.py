@@ -1,4 +1,4 @@
-"""The divergence within one family."""
+"""Kullback-Leibler divergences between two distributions of the same family."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _exponential(p: Any, q: Any) -> Tensor:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p: Any, q: Any) -> Tensor:
-    """Return the Bregman divergence of the log normaliser."""
+    """Return the divergence as a Bregman divergence of the log normalizer."""
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed "

@@ -1,4 +1,4 @@
-"""The divergence of one family from another."""
+"""Kullback-Leibler divergences between distributions of different families."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .utils import euler_constant
 E = euler_constant
 _SQRT_2PI = math.sqrt(2 * math.pi)
 
-# Pairs in which some samples of the first have no density under the second.
+# Pairs with infinite divergence: samples of the first may be outside the second's support.
 _INFINITE: dict[type, tuple[type, ...]] = {
     Beta: (Pareto,),
     ContinuousBernoulli: (Pareto,),
@@ -45,12 +45,12 @@ for _p, _qs in _INFINITE.items():
 
 
 def _cross_gamma(q: Any) -> Any:
-    """Return the part of the negative log density of q, a gamma, that its value does not change."""
+    """Return the terms of the gamma q's negative log density that do not depend on the value."""
     return q.concentration.lgamma() - q.concentration * q.rate.log()
 
 
 def _cross_normal(q: Any, mean: Any, square: Any) -> Any:
-    """Return the mean of minus the log density of q, a normal, for a mean and a mean square."""
+    """Return the mean of the normal q's negative log density, given a mean and a mean square."""
     away = square - 2 * q.loc * mean + q.loc.square()
     return math.log(_SQRT_2PI) + q.scale.log() + 0.5 * away / q.scale.square()
 
@@ -206,5 +206,5 @@ def _uniform_pareto(p: Any, q: Any) -> Any:
 
 
 def _log_mean(low: Any, high: Any) -> Any:
-    """Return the mean of log(x) for x even between low and high."""
+    """Return the mean of log(x) for x uniform between low and high."""
     return (high.xlogy(high) - low.xlogy(low)) / (high - low) - 1

@@ -1,4 +1,4 @@
-"""Matrix functions of distributions, with the names of their formulas."""
+"""Matrix functions that distributions share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ cholesky = linalg_cholesky
 
 
 def solve_lower(triangle: Tensor, right: Tensor) -> Tensor:
-    """Return X with triangle @ X = right; elements above the diagonal are not read.
+    """Return X with triangle @ X = right; only the lower triangle is read.
 
     Shape   (..., n, n), (..., n, m) -> (..., n, m)
     """
@@ -40,19 +40,19 @@ def half_log_det(triangle: Tensor) -> Tensor:
 
 
 def mahalanobis(triangle: Tensor, vector: Tensor) -> Tensor:
-    """Return the squared length of vector in the units of triangle @ triangle.mT."""
+    """Return the squared Mahalanobis norm of vector, for the covariance triangle @ triangle.mT."""
     if triangle.dim() == 2:
-        # One triangle: all vectors are columns of one system.
+        # With a single triangle, all vectors are the columns of one linear system.
         columns = vector.reshape((-1, vector.shape[-1])).mT
         return solve_lower(triangle, columns).square().sum(-2).reshape(vector.shape[:-1])
     return solve_lower(triangle, vector.unsqueeze(-1)).square().sum((-2, -1))
 
 
 def cholesky_info(matrix: Tensor) -> Tensor:
-    """Return 0 for each matrix that is positive definite, another number for the others."""
+    """Return 0 for each positive definite matrix, and a nonzero number for the others."""
     return cholesky_ex(matrix.detach()).info
 
 
 def smallest_eigenvalue(matrix: Tensor) -> Tensor:
-    """Return the smallest eigenvalue of each symmetric matrix, without gradients."""
+    """Return the smallest eigenvalue of each symmetric matrix, without recording gradients."""
     return eigvalsh(matrix.detach())[..., 0]

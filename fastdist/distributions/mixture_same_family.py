@@ -1,4 +1,4 @@
-"""Mixtures of components of one family."""
+"""MixtureSameFamily, a mixture of distributions of the same family."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """One of the components along the last batch axis, chosen by a Categorical."""
+    """A mixture of the distributions along the last batch axis, weighted by a Categorical."""
 
     arg_constraints: ClassVar[Any] = {}
     has_rsample = False
@@ -60,17 +60,17 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
     def mixture_distribution(self) -> Categorical:
-        """Return the distribution that chooses the component."""
+        """Return the Categorical that selects the component."""
         return self._mixture_distribution
 
     @property
     def component_distribution(self) -> Any:
-        """Return the distribution of the components."""
+        """Return the distribution whose last batch axis has the components."""
         return self._component_distribution
 
     @property
@@ -85,12 +85,12 @@ class MixtureSameFamily(Distribution):
         return self._mixed(self.component_distribution.variance) + self._mixed(away.square())
 
     def cdf(self, x: Any) -> Tensor:
-        """Return the probability of at most x."""
+        """Return the probability that a sample is at most x."""
         below = self.component_distribution.cdf(self._pad(x))
         return (below * self.mixture_distribution.probs).sum(-1)
 
     def log_prob(self, x: Any) -> Tensor:
-        """Return the logarithm of the density, or of the probability, at x."""
+        """Return the logarithm of the density or probability at x."""
         if self._validate_args:
             self._validate_sample(x)
         each = self.component_distribution.log_prob(self._pad(x))

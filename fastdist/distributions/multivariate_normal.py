@@ -1,4 +1,4 @@
-"""Normal vectors: MultivariateNormal, and LowRankMultivariateNormal of few factors."""
+"""MultivariateNormal, and LowRankMultivariateNormal with a low-rank covariance."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .utils import lazy_property, on_diagonal, times_vector
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
-# PyTorch's private names of them, which packages import.
+# PyTorch's private names of these functions, which packages import.
 _batch_mv, _batch_mahalanobis = times_vector, mahalanobis
 _precision_to_scale_tril = precision_to_scale_tril
 
 
 class MultivariateNormal(Distribution):
-    """The normal distribution of vectors, by its covariance, its inverse or its Cholesky factor."""
+    """The normal distribution of vectors, given a covariance, precision or Cholesky factor."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real_vector,
@@ -81,13 +81,13 @@ class MultivariateNormal(Distribution):
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
-        """Return the covariance."""
+        """Return the covariance matrix."""
         triangle = self._unbroadcasted_scale_tril
         return self._over_batch(triangle @ triangle.mT)
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
-        """Return the inverse of the covariance."""
+        """Return the precision matrix, the inverse of the covariance."""
         return self._over_batch(inverse_of_product(self._unbroadcasted_scale_tril))
 
     def _over_batch(self, matrix: Tensor) -> Tensor:
@@ -105,12 +105,12 @@ class MultivariateNormal(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """Return the variance of each number."""
+        """Return the variance of each element."""
         shape = self._batch_shape + self._event_shape
         return self._unbroadcasted_scale_tril.square().sum(-1).expand(shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + times_vector(self._unbroadcasted_scale_tril, noise)
@@ -131,7 +131,10 @@ class MultivariateNormal(Distribution):
 
 
 def one_matrix(error: type[Exception], **matrices: Tensor | None) -> tuple[str, Tensor]:
-    """Return the one matrix that is given, after its name."""
+    """Return the name and value of the one matrix that is given.
+
+    Raises  an exception of the class `error` unless exactly one matrix is given
+    """
     given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
     if len(given) != 1:
         raise error(
@@ -141,17 +144,17 @@ def one_matrix(error: type[Exception], **matrices: Tensor | None) -> tuple[str, 
 
 
 def to_scale_tril(name: str, matrix: Tensor) -> Tensor:
-    """Return the Cholesky factor of the covariance that a matrix of this name tells."""
+    """Return the Cholesky factor of the covariance, from a matrix of the kind `name`."""
     if name == "scale_tril":
         return matrix
     return cholesky(matrix) if name == "covariance_matrix" else precision_to_scale_tril(matrix)
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors of covariance W @ W.mT + diag(D): W is cov_factor, D is cov_diag.
+    """Normal vectors with the covariance W @ W.mT + diag(D): W is cov_factor, D is cov_diag.
 
-    Note    by the matrix determinant lemma and Woodbury's identity all costs are those of the
-            small matrix I + W.mT @ diag(1/D) @ W
+    Note    by the matrix determinant lemma and Woodbury's identity, only the small matrix
+            I + W.mT @ diag(1/D) @ W is factored
     """
 
     arg_constraints: ClassVar[Any] = {
@@ -213,7 +216,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def variance(self) -> Tensor:
-        """Return the variance of each number."""
+        """Return the variance of each element."""
         variance = self._unbroadcasted_cov_factor.square().sum(-1) + self._unbroadcasted_cov_diag
         return variance.expand(self._extended_shape())
 
@@ -224,13 +227,13 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
-        """Return the covariance."""
+        """Return the covariance matrix."""
         factor = self._unbroadcasted_cov_factor
         return self._over_batch(factor @ factor.mT + on_diagonal(self._unbroadcasted_cov_diag))
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
-        """Return the inverse of the covariance."""
+        """Return the precision matrix, the inverse of the covariance."""
         small = solve_lower(self._capacitance_tril, self._scaled_factor())
         inverse = on_diagonal(self._unbroadcasted_cov_diag.reciprocal())
         return self._over_batch(inverse - small.mT @ small)
@@ -246,13 +249,13 @@ class LowRankMultivariateNormal(Distribution):
         return 2 * half_log_det(self._capacitance_tril) + self._unbroadcasted_cov_diag.log().sum(-1)
 
     def mahalanobis(self, vector: Tensor) -> Tensor:
-        """Return the squared length of vector in the units of the covariance."""
+        """Return the squared Mahalanobis distance of vector, for this covariance."""
         straight = (vector.square() / self._unbroadcasted_cov_diag).sum(-1)
         across = times_vector(self._scaled_factor(), vector)
         return straight - mahalanobis(self._capacitance_tril, across)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         like: Any = {"dtype": self.loc.dtype, "device": self.loc.device}
         shared = randn((*shape[:-1], self.cov_factor.shape[-1]), **like)

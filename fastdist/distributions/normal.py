@@ -1,4 +1,4 @@
-"""Families of a location and a scale on the line: Normal, Laplace, Cauchy, Uniform, VonMises."""
+"""Distributions on the line with a location: Normal, Laplace, Cauchy, Uniform, VonMises."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Normal(ExponentialFamily):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return kept_finite_in_halves(self.loc + noise * self.scale)
@@ -85,14 +85,14 @@ class Normal(ExponentialFamily):
         return -0.5 * away - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
-        # Not by erf, next to which 1 rounds the lower tail away.
+        # Not with erf: 1 + erf(x) loses the digits of the lower tail.
         return ndtr((value - self.loc) * self.scale.reciprocal())
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         return self.loc + self.scale * ndtri(value)
 
     def entropy(self) -> Tensor:
@@ -109,7 +109,7 @@ class Normal(ExponentialFamily):
 
 
 class Laplace(Distribution):
-    """The Laplace distribution: exponential to either side of loc."""
+    """The Laplace distribution: exponential on both sides of loc."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
@@ -141,7 +141,7 @@ class Laplace(Distribution):
         return self.scale * 2**0.5
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         u = 1 - 2 * rand(shape, dtype=self.loc.dtype, device=self.loc.device)
         far = (-u.abs().clamp(max=_below_one(u))).log1p()
@@ -155,7 +155,7 @@ class Laplace(Distribution):
         return -math.log(2) - self.scale.log() - (value - self.loc).abs() / self.scale
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         away = value - self.loc
@@ -163,9 +163,9 @@ class Laplace(Distribution):
         return where(away < 0, tail, 1 - tail)
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         value = as_tensor(value, dtype=self.loc.dtype, device=self.loc.device)
-        # Both logarithms are finite in the half that they are not for.
+        # Clamped, so that both logarithms are finite in the branch that is not used.
         low, high = value.clamp(max=0.5), value.clamp(min=0.5)
         away = where(value < 0.5, (2 * low).log(), -(2 * (1 - high)).log())
         return self.loc + self.scale * away
@@ -180,7 +180,7 @@ def _below_one(like: Tensor) -> float:
 
 
 class Cauchy(Distribution):
-    """The Cauchy distribution, which has no mean; half of it lies within scale of loc."""
+    """The Cauchy distribution, which has no mean; half of its mass is within scale of loc."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
@@ -193,7 +193,7 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """Return NaN: there is no mean."""
+        """Return NaN, because there is no mean."""
         return full_like(self.loc, math.nan)
 
     @property
@@ -207,7 +207,7 @@ class Cauchy(Distribution):
         return full_like(self.loc, math.inf)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = cauchy_(empty(shape, dtype=self.loc.dtype, device=self.loc.device))
         return kept_finite(self.loc + noise * self.scale)
@@ -221,17 +221,17 @@ class Cauchy(Distribution):
         return -math.log(math.pi) - self.scale.log() - log1p_square(away)
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         away = (value - self.loc) / self.scale
-        # The angle from the left, which is small far to the left.
+        # The angle measured from the left end, which keeps the digits of the lower tail.
         return away.new_ones(()).atan2(-away) / math.pi
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         value = as_tensor(value, dtype=self.loc.dtype, device=self.loc.device)
-        # The cotangent keeps the digits of a small probability, the tangent those of the middle.
+        # The cotangent is accurate for small probabilities, the tangent for those near 1/2.
         is_low = value < 0.25
         low, high = where(is_low, value, 0.25), where(is_low, 0.25, value)
         away = where(is_low, -(math.pi * low).tan().reciprocal(), (math.pi * (high - 0.5)).tan())
@@ -243,7 +243,7 @@ class Cauchy(Distribution):
 
 
 class Uniform(Distribution):
-    """Evenly from low up to, not with, high."""
+    """The uniform distribution on [low, high)."""
 
     has_rsample = True
     _batched: ClassVar = {"low": 0, "high": 0}
@@ -254,7 +254,7 @@ class Uniform(Distribution):
 
     @property
     def arg_constraints(self) -> Any:
-        """Return the region of each parameter, by its name."""
+        """Return a dict from parameter names to their constraints."""
         return {
             "low": constraints.less_than(self.high),
             "high": constraints.greater_than(self.low),
@@ -262,7 +262,7 @@ class Uniform(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         return constraints.interval(self.low, self.high)
 
     @property
@@ -272,7 +272,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """Return NaN: no value is more likely."""
+        """Return NaN, because no value is the most likely."""
         return self.high * math.nan
 
     @property
@@ -286,29 +286,29 @@ class Uniform(Distribution):
         return (self.high - self.low).square() / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = rand(shape, dtype=self.low.dtype, device=self.low.device)
         value = self.low + drawn * (self.high - self.low)
-        # The sum may round up to high, which is outside.
+        # The sum may round up to high, which is outside the support.
         value.detach().clamp_(max=nextafter(self.high, self.low).detach())
         return value
 
     def log_prob(self, value: Any) -> Tensor:
-        """Return the logarithm of the density at value; -inf outside."""
+        """Return the logarithm of the density at value; -inf outside of the support."""
         if self._validate_args:
             self._validate_sample(value)
         inside = (self.low <= value) & (self.high > value)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.low) / (self.high - self.low)).clamp(min=0, max=1)
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         return value * (self.high - self.low) + self.low
 
     def entropy(self) -> Tensor:
@@ -317,7 +317,7 @@ class Uniform(Distribution):
 
 
 class VonMises(Distribution):
-    """The normal distribution of the circle: angles around loc, closer for more concentration."""
+    """The von Mises distribution of angles around loc; a higher concentration is narrower."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real,
@@ -350,7 +350,7 @@ class VonMises(Distribution):
         """Return the logarithm of the density at value."""
         if self._validate_args:
             self._validate_sample(value)
-        # log I0(k) = log i0e(k) + k, which large k cannot overflow.
+        # log I0(k) = log i0e(k) + k; this form does not overflow for large k.
         cosine = self.concentration * ((value - self.loc).cos() - 1)
         return cosine - math.log(2 * math.pi) - i0e(self.concentration).log()
 
@@ -361,13 +361,14 @@ class VonMises(Distribution):
         """
         with no_grad():
             shape = self._extended_shape(sample_shape)
-            # In float64: the parameter of the proposal loses half its digits in what it subtracts.
+            # In float64, because the proposal's parameter loses half its digits to cancellation.
             kappa = self.concentration.to(float64).expand(shape)
             angle = _angles(kappa) + self.loc.to(float64)
             return ((angle + math.pi) % (2 * math.pi) - math.pi).to(self.loc.dtype)
 
 
-# Above it angles are normal in all the digits that they have, and the proposal has too few.
+# Above this concentration a normal distribution is exact to rounding, and the proposal is
+# inaccurate.
 _NEARLY_NORMAL = 1e8
 
 

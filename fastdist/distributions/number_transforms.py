@@ -1,4 +1,4 @@
-"""Transforms number by number: exp, powers, sigmoids, affine maps, and by a distribution's cdf."""
+"""Elementwise transforms: exp, powers, sigmoids, affine maps, and a distribution's cdf."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .utils import (
 
 
 class Plain(Transform):
-    """A map that has no parameters: two of a class are equal."""
+    """Base of transforms without parameters: two instances of a class are equal."""
 
     __hash__: Any = None
 
@@ -52,7 +52,7 @@ class ExpTransform(Plain):
         return y.log()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|."""
+        """Return log |dy/dx| of each element."""
         return x
 
 
@@ -68,14 +68,14 @@ class PowerTransform(Transform):
         (self.exponent,) = broadcast_all(exponent)
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self) -> Any:
-        """Return 1 if it grows everywhere, -1 if it falls."""
+        """Return 1 for an increasing transform, -1 for a decreasing one."""
         return self.exponent.sign()
 
     __hash__: Any = None
@@ -87,7 +87,7 @@ class PowerTransform(Transform):
 
     def _kept_in_range(self, x: Any) -> Any:
         low, high = log_limits(x)
-        # A negative exponent maps the largest number to the smallest.
+        # With a negative exponent, the largest number maps to the smallest.
         ends = [end / self.exponent.detach() for end in (low, high)]
         least, most = [finite_logs(end).exp() for end in (minimum(*ends), maximum(*ends))]
         return x.clamp(min=least, max=most)
@@ -99,18 +99,18 @@ class PowerTransform(Transform):
         return y.pow(1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|."""
+        """Return log |dy/dx| of each element."""
         return self.exponent.abs().log() + y.log() - x.log()
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         return broadcast_shapes(shape, self.exponent.shape)
 
     inverse_shape = forward_shape
 
 
 def clipped_sigmoid(x: Tensor) -> Tensor:
-    """Return the sigmoid of x, kept inside (0, 1)."""
+    """Return the sigmoid of x, clamped to the inside of (0, 1)."""
     limits = finfo(x.dtype)
     return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
 
@@ -132,7 +132,7 @@ class SigmoidTransform(Plain):
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|."""
+        """Return log |dy/dx| of each element."""
         return logsigmoid(x) + logsigmoid(-x)
 
 
@@ -148,19 +148,19 @@ class SoftplusTransform(Plain):
         return x.clamp(min=log_limits(x)[0])
 
     def _call(self, x: Any) -> Any:
-        # Not by softplus, which is x from 20 on.
+        # Not the softplus op, which returns x itself from 20 on.
         return -logsigmoid(-x)
 
     def _inverse(self, y: Any) -> Any:
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|."""
+        """Return log |dy/dx| of each element."""
         return logsigmoid(x)
 
 
 class TanhTransform(Plain):
-    """tanh(x); for a density at values near -1 or 1, give it a cache."""
+    """tanh(x); its inverse loses digits near -1 and 1, which a cache avoids."""
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
@@ -178,7 +178,7 @@ class TanhTransform(Plain):
         return y.atanh()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|."""
+        """Return log |dy/dx| of each element."""
         return 2.0 * (math.log(2.0) - x + logsigmoid(2.0 * x))
 
 
@@ -208,21 +208,21 @@ class AffineTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return blocks of real numbers."""
+        """Return the constraint: real numbers, in events of event_dim axes."""
         return widened(constraints.real, self.event_dim)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return blocks of real numbers."""
+        """Return the constraint: real numbers, in events of event_dim axes."""
         return widened(constraints.real, self.event_dim)
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
@@ -238,7 +238,7 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """Return 1 if it grows everywhere, -1 if it falls."""
+        """Return 1 for an increasing transform, -1 for a decreasing one."""
         if isinstance(self.scale, NUMBER):
             return (self.scale > 0) - (self.scale < 0)
         return self.scale.sign()
@@ -250,7 +250,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         shape = x.shape
         if isinstance(self.scale, NUMBER):
             result = full_like(x, math.log(abs(self.scale)))
@@ -262,7 +262,7 @@ class AffineTransform(Transform):
         return result.expand(shape)
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         return broadcast_shapes(
             shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ())
         )
@@ -277,7 +277,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class CumulativeDistributionTransform(Transform):
-    """The cdf of a distribution of numbers, kept inside (0, 1), as by SigmoidTransform."""
+    """The cdf of a univariate distribution, clamped to the inside of (0, 1)."""
 
     bijective = True
     codomain = constraints.unit_interval
@@ -289,7 +289,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Any:
-        """Return the distribution's support."""
+        """Return the support of the distribution."""
         return self.distribution.support
 
     def _call(self, x: Any) -> Any:
@@ -299,11 +299,11 @@ class CumulativeDistributionTransform(Transform):
         return self.distribution.icdf(open_unit_interval(y))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|."""
+        """Return log |dy/dx| of each element."""
         return self.distribution.log_prob(x)
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

@@ -1,4 +1,4 @@
-"""Functions that PyTorch keeps private in its distributions, and that packages import."""
+"""Private functions of PyTorch's distributions that packages import."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from ..tensor.tensor import Tensor
 
 
 def _clipped_sigmoid(x: Tensor) -> Tensor:
-    """Return the sigmoid, kept away from 0 and 1 so that its logarithms stay finite."""
+    """Return the sigmoid, clamped away from 0 and 1 so that its logarithms are finite."""
     limits: Any = finfo(x.dtype)
     return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)

@@ -1,4 +1,4 @@
-"""Relaxed draws, which have gradients: between 0 and 1, the closer to them the colder.
+"""Continuous relaxations of discrete distributions; they approach 0 and 1 at low temperature.
 
 Source  Maddison et al. 2017, "The Concrete Distribution"; Jang et al. 2017, "Categorical
         Reparameterization with Gumbel-Softmax"
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class LogitRelaxedBernoulli(Odds):
-    """The log odds of a relaxed draw of 0 or 1."""
+    """The log odds of a relaxed Bernoulli sample."""
 
     support: Any = constraints.real
     has_rsample = True
@@ -54,7 +54,7 @@ class LogitRelaxedBernoulli(Odds):
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         logits = self.logits.expand(shape)
         u = clamp_probs(rand(shape, dtype=logits.dtype, device=logits.device))
@@ -71,8 +71,9 @@ class LogitRelaxedBernoulli(Odds):
 
 
 class _Relaxed(TransformedDistribution):
-    """A distribution that is relaxed as logits or logarithms, and then squeezed: its parameters are
-    the base's.
+    """Base of relaxed distributions: a transform of a base with the same parameters.
+
+    The base has relaxed log odds or log probabilities.
     """
 
     @property
@@ -92,7 +93,7 @@ class _Relaxed(TransformedDistribution):
 
 
 class RelaxedBernoulli(_Relaxed):
-    """A relaxed draw of 0 or 1."""
+    """A relaxed Bernoulli sample, a number in (0, 1)."""
 
     arg_constraints: ClassVar[Any] = Odds.arg_constraints
     support: Any = constraints.unit_interval
@@ -111,7 +112,7 @@ class RelaxedBernoulli(_Relaxed):
 
 
 class ExpRelaxedCategorical(OverCategorical):
-    """The logarithm of a relaxed one-hot row."""
+    """The logarithm of a relaxed one-hot vector."""
 
     support: Any = constraints.real_vector
     has_rsample = True
@@ -130,11 +131,11 @@ class ExpRelaxedCategorical(OverCategorical):
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape, logits = self._extended_shape(sample_shape), self.logits
         u = clamp_probs(rand(shape, dtype=logits.dtype, device=logits.device))
         scores: Tensor = (logits - (-u.log()).log()) / self.temperature
-        # The greatest is taken off first: of cold draws the scores are large.
+        # log_softmax subtracts the maximum first: at low temperature the scores are large.
         return log_softmax(scores, -1)
 
     def log_prob(self, value: Any) -> Tensor:
@@ -148,7 +149,7 @@ class ExpRelaxedCategorical(OverCategorical):
 
 
 class RelaxedOneHotCategorical(_Relaxed):
-    """A relaxed one-hot row: a point of the simplex."""
+    """A relaxed one-hot vector, a point of the simplex."""
 
     arg_constraints: ClassVar[Any] = OverCategorical.arg_constraints
     support: Any = constraints.simplex

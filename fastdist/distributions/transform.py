@@ -1,4 +1,4 @@
-"""Transforms: the base, inverses, chains, and those that regroup the axes of another."""
+"""Transform, the base class, and inverses, compositions and reshapings of transforms."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .utils import lazy_property, sum_rightmost
 
 
 class Transform:
-    """A map from domain to codomain, with an inverse `inv` and a log |det| of its Jacobian.
+    """A map from domain to codomain, with an inverse `inv` and the log |det| of its Jacobian.
 
-    Note    with cache_size 1 the last pair (x, y) is kept: the inverse of the last result is the
-            very tensor that was mapped
+    Note    with cache_size 1 the last pair (x, y) is stored, so that the inverse of the last result
+            is exactly the tensor that was transformed
     """
 
     bijective: Any = False
@@ -36,25 +36,25 @@ class Transform:
 
     @property
     def event_dim(self) -> Any:
-        """Return the number of axes of one value, where it is the same on both sides."""
+        """Return the number of axes of one event, if domain and codomain have the same number."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
     def inv(self) -> Any:
-        """Return the inverse."""
+        """Return the inverse transform."""
         if self._inv is None:
             self._inv = _InverseTransform(self)
         return self._inv
 
     @property
     def sign(self) -> Any:
-        """Return 1 if it grows everywhere, -1 if it falls."""
+        """Return 1 for an increasing transform, -1 for a decreasing one."""
         raise NotImplementedError
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -67,7 +67,7 @@ class Transform:
         return self is other
 
     def __call__(self, x: Any) -> Any:
-        """Return the image of x."""
+        """Return the transformed x."""
         if self._cache_size == 0:
             return self._call(x)
         x_old, y_old = self._cached_x_y
@@ -88,8 +88,9 @@ class Transform:
         return x
 
     def _kept_in_range(self, x: Any) -> Any:
-        """Return samples x, moved where necessary to the nearest one that is mapped into the
-        codomain whose images the dtype would round to its edge, or to infinity.
+        """Return samples x, clamped so that their results stay inside the codomain after rounding.
+
+        Without this, rounding could move a result to the codomain's boundary or to infinity.
         """
         return x
 
@@ -100,23 +101,23 @@ class Transform:
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}()"
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         return shape
 
 
 class _InverseTransform(Transform):
-    """The inverse of a transform, whose cache it uses."""
+    """The inverse of a transform; it shares the transform's cache."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
@@ -127,26 +128,26 @@ class _InverseTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return where the transform leads."""
+        """Return the codomain of the inverted transform."""
         return self._inv.codomain
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the transform that this one inverts."""
+        """Return the domain of the inverted transform."""
         return self._inv.domain
 
     @property
     def bijective(self) -> bool:
-        """Say whether there is one x to each y."""
+        """Return whether the transform is bijective."""
         return bool(self._inv.bijective)
 
     @property
     def sign(self) -> Any:
-        """Return 1 if it grows everywhere, -1 if it falls."""
+        """Return 1 for an increasing transform, -1 for a decreasing one."""
         return self._inv.sign
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         return self._inv.with_cache(cache_size).inv
 
     __hash__: Any = None
@@ -158,24 +159,24 @@ class _InverseTransform(Transform):
         return f"{self.__class__.__name__}({self._inv!r})"
 
     def __call__(self, x: Any) -> Any:
-        """Return the value that the transform maps to x."""
+        """Return the value that the inverted transform maps to x."""
         return self._inv._inv_call(x)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         return -self._inv.log_abs_det_jacobian(y, x)
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         return self._inv.inverse_shape(shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         return self._inv.forward_shape(shape)
 
 
 class ComposeTransform(Transform):
-    """One transform after the other."""
+    """Applies several transforms in order."""
 
     def __init__(self, parts: list[Any], cache_size: int = 0) -> None:
         if cache_size:
@@ -190,7 +191,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return the domain of the first part, with the event axes that later parts need."""
+        """Return the domain of the first transform, with the event axes that later ones need."""
         if not self.parts:
             return constraints.real
         domain = self.parts[0].domain
@@ -202,7 +203,7 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return the codomain of the last part, with the event axes that earlier parts need."""
+        """Return the codomain of the last transform, with the event axes that earlier ones need."""
         if not self.parts:
             return constraints.real
         codomain = self.parts[-1].codomain
@@ -214,36 +215,36 @@ class ComposeTransform(Transform):
 
     @lazy_property
     def bijective(self) -> bool:
-        """Say whether there is one x to each y."""
+        """Return whether the transform is bijective."""
         return all(part.bijective for part in self.parts)
 
     @lazy_property
     def sign(self) -> Any:
-        """Return 1 if it grows everywhere, -1 if it falls."""
+        """Return 1 for an increasing transform, -1 for a decreasing one."""
         return functools.reduce(operator.mul, (part.sign for part in self.parts), 1)
 
     @property
     def inv(self) -> Any:
-        """Return the inverse."""
+        """Return the inverse transform."""
         if self._inv is None:
             self._inv = ComposeTransform([part.inv for part in reversed(self.parts)])
             self._inv._inv = self
         return self._inv
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x: Any) -> Any:
-        """Return the image of x."""
+        """Return the transformed x."""
         for part in self.parts:
             x = part(x)
         return x
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         if not self.parts:
             return zeros_like(x)
         xs = [x]
@@ -259,13 +260,13 @@ class ComposeTransform(Transform):
         return functools.reduce(operator.add, terms)
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -285,7 +286,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose last batch axes count as the event's."""
+    """A transform whose last batch axes become event axes."""
 
     def __init__(
         self, base_transform: Any, reinterpreted_batch_ndims: int, cache_size: int = 0
@@ -295,7 +296,7 @@ class IndependentTransform(Transform):
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return IndependentTransform(
@@ -304,22 +305,22 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        """Return blocks of the base's domain."""
+        """Return the base's domain with the additional event axes."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        """Return blocks of the base's codomain."""
+        """Return the base's codomain with the additional event axes."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
     def bijective(self) -> bool:
-        """Say whether there is one x to each y."""
+        """Return whether the transform is bijective."""
         return bool(self.base_transform.bijective)
 
     @property
     def sign(self) -> Any:
-        """Return 1 if it grows everywhere, -1 if it falls."""
+        """Return 1 for an increasing transform, -1 for a decreasing one."""
         return self.base_transform.sign
 
     def _call(self, x: Any) -> Any:
@@ -333,7 +334,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         result = self.base_transform.log_abs_det_jacobian(x, y)
         return sum_rightmost(result, self.reinterpreted_batch_ndims)
 
@@ -342,16 +343,16 @@ class IndependentTransform(Transform):
         return f"{name}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         return self.base_transform.forward_shape(shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         return self.base_transform.inverse_shape(shape)
 
 
 class ReshapeTransform(Transform):
-    """Blocks of in_shape, as blocks of out_shape."""
+    """Reshapes events from in_shape to out_shape."""
 
     bijective = True
 
@@ -369,16 +370,16 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property
     def domain(self) -> Any:
-        """Return blocks of real numbers."""
+        """Return the constraint: real numbers, in events of event_dim axes."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
     def codomain(self) -> Any:
-        """Return blocks of real numbers."""
+        """Return the constraint: real numbers, in events of event_dim axes."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
@@ -390,15 +391,15 @@ class ReshapeTransform(Transform):
         return y.reshape((*y.shape[: y.dim() - len(self.out_shape)], *self.in_shape))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         return _with_end(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         return _with_end(shape, self.out_shape, self.in_shape)
 
 

@@ -1,4 +1,4 @@
-"""TransformedDistribution: samples of a base, mapped by transforms."""
+"""TransformedDistribution: a base distribution whose samples are transformed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of samples of a base distribution after transforms, one after the other."""
+    """The distribution of a base distribution's samples after transforms, applied in order."""
 
     arg_constraints: ClassVar[Any] = {}
     _batched: ClassVar[dict[str, int]] = {}
@@ -63,7 +63,7 @@ class TransformedDistribution(Distribution):
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         if not self.transforms:
             return self.base_dist.support
         support = self.transforms[-1].codomain
@@ -73,7 +73,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def has_rsample(self) -> bool:
-        """Say whether samples carry gradients."""
+        """Return whether rsample() is supported."""
         return bool(self.base_dist.has_rsample)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -82,7 +82,7 @@ class TransformedDistribution(Distribution):
             return self._mapped_sample(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         return self._mapped_sample(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Any) -> Tensor:
@@ -103,7 +103,7 @@ class TransformedDistribution(Distribution):
         return log_prob + sum_rightmost(at_base, axes)
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         if self._validate_args:
@@ -111,11 +111,11 @@ class TransformedDistribution(Distribution):
         return self._turned(self.base_dist.cdf(value))
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         return self._transformed(self.base_dist.icdf(self._turned(value)))
 
     def _mapped_sample(self, x: Any) -> Tensor:
-        """Return the images of samples x of the base, none at an edge of the support."""
+        """Return the transformed samples x of the base, kept off the boundary of the support."""
         for transform in self.transforms:
             x = transform(transform._kept_in_range(x))
         return kept_finite_in_halves(x)
@@ -126,7 +126,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def _turned(self, probability: Any) -> Any:
-        """Return 1 - probability where the transforms fall."""
+        """Return probability, or 1 - probability where the transforms are decreasing."""
         sign = ComposeTransform(self.transforms).sign
         if isinstance(sign, int):
             return probability if sign == 1 else 1 - probability

@@ -1,4 +1,4 @@
-"""Families that are transforms of others: LogNormal, HalfNormal, Gumbel, Pareto, Weibull ..."""
+"""Distributions defined as transforms of others: LogNormal, HalfNormal, Gumbel, Pareto, ..."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def _log1mexp(x: Tensor) -> Tensor:
-    """Return log(1 - exp(x)) of x below 0, exact at both ends.
+    """Return log(1 - exp(x)) for x below 0, accurate near 0 and for large negative x.
 
     Source  Maechler 2012, "Accurately computing log(1 - exp(-|a|))"
     """
@@ -52,7 +52,7 @@ def _log1mexp(x: Tensor) -> Tensor:
 
 
 class LogNormal(TransformedDistribution):
-    """exp of a normal number."""
+    """exp(x) for a normal number x."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.positive
@@ -95,7 +95,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of a simplex, by sticks that normal numbers break."""
+    """Points of a simplex, by the stick-breaking transform of normal numbers."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.simplex
@@ -120,7 +120,7 @@ class LogisticNormal(TransformedDistribution):
 
 
 class _Half(TransformedDistribution):
-    """|x| of a family that is symmetric around 0."""
+    """Base of distributions of |x| for a distribution that is symmetric around 0."""
 
     arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
     support: Any = constraints.nonnegative
@@ -128,7 +128,7 @@ class _Half(TransformedDistribution):
 
     @property
     def scale(self) -> Tensor:
-        """Return the scale of the whole family."""
+        """Return the scale of the symmetric distribution."""
         return self.base_dist.scale
 
     @property
@@ -152,7 +152,7 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
-    """|x| of a normal number around 0."""
+    """|x| for a normal number x with mean 0."""
 
     _batched: ClassVar[dict[str, int]] = {}
 
@@ -171,18 +171,18 @@ class HalfNormal(_Half):
         return self.scale.square() * (1 - 2 / math.pi)
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         return (value / self.scale * math.sqrt(0.5)).erf()
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         return self.scale * math.sqrt(2) * as_tensor(value, **self._like).erfinv()
 
 
 class HalfCauchy(_Half):
-    """|x| of a Cauchy number around 0."""
+    """|x| for a Cauchy number x with location 0."""
 
     _batched: ClassVar[dict[str, int]] = {}
 
@@ -201,15 +201,15 @@ class HalfCauchy(_Half):
         return full_like(self.scale, math.inf)
 
     def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
+        """Return the probability that a sample is at most value."""
         if self._validate_args:
             self._validate_sample(value)
         return (value / self.scale).atan() * (2 / math.pi)
 
     def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
+        """Return the quantile at the probability value."""
         value = as_tensor(value, **self._like)
-        # The cotangent keeps the digits of what is left to 1, the tangent those of small numbers.
+        # The cotangent is accurate for probabilities near 1, the tangent for those near 0.
         is_high = value > 0.5
         low, high = where(is_high, 0.5, value), where(is_high, value, 0.5)
         far = (0.5 * math.pi * (1 - high)).tan().reciprocal()
@@ -217,7 +217,7 @@ class HalfCauchy(_Half):
 
 
 class Gumbel(TransformedDistribution):
-    """The largest of many."""
+    """The Gumbel distribution, the limit of the maximum of many samples."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
@@ -273,7 +273,7 @@ class Gumbel(TransformedDistribution):
 
 
 class InverseGamma(TransformedDistribution):
-    """1 over a gamma variable."""
+    """1 / x for a gamma variable x."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration": constraints.positive,
@@ -294,9 +294,9 @@ class InverseGamma(TransformedDistribution):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
-        # By logarithms: of a small concentration the gamma number underflows.
+        # Computed with logarithms: with a small concentration the gamma number underflows.
         log_gamma = log_standard_gamma(self.concentration.expand(shape))
         return finite_logs((self.rate.log() - log_gamma).to(self.rate.dtype)).exp()
 
@@ -344,7 +344,7 @@ class InverseGamma(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Numbers in (0, 1), much like Beta's, by powers alone."""
+    """Numbers in (0, 1), similar to Beta but computed with powers only."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration1": constraints.positive,
@@ -373,10 +373,10 @@ class Kumaraswamy(TransformedDistribution):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters, none of them 0 or 1."""
+        """Return reparameterized samples inside (0, 1), so that gradients reach the parameters."""
         a, b = self.concentration1, self.concentration0
         shape = self._extended_shape(sample_shape)
-        # By logarithms: powers of small concentrations round to 0 or 1.
+        # Computed with logarithms: powers with small concentrations round to 0 or 1.
         log_left = -exponential_(empty(shape, dtype=a.dtype, device=a.device)) / b
         return open_unit_interval(finite_logs(_log1mexp(log_left) / a).exp())
 
@@ -420,7 +420,7 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """Numbers above scale, whose tail falls as a power alpha."""
+    """Numbers above scale, with a power-law tail of exponent alpha."""
 
     arg_constraints: ClassVar[Any] = {
         "alpha": constraints.positive,
@@ -440,15 +440,15 @@ class Pareto(TransformedDistribution):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         log_ratio = self.base_dist.rsample(sample_shape)
-        # The product of the scale and the ratio must not overflow.
+        # Clamped, so that the product of the scale and the ratio does not overflow.
         most = log_limits(log_ratio)[1] - self.scale.detach().log().clamp(min=0)
         return self.scale * log_ratio.clamp(max=most).exp()
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
-        """Return the region of the samples."""
+        """Return the constraint that all samples satisfy."""
         return constraints.greater_than_eq(self.scale)
 
     @property
@@ -474,7 +474,7 @@ class Pareto(TransformedDistribution):
 
 
 class Weibull(TransformedDistribution):
-    """A power of an exponential time."""
+    """A power of an exponentially distributed number."""
 
     arg_constraints: ClassVar[Any] = {
         "scale": constraints.positive,
@@ -499,7 +499,7 @@ class Weibull(TransformedDistribution):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
+        """Return reparameterized samples, so that gradients reach the parameters."""
         log_time = self.base_dist.sample(sample_shape).log()
         return finite_logs(self.scale.log() + log_time / self.concentration).exp()
 

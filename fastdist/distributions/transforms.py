@@ -1,4 +1,4 @@
-"""All transforms, under PyTorch's name of their module."""
+"""All transforms, under the name of PyTorch's module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of vectors and matrices: onto simplices, triangles, and part by part."""
+"""Transforms of vectors and matrices: to simplices, to triangular matrices, and part by part."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .utils import (
 
 
 class CorrCholeskyTransform(Transform):
-    """Vectors to Cholesky factors of matrices of correlations, by tanh and sticks broken in rows.
+    """Maps vectors to Cholesky factors of correlation matrices, by tanh and stick breaking per row.
 
     Source  Stan Reference Manual, section "Cholesky factors of correlation matrices"
     """
@@ -49,13 +49,13 @@ class CorrCholeskyTransform(Transform):
         return (t.log1p() - t.neg().log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), diag=-2)
         sticks = 0.5 * left.log().sum(-1)
         return sticks - 2 * (x - logsigmoid(2 * x) - math.log(2.0)).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         _require_axes(shape, 1)
         n = shape[-1]
         d = round((0.25 + 2 * n) ** 0.5 + 0.5)
@@ -64,7 +64,7 @@ class CorrCholeskyTransform(Transform):
         return Size((*shape[:-1], d, d))
 
     def inverse_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         _require_axes(shape, 2)
         if shape[-2] != shape[-1]:
             raise ValueError("Input is not square")
@@ -73,7 +73,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(Plain):
-    """exp(x), normalised along the last axis; the inverse of many is the one that is log."""
+    """The softmax along the last axis; not bijective, log is one of its inverses."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -85,7 +85,7 @@ class SoftmaxTransform(Plain):
         return y.log()
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         _require_axes(shape, 1)
         return shape
 
@@ -93,7 +93,7 @@ class SoftmaxTransform(Plain):
 
 
 class StickBreakingTransform(Plain):
-    """Vectors to points of a simplex with one more place: each breaks off its part of the rest."""
+    """Maps vectors to a simplex by stick breaking: each element takes a share of what remains."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -101,29 +101,29 @@ class StickBreakingTransform(Plain):
 
     def _call(self, x: Any) -> Any:
         x = x - _places_left(x).log()
-        # Not 1 - z, in which a small rest is lost.
+        # Not computed as 1 - z, where rounding would lose a small remainder.
         z, rest = clipped_sigmoid(x), clipped_sigmoid(-x).cumprod(-1)
         y = pad(z, [0, 1], value=1) * pad(rest, [1, 0], value=1)
         return y.clamp(min=finfo(y.dtype).tiny)
 
     def _inverse(self, y: Any) -> Any:
         broken = y[..., :-1]
-        # The sum of what comes later: 1 - the sum of what came before loses its digits.
+        # The sum of the later elements: 1 - the sum of the earlier ones would lose digits.
         rest = y[..., 1:].flip(-1).cumsum(-1).flip(-1).clamp(min=finfo(y.dtype).tiny)
         return broken.log() - rest.log() + _places_left(broken).log()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         x = x - _places_left(x).log()
         return (logsigmoid(-x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of the image of something of a shape."""
+        """Return the shape of the result for an input of this shape."""
         _require_axes(shape, 1)
         return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Sequence[int]) -> Size:
-        """Return the shape of inputs whose results have this shape."""
+        """Return the shape of the input for a result of this shape."""
         _require_axes(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
 
@@ -133,7 +133,7 @@ def _places_left(x: Tensor) -> Tensor:
 
 
 class LowerCholeskyTransform(Plain):
-    """Matrices to triangles: what is above is dropped, of the diagonal exp is taken."""
+    """Maps matrices to lower triangular ones, with exp applied to the diagonal."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -146,7 +146,7 @@ class LowerCholeskyTransform(Plain):
 
 
 class PositiveDefiniteTransform(Plain):
-    """Matrices to positive definite ones."""
+    """Maps matrices to positive definite matrices."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -160,7 +160,7 @@ class PositiveDefiniteTransform(Plain):
 
 
 class _Parts(Transform):
-    """Transforms for parts of a tensor."""
+    """Base of transforms that apply other transforms to parts of a tensor."""
 
     def __init__(self, tseq: Sequence[Any], dim: int, cache_size: int) -> None:
         if not all(isinstance(one, Transform) for one in tseq):
@@ -183,12 +183,12 @@ class _Parts(Transform):
 
     @property
     def bijective(self) -> bool:
-        """Say whether there is one x to each y."""
+        """Return whether the transform is bijective."""
         return all(one.bijective for one in self.transforms)
 
 
 class CatTransform(_Parts):
-    """Transforms of parts that lie one behind the other along dim."""
+    """Applies transforms to consecutive parts of a tensor along dim."""
 
     def __init__(
         self,
@@ -206,16 +206,16 @@ class CatTransform(_Parts):
 
     @lazy_property
     def event_dim(self) -> int:
-        """Return the number of axes of one value."""
+        """Return the number of axes of one event."""
         return max(one.event_dim for one in self.transforms)
 
     @lazy_property
     def length(self) -> int:
-        """Return how long the parts are together."""
+        """Return the total length of the parts."""
         return sum(self.lengths)
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
@@ -233,7 +233,7 @@ class CatTransform(_Parts):
         return cat([one.inv(part) for one, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         terms = []
         for one, before, after in zip(self.transforms, self._split(x), self._split(y), strict=True):
             term = one.log_abs_det_jacobian(before, after)
@@ -253,13 +253,13 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """Transforms of parts that lie next to each other along dim."""
+    """Applies transforms to the slices of a tensor along dim."""
 
     def __init__(self, tseq: Sequence[Any], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """Return this transform with the given size of its cache."""
+        """Return this transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         return StackTransform(self.transforms, self.dim, cache_size)
@@ -277,7 +277,7 @@ class StackTransform(_Parts):
         return stack([one.inv(part) for one, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx|, over the axes outside of the event."""
+        """Return log |det(dy/dx)|, one number per event."""
         parts = zip(self.transforms, self._slice(x), self._slice(y), strict=True)
         terms = [one.log_abs_det_jacobian(before, after) for one, before, after in parts]
         return stack(terms, self.dim)

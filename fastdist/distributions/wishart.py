@@ -1,4 +1,4 @@
-"""Random matrices: Wishart, of covariances, and LKJCholesky, of correlations."""
+"""Random matrices: Wishart (covariances) and LKJCholesky (factors of correlation matrices)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["LKJCholesky", "Wishart"]
 
 
 class Wishart(ExponentialFamily):
-    """The sum of df products x @ x.T of normal vectors, by their covariance."""
+    """The Wishart distribution: the sum of x @ x.T over df normal vectors x."""
 
     support: Any = constraints.positive_definite
     has_rsample = True
@@ -85,7 +85,7 @@ class Wishart(ExponentialFamily):
 
     @property
     def arg_constraints(self) -> Any:
-        """Return the region of each parameter, by its name."""
+        """Return a dict from parameter names to their constraints."""
         return {
             "covariance_matrix": constraints.positive_definite,
             "precision_matrix": constraints.positive_definite,
@@ -124,21 +124,21 @@ class Wishart(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        """Return the variance of each number."""
+        """Return the variance of each element."""
         diagonal = self.covariance_matrix.diagonal(dim1=-2, dim2=-1)
         across = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self._over_matrix(self.df) * (self.covariance_matrix.square() + across)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters.
+        """Return reparameterized samples, so that gradients reach the parameters.
 
-        Source  Bartlett's decomposition: chi on the diagonal, normal numbers below it
+        Source  Bartlett's decomposition: chi variables on the diagonal, normal numbers below it
         """
         chi = self._dist_chi2.rsample(sample_shape).sqrt()
         chi = chi.clamp(min=finfo(chi.dtype).eps)
         noise = randn(self._extended_shape(sample_shape), dtype=chi.dtype, device=chi.device)
         triangle = self._unbroadcasted_scale_tril @ (noise.tril(-1) + on_diagonal(chi))
-        # Rows that end in less leave a product that is not positive definite after rounding.
+        # With smaller diagonal elements, the product is not positive definite after rounding.
         n, diagonal = triangle.shape[-1], triangle.diagonal(dim1=-1, dim2=-2)
         least = math.sqrt(8 * n * finfo(chi.dtype).eps) * triangle.detach().norm(dim=-1)
         triangle = triangle.tril(-1) + on_diagonal(diagonal.maximum(least))
@@ -176,8 +176,9 @@ class Wishart(ExponentialFamily):
 
 
 def _with_factor(value: Tensor) -> Tensor:
-    """Return covariances, each with a Cholesky factor: where a matrix lacks one after rounding, its
-    diagonal grows by what the rounding of a factorization can take away.
+    """Return covariances for which a Cholesky factorization succeeds.
+
+    If rounding made a matrix indefinite, its diagonal grows by the error bound of a factorization.
 
     Source  Demmel 1989, "On floating point errors in Cholesky"
     """
@@ -190,7 +191,7 @@ def _with_factor(value: Tensor) -> Tensor:
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of matrices of correlations; concentration 1 makes all as likely.
+    """Cholesky factors of correlation matrices; with concentration 1 their density is uniform.
 
     Source  Lewandowski, Kurowicka and Joe 2009, "Generating random correlation matrices based on
             vines and extended onion method"
@@ -210,9 +211,9 @@ class LKJCholesky(Distribution):
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         like: Any = {"dtype": self.concentration.dtype, "device": self.concentration.device}
-        # The first row is 1 alone; its draw goes nowhere.
+        # The first row is always (1, 0, ...), so its sample is not used.
         offset = cat([arange(1, **like) * 0, arange(dim - 1, **like)])
-        # A small concentration is added last: next to 1/2 it would round to 0.
+        # Concentration is added last: if small, it would be rounded away in a sum with 1/2.
         marginal = self.concentration.unsqueeze(-1) + 0.5 * (dim - 2 - offset)
         self._beta = Beta(offset + 0.5, marginal, validate_args=False)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
@@ -236,7 +237,7 @@ class LKJCholesky(Distribution):
         below, like = self.dim - 1, {"device": self.concentration.device}
         alpha, above = self.concentration + 0.5 * below, self.concentration.unsqueeze(-1)
         order = 2 * above + (self.dim - 2 - arange(2, self.dim + 1, **like))
-        # mvlgamma(alpha - 1/2, below), without a difference in which small concentrations are lost.
+        # mvlgamma(alpha - 1/2, below), without a difference that loses small concentrations.
         volume = (above + 0.5 * arange(below, **like)).lgamma().sum(-1)
         volume = volume + 0.25 * below * (below + 1) * math.log(math.pi) - alpha.lgamma() * below
         return (order * diagonal.log()).sum(-1) - volume

@@ -1,4 +1,4 @@
-"""From the user's roots to a pass: checks, first gradients, and the choice of inline or engine."""
+"""Starts a pass from the user's roots: checks, first gradients, and the choice of its engine."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ def backward(
     create_graph: bool = False,
     inputs: Sequence[Tensor | GradientEdge] | None = None,
 ) -> None:
-    """Add the gradients of tensors into the leaves' `.grad`.
+    """Add the gradients of tensors to the leaves' `.grad`.
 
-    Thread  runs in the calling thread; Nodes of a device on that device's thread, for which it
-            waits
-    Raises  RuntimeError for roots without a graph, or that need a gradient and got none
+    Thread  runs in the calling thread; Nodes of a device run on that device's thread, and the
+            caller waits for them
+    Raises  RuntimeError for roots without a graph, or for roots with several elements and no given
+            gradient
     """
     roots = _roots(tensors, grad_tensors, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
@@ -47,7 +48,7 @@ def backward(
         if isinstance(
             input, Tensor
         ):  # an edge does not lead to the tensor whose `.grad` would be set
-            input.retain_grad()  # for leaves there is nothing to do
+            input.retain_grad()  # does nothing for leaves
     engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
 
@@ -59,9 +60,9 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients of outputs with respect to inputs, without touching any `.grad`.
+    """Return the gradients of outputs with respect to inputs, and change no `.grad`.
 
-    Raises  RuntimeError for an input that does not require grad, or (unless allow_unused) that no
+    Raises  RuntimeError for an input that does not require grad, or (without allow_unused) that no
             output depends on
     """
     roots = _roots(outputs, grad_outputs, create_graph)
@@ -81,7 +82,8 @@ def grad(
 def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
-    # The inputs first: if one is on a GPU, the engine must run the graph, which need not be walked.
+    # Check the inputs first: if one is on a GPU, the engine must run, and a walk by GradPass would
+    # be wasted.
     if not (modes.special or modes_engine.always) and _are_on_cpu(inputs):
         chosen = GradPass([edge for edge, _ in roots], inputs)
         if chosen.is_on_cpu:
@@ -98,12 +100,12 @@ def _are_on_cpu(inputs: list[tuple[Node, int]]) -> bool:
     for node, _ in inputs:
         if inline.is_cpu(node):
             continue
-        return False  # all() takes twice the time
+        return False  # all() would take twice the time
     return True
 
 
 class _EngineChoice:
-    """Lets tests send every pass through the engine, to compare it with the inline loop."""
+    """A switch for tests: run every pass in the engine, to compare it with the inline loop."""
 
     __slots__ = ("always",)
 
@@ -120,7 +122,7 @@ def _run_inline(inline_pass: InlinePass, recorded: bool, work: Callable[..., T],
     try:
         set_grad_mode(recorded)
         found = work(*args)
-        # A callback may add another.
+        # A callback may queue another one.
         for callback in inline_pass[1]:
             callback()
         return found

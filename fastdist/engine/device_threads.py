@@ -22,14 +22,14 @@ _this_thread = _ThisThread()
 
 
 def current_device_queue() -> ReadyQueue | None:
-    """Return the queue of the device whose thread this is; None for any other thread."""
+    """Return the queue of this device thread; None in any other thread."""
     return _this_thread.queue
 
 
 class DeviceThreads:
     """The device threads of the engine, named `fastdist-engine-cuda:0` after their device.
 
-    Thread  any may ask for a queue; `_lock` guards `_queues`
+    Thread  any thread may call queue_of; `_lock` guards `_queues`
     """
 
     def __init__(self, loop: Callable[[ReadyQueue], None]) -> None:
@@ -55,7 +55,8 @@ class DeviceThreads:
         thread = threading.Thread(
             target=self._run, args=(device, queue), name=f"fastdist-engine-{device}", daemon=True
         )
-        # First: if no more threads can be started, no pass may wait for this one.
+        # Start the thread before the queue is visible: if it cannot start, no pass must wait for
+        # it.
         thread.start()
         self._threads.append(thread)
         self._queues[device] = queue
@@ -68,8 +69,8 @@ class DeviceThreads:
     def streams_of(self, nodes: Iterable[Node]) -> dict[Device, Any]:
         """Return the caller's current stream of each device of nodes.
 
-        The pass runs on these: its work follows the caller's queued work, and precedes the work
-        that the caller queues next.
+        The pass runs on these streams: after the work that the caller has queued, and before the
+        work that the caller queues next.
         """
         if is_cpu_alone():
             return {}

@@ -1,4 +1,4 @@
-"""The engine: runs a GraphTask on the caller's thread and the threads of its Nodes' devices."""
+"""The engine: runs a GraphTask on the caller's thread and on device threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .ready_queue import NodeTask, ReadyQueue
 
 
 class Engine:
-    """Runs passes. One for the process: `engine()`.
+    """Runs passes. A process has one, `engine()`.
 
     Thread  any; several passes may run at once, also through the same Nodes
     Source  PyTorch, torch/csrc/autograd/engine.cpp
@@ -45,10 +45,10 @@ class Engine:
     ) -> list[Tensor | None]:
         """Run a local pass from (edge, gradient) roots and return the captured gradients of inputs.
 
-        Raises  whatever a Node or hook raised first
+        Raises  the first error of a Node or hook
         """
-        # Inside a device's thread the pass shares that thread's queue: the thread must go on
-        # serving its device, or the Nodes that this pass sends to it would wait forever.
+        # In a device thread, the pass uses that thread's queue. The thread must go on serving its
+        # device, or the Nodes that this pass sends to the device would wait forever.
         queue = current_device_queue()
         if queue is None:
             queue = ReadyQueue()
@@ -80,12 +80,12 @@ class Engine:
             raise
 
     def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:
-        """Serve queue until task is complete: the waiting caller's loop."""
+        """Run queued Nodes in the waiting caller until task is complete."""
         while not task.completed():
             self.run_one(queue.pop(), awake=queue)
             if task.has_error and isinstance(task.future.exception(), KeyboardInterrupt):
-                # The interrupt may have occurred between the count of a task and its push: nothing
-                # would arrive.
+                # The interrupt may have come after a task was counted and before it was pushed.
+                # Then no task would arrive.
                 return
         if not task.future.done():
             task.mark_completed_and_post_process()
@@ -97,12 +97,12 @@ class Engine:
         *,
         awake: ReadyQueue | None = None,
     ) -> None:
-        """Run one queued Node for its pass, record an error in the pass, and notify the owner when
+        """Run one queued Node for its pass. Record an error in the pass, and wake the owner when
         the pass is done.
 
-        CPU Nodes that become ready are pushed to cpu_queue, the caller's own, if it has one: else
-        to the queue of their pass, which may be another pass than the caller waits for. A thread
-        that is awake on its queue is the caller itself, and needs no notice.
+        CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it they
+        go to the queue of their pass, which may differ from the pass that the caller waits for.
+        `awake` is the queue that this thread serves: its owner needs no wake-up.
         """
         task = item.graph_task
         if task is None:
@@ -121,7 +121,7 @@ class Engine:
             if not task.has_error:
                 task.mark_completed_and_post_process()
             if task.owner_queue is not None and task.owner_queue is not awake:
-                # The owner sleeps on its own queue.
+                # The owner waits on its own queue.
                 task.owner_queue.push(NodeTask(task, None, None), increment_outstanding=False)
 
     def device_loop(self, queue: ReadyQueue) -> None:
@@ -143,14 +143,14 @@ class Engine:
             stream = stream_of(task, item.node) if task.streams else None
             state = None if task.thread_state is None else task.thread_state()
             if stream is None and state is None:
-                # The usual case; an empty stack would cost as much as a small Node.
+                # The usual case; an empty ExitStack would cost as much as a small Node.
                 self._evaluate(task, *item.taken(), queue)
                 return
             if stream is not None and state is None and len(task.streams) == 1:
                 with stream:
                     self._evaluate_chain(task, item, queue, stream)
                 return
-            # Work that a Node does on other devices is queued on the pass's streams as well.
+            # Other devices use the streams of the pass too, if a Node queues work on them.
             others = task.streams.values() if len(task.streams) > 1 else ()
             with ExitStack() as stack:
                 for manager in (state, *others, stream):
@@ -168,16 +168,16 @@ class Engine:
     def _evaluate_chain(
         self, task: GraphTask, item: NodeTask, queue: ReadyQueue, here: Any
     ) -> None:
-        """Run a Node, and after it each Node that it made ready and that this thread would take
-        next from its queue: on one stream, that is most of a pass. These are neither queued nor
-        counted: the first one represents them.
+        """Run a Node. Then run each Node that it made ready and that this thread would take next
+        from its queue; on one stream that is most of a pass. These Nodes are neither queued nor
+        counted: the first one stands for all of them.
         """
         mine = current_device_queue()
         onward = self._evaluate(task, *item.taken(), queue, here, mine)
         while onward is not None:
             if task.has_error:
                 return
-            # The Node before it may have changed them.
+            # The previous Node may have changed these settings.
             tls.inline_pass = None
             set_grad_mode(task.create_graph)
             node = onward[0]
@@ -196,14 +196,16 @@ class Engine:
         here: Any = None,
         mine: ReadyQueue | None = None,
     ) -> tuple[Node, InputBuffer] | None:
-        """Run one Node: hooks, captures, the Node itself, and pass its results on. The stream
-        `here` of its device is the calling thread's current one; of the Nodes that become ready for
-        the queue `mine` on that stream, the one that would be taken next is returned instead.
+        """Run one Node: hooks, captures and the Node, and pass its results on.
+
+        `here` is the current stream of the calling thread. Of the Nodes that become
+        ready on that stream and belong to the queue `mine`, it returns the one that runs first, and
+        does not queue it.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
             grads = hooks.run_tensor_hooks(node, grads)
-            # A hook may have kept a gradient, so it must not be overwritten from here on.
+            # A hook may have kept a gradient, so from here on it must not be overwritten.
             inputs = InputBuffer(node.num_outputs)
         if task.exec_info:
             info = task.exec_info.get(node)
@@ -243,7 +245,7 @@ class Engine:
     def _accumulate(self, task: GraphTask, node: Any, g: Tensor | None, mine: bool) -> None:
         stream = task.streams.get(node.output_layout.device) if task.streams else None
         if g is None:
-            pass  # nothing to add, but the hooks below still run
+            pass  # no gradient to add, but the hooks below still run
         elif task.create_graph or modes.special:
             with _timed(node, (g,)) if time_ranges.on else nullcontext():
                 node.accumulate_recorded(g, stream)
@@ -326,12 +328,12 @@ class Engine:
                 if info is None or not info.should_execute():
                     continue
             stream = None
-            if streams:  # `stream_of`, without a call
+            if streams:  # `stream_of`, inlined
                 if not next_node.is_accumulate:
                     stream = getattr(next_node, "stream", None)
                 if stream is None:
                     stream = streams.get(device_of(next_node))
-            # A stream belongs to one device: the next Node on `here` is on this Node's device.
+            # A stream belongs to one device: a next Node with the stream `here` is on this device.
             if stream is None or (stream is here and (g is None or g._layout.device is own)):
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
@@ -342,7 +344,7 @@ class Engine:
                     buffer = _arrive(task, edge, next_node, g, fresh)
             if buffer is None:
                 continue
-            # A device has one thread.
+            # A device has one thread, so this thread may run the Node itself.
             if onward is None and mine is not None and stream is here and not next_node.waits:
                 onward = next_node, buffer
             else:
@@ -356,8 +358,8 @@ class Engine:
         return None
 
     def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
-        """Return the queue of node's task: its device's queue, or cpu_queue, also for Nodes that
-        wait.
+        """Return the queue for a Node: its device's queue, or cpu_queue. cpu_queue also takes Nodes
+        that wait for a device or for other workers.
         """
         device = device_of(node)
         if device is None or node.waits:
@@ -366,7 +368,7 @@ class Engine:
 
 
 def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
-    """Return the time range of a Node that gets grads."""
+    """Return the profiler's time range of a Node that gets grads."""
     shapes: dict[str, Any] = {}
     if time_ranges.wanted.shapes:
         shapes = {"shapes": tuple([() if g is None else g._layout.shape for g in grads])}
@@ -377,7 +379,7 @@ def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
 def _arrive(
     task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
 ) -> InputBuffer | None:
-    """Take one of a Node's gradients, and return them all if it was the last."""
+    """Add one gradient of a Node's outputs; return all of them if it was the last, else None."""
     dependencies, waiting = task.dependencies, task.not_ready
     with task.lock:
         left = dependencies[node] - 1
@@ -413,7 +415,7 @@ def _device_of_array(node: Node, array: Any) -> Any:
 
 
 def queue_callback(callback: Any) -> None:
-    """Call callback() when the pass that this thread is in has run all its Nodes.
+    """Call callback() when the current pass of this thread has run all its Nodes.
 
     Raises  RuntimeError outside of a backward pass
     """
@@ -428,7 +430,7 @@ def queue_callback(callback: Any) -> None:
 
 
 def current_graph_task() -> GraphTask | None:
-    """Return the pass whose Node this thread is running; None in an inline one, which has none."""
+    """Return the pass whose Node this thread runs; None in an inline pass."""
     return None if tls.inline_pass is not None else running.graph_task
 
 
@@ -438,7 +440,7 @@ renew_in_children(sys.modules[__name__], "_engine_lock")
 
 
 def engine() -> Engine:
-    """Return the process's engine, made at the first call."""
+    """Return the engine of this process; the first call creates it."""
     global _engine
     if _engine is None:
         with _engine_lock:

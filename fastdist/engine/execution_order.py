@@ -15,9 +15,9 @@ from .engine import current_graph_task
 
 
 def current_graph_task_execution_order() -> list[Node]:
-    """Return the Nodes of the pass that this thread is in, in the order in which they run.
+    """Return the Nodes of this thread's current pass, in the order in which they run.
 
-    Raises  RuntimeError outside of a pass, and for one whose Nodes live on several devices
+    Raises  RuntimeError outside of a pass, or if its Nodes are on several devices
     Source  PyTorch, torch/csrc/autograd/engine.cpp, get_current_graph_task_execution_order
     """
     edges, comes_to = _pass_under_way()
@@ -35,7 +35,7 @@ def current_graph_task_execution_order() -> list[Node]:
             "getting the execution order of a pass whose Nodes live on several devices is not "
             "supported: their threads run side by side"
         )
-    # All leaves have one number: among leaves that wait, the first to arrive runs first.
+    # All leaves have the same sequence number: among ready leaves, the first to arrive runs first.
     place = itertools.count()
     ready = [(-node.seq, next(place), node) for node in roots if node not in dependencies]
     heapify(ready)
@@ -53,8 +53,8 @@ def current_graph_task_execution_order() -> list[Node]:
 
 
 def _pass_under_way() -> tuple[Sequence[Any], Callable[[Node], bool]]:
-    """Return the edges at which the pass of this thread began, and a test whether it reaches a
-    Node.
+    """Return the edges at which this thread's current pass began, and a predicate whether the pass
+    reaches a Node.
     """
     inline = tls.inline_pass
     if inline is not None:

@@ -1,4 +1,4 @@
-"""One backward pass: the gradients that it waits for, the Nodes that it skips, its captures."""
+"""One backward pass: its pending gradients, skipped Nodes and captures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .ready_queue import ReadyQueue
 
 
 class Capture:
-    """An input of a Node that the pass returns: its slot at the Node, and its place among the
+    """An input of a pass whose gradient is captured: its slot at the Node, and its index among the
     results.
 
-    `hooks` are called first with the gradient, and whether it belongs to the pass alone, and may
-    replace it; distributed autograd accumulates in such a hook.
+    `hooks` are called with the gradient, and whether the pass owns it; each may replace the
+    gradient. Distributed autograd accumulates gradients in such a hook.
     """
 
     __slots__ = ("hooks", "input_idx", "output_idx")
@@ -35,8 +35,8 @@ class Capture:
 
 
 class ExecInfo:
-    """The part of one Node in a pass with chosen inputs: to run it, to capture its inputs, or
-    neither.
+    """The role of one Node in a pass with chosen inputs: whether it runs, and which of its
+    gradients are captured.
     """
 
     __slots__ = ("captures", "needed")
@@ -53,9 +53,9 @@ class ExecInfo:
 class GraphTask:
     """The state of one pass.
 
-    Thread  several threads work on one pass; `lock` guards dependencies, buffers, captured_vars and
-            outstanding. While it is held gradients are added (which may run kernels, never user
-            code: hooks run outside)
+    Thread  several threads work on one pass. `lock` guards dependencies, buffers, captured_vars and
+            outstanding. Gradients are added under the lock, which may run kernels; hooks and other
+            user code run outside of it
     Source  PyTorch, torch/csrc/autograd/graph_task.h
     """
 
@@ -82,32 +82,32 @@ class GraphTask:
         self.lock = threading.Lock()
         self.outstanding = 0
         self.has_error = False
-        # The Node that raised the error, for error reports.
+        # The Node that raised the error, for error messages.
         self.failed_in: ref[Node] | None = None
         self._post_processed = False
         self.future: Future[list[Tensor | None]] = InternalFuture()
         self.final_callbacks: list[Callable[[], None]] = []
-        # Returns the context to open while a Node runs, in whichever thread, or None where it is
-        # open already (distributed autograd: the current context).
+        # Returns the context to enter while a Node runs, in any thread; None if it is entered
+        # already. Distributed autograd sets its current context this way.
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
-        # Further streams on which its Nodes run, each with the stream that waits for it.
+        # Pairs: a further stream on which its Nodes run, and the stream that waits for it.
         self.other_streams: list[tuple[Any, Any]] = []
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
         self.nodes_in_graph: set[Node] = set()
 
     def add_outstanding(self, change: int) -> int:
-        """Change the number of tasks that are queued or running, and return it."""
+        """Change the number of queued or running tasks, and return it."""
         with self.lock:
             self.outstanding += change
             return self.outstanding
 
     def completed(self) -> bool:
-        """Return whether nothing is left to do, or an error ended the pass."""
+        """Return whether no task is left, or an error ended the pass."""
         return self.outstanding == 0 or (self.exit_on_error and self.has_error)
 
     def set_exception(self, error: BaseException, node: Node | None = None) -> None:
-        """End the pass with an error, of a Node if one is given; the first one counts."""
+        """End the pass with an error, raised by `node` if given; later errors are ignored."""
         with self.lock:
             if node is not None and not self.has_error:
                 self.failed_in = ref(node)
@@ -115,19 +115,19 @@ class GraphTask:
         self.future.try_complete(error=error)
 
     def forget_error(self) -> None:
-        """Release the error that ended the pass, after it was raised.
+        """Drop the error that ended the pass, after it was raised.
 
-        Its traceback holds frames that hold this pass: together they would keep the graph, and
-        everything that it saved, for the garbage collector.
+        The traceback references this pass through its frames. That cycle would keep the graph, and
+        everything that it saved, alive until garbage collection.
         """
         self.future = InternalFuture()
 
     def mark_completed_and_post_process(self) -> None:
-        """Run the final callbacks and complete the future with the captures; once, for the first
-        caller.
+        """Run the final callbacks and complete the future with the captures. Only the first call
+        does this.
         """
         with self.lock:
-            # Two threads may both see the last task end.
+            # Two threads may both see the last task finish.
             if self._post_processed:
                 return
             self._post_processed = True
@@ -141,7 +141,7 @@ class GraphTask:
         self.future.try_complete(list(self.captured_vars))
 
     def _call_back(self) -> None:
-        """Run the final callbacks like the pass's Nodes, on whichever thread that is."""
+        """Run the final callbacks with the grad mode, streams and context of the pass's Nodes."""
         before = tls.grad, tls.inline_pass, running.graph_task, running.depth
         state = None if self.thread_state is None else self.thread_state()
         with ExitStack() as stack:
@@ -151,7 +151,7 @@ class GraphTask:
             try:
                 tls.inline_pass, running.graph_task, running.depth = None, self, self.depth
                 set_grad_mode(self.create_graph)
-                # A callback may add another.
+                # A callback may add another one.
                 for callback in self.final_callbacks:
                     callback()
             finally:
@@ -164,7 +164,7 @@ class GraphTask:
     def compute_dependencies(self, roots: Iterable[Node], floor: int = 0) -> None:
         """Count, for every Node below roots, how many gradients it will get.
 
-        A Node leads only to older ones: nothing below floor, a sequence number, is visited.
+        Edges lead only to older Nodes, so Nodes with a sequence number below floor are not visited.
         """
         stack = [root for root in roots if root is not None]
         seen = set(stack)
@@ -185,11 +185,10 @@ class GraphTask:
     def init_to_execute(
         self, root: Node, outputs: Iterable[tuple[Node, int]], accumulate: bool
     ) -> None:
-        """Restrict the pass, whose dependencies are computed, to the Nodes between root and
-        outputs.
+        """Restrict the pass to the Nodes between root and outputs; call compute_dependencies first.
 
-        With accumulate the outputs (leaves) run, adding to `.grad`; without, their gradients are
-        captured, in order.
+        With accumulate, the outputs are leaves that run and add to `.grad`. Without it, their
+        gradients are captured, in order.
         """
         self.exec_info[root] = ExecInfo()
         position = 0
@@ -206,9 +205,9 @@ class GraphTask:
         self._mark_needed()
 
     def _mark_needed(self) -> None:
-        """Mark every Node from which a wanted one can be reached; unmarked Nodes are skipped."""
+        """Mark every Node from which a wanted Node can be reached; unmarked Nodes are skipped."""
         wanted = {node for node, info in self.exec_info.items() if info.should_execute()}
-        # Oldest first: a Node leads only to older ones, except for leaves, which lead nowhere.
+        # Oldest first: edges lead only to older Nodes, except those to leaves, which have no edges.
         for node in sorted(self.nodes_in_graph, key=_age):
             for edge in node.edges:
                 if node_of(edge) in wanted:
@@ -217,7 +216,7 @@ class GraphTask:
                     break
 
     def is_wanted(self, node: Node) -> bool:
-        """Return whether the pass runs a Node, or captures gradients that arrive there."""
+        """Return whether the pass runs a Node or captures gradients there."""
         info = self.exec_info.get(node)
         return not self.exec_info or (info is not None and info.should_execute())
 
@@ -229,7 +228,7 @@ _age = operator.attrgetter("seq")
 
 
 class _Running(threading.local):
-    """The pass for which this thread works; None outside of one."""
+    """The pass whose Node this thread runs; None outside of a pass."""
 
     graph_task: GraphTask | None = None
     depth = 0
@@ -239,7 +238,7 @@ running = _Running()
 
 
 class GraphRoot(Node):
-    """A Node above several roots: it gives each its first gradient."""
+    """A Node above several roots: it passes each root its first gradient."""
 
     __slots__ = ("gradients",)
 

@@ -1,4 +1,4 @@
-"""Hooks in a pass: on a Node's output gradients before it runs, and on its results after."""
+"""Hooks in a pass: they change a Node's gradients before it runs, and its results afterwards."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def _tensors(node: Node, grads: tuple[Any, ...]) -> list[Any]:
 
 
 def run_pre_hooks(node: Node, g: Any) -> Any:
-    """Return g, a gradient or a tuple of them, as tensor hooks, retain_grad and prehooks leave it.
+    """Apply tensor hooks, retain_grad and prehooks to g, a gradient or a tuple of gradients, and
+    return the result.
 
-    Note    takes raw arrays or Tensors and returns the same kind; order as in PyTorch: tensor hooks
-            in the order in which they were registered, then retain_grad, then the Node's prehooks
+    Note    raw arrays give raw arrays, and Tensors give Tensors. Order as in PyTorch: tensor hooks
+            in order of registration, then retain_grad, then the Node's prehooks
     """
     assert node.hooks is not None
     g = run_tensor_hooks(node, g)
@@ -32,7 +33,7 @@ def run_pre_hooks(node: Node, g: Any) -> Any:
 
 
 def run_tensor_hooks(node: Node, g: Any) -> Any:
-    """Do the part of run_pre_hooks that belongs to tensors, also where the Node will not run."""
+    """Apply the tensor hooks and retain_grad; they apply even if the Node will not run."""
     hooks = node.hooks
     assert hooks is not None
     if not hooks.tensor and not hooks.retains:
@@ -48,7 +49,7 @@ def run_tensor_hooks(node: Node, g: Any) -> Any:
 
 
 def run_prehooks(node: Node, g: Any) -> Any:
-    """Do the part of run_pre_hooks that belongs to the Node."""
+    """Apply the Node's prehooks."""
     hooks = node.hooks
     assert hooks is not None
     tensors = _tensors(node, g if g.__class__ is tuple else (g,))
@@ -63,7 +64,7 @@ def run_prehooks(node: Node, g: Any) -> Any:
 
 
 def _same_kind(tensors: list[Any], g: Any) -> Any:
-    """Return tensors in the form of g: raw arrays or Tensors, one or a tuple."""
+    """Return tensors in the same form as g: raw arrays or Tensors, one or a tuple."""
     many = g.__class__ is tuple
     if not any(isinstance(one, Tensor) for one in (g if many else (g,))):
         tensors = [None if t is None else t._array for t in tensors]
@@ -96,7 +97,7 @@ def _replace(tensors: list[Any], i: int, new: Any, node: Node) -> None:
 
 
 def run_post_hooks(node: Node, grads: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    """Return grads as the Node's post hooks (grad_inputs, grad_outputs) leave them."""
+    """Apply the Node's post hooks, called as hook(grad_inputs, grad_outputs), and return grads."""
     hooks = node.hooks
     if hooks is None or not hooks.post:
         return grads

@@ -19,8 +19,7 @@ from .hooks import run_post_hooks, run_pre_hooks
 
 
 def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
-    """Return how many users each Node with more than one has, and whether the whole graph lives on
-    the CPU.
+    """Return the number of users of each shared Node, and whether the whole graph is on the CPU.
 
     Note    a Node that is the target of an Edge always counts as shared, because its gradients
             arrive one output at a time
@@ -70,9 +69,9 @@ def is_cpu(node: Node) -> bool:
 
 
 def run(roots: Sequence[tuple[Any, Any]], shared: dict[Node, int], keep: bool) -> None:
-    """Run the pass from (edge, gradient array) roots, deepest Node first.
+    """Run the pass from roots, pairs of edge and gradient array, deepest Node first.
 
-    Note    gradients are raw arrays; only a sum that the pass itself made is added to in place
+    Note    gradients are raw arrays; only sums that this pass allocated are added to in place
     """
     sums: dict[Node, Any] = {}
     owned: set[Node] = set()
@@ -127,7 +126,7 @@ def _arrive(
     ready: Any,
     add_into: Any,
 ) -> None:
-    """Take one of several gradients of a Node; after the last one, the Node is ready."""
+    """Add one gradient of a Node that gets several; after the last one, the Node is ready."""
     if edge.__class__ is Edge:
         _arrive_at_output(edge, g, shared, sums, ready)
         return
@@ -175,12 +174,12 @@ def _arrive_at_output(
 def sum_of(a: Any, b: Any) -> Any:
     """Return the sum of two raw gradients, in new memory."""
     total = a + b
-    # NumPy turns 0-d sums into scalars, which have no memory to add into.
+    # NumPy returns scalars for sums of 0-d arrays; a scalar has no memory to add into.
     return np.asarray(total) if isinstance(total, np.generic) else total
 
 
 def deliver(edge: AccumulateGrad, g: Any, fresh: bool) -> None:
-    """Give a leaf its gradient, through its hooks; None adds nothing, but hooks on the Node still
+    """Pass a gradient to a leaf through its hooks. None adds nothing, but hooks on the Node still
     run.
     """
     if edge.hooks is not None:

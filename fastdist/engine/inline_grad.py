@@ -1,4 +1,4 @@
-"""The local CPU pass of autograd.grad: a loop in the calling thread, down to chosen inputs."""
+"""The local CPU pass of autograd.grad: a loop in the calling thread that stops at chosen inputs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _age = attrgetter("seq")
 
 
 class GradPass:
-    """The Nodes between the roots of a pass and its inputs, and the pass itself.
+    """A pass from roots to inputs: the Nodes between them, and the loop that runs them.
 
-    `users` has each Node on the paths, with the number of its gradients; Nodes that are only at
-    their end are not in `runs`.
+    `users` maps each Node on a path to the number of its gradients. `runs` holds the Nodes that
+    run: it excludes Nodes that only end a path.
     """
 
     def __init__(self, edges: Sequence[Any], inputs: Sequence[tuple[Node, int]]) -> None:
         self.users: dict[Node, int] = {}
         self.runs: set[Node] = set()
-        # Node -> (output, place) of the captures there.
+        # Maps a Node to (output, index among the results) of each capture.
         self._captures: dict[Node, list[tuple[int, int]]] = {}
         for place, (node, output_nr) in enumerate(inputs):
             self._captures.setdefault(node, []).append((output_nr, place))
@@ -40,13 +40,13 @@ class GradPass:
         self._results: list[Any] = [None] * len(inputs)
         self._ready: list[tuple[int, Node, Any]] = []
         self._slots: dict[Node, list[Any]] = {}
-        # Slots with sums that the pass itself made: only those are added to in place.
+        # Slots whose sum this pass allocated: only these are added to in place.
         self._sums: set[tuple[Node, int]] = set()
 
     def _find_paths(self, edges: Sequence[Any], floor: int) -> None:
         users, runs = self.users, self.runs
-        # A Node leads only to older ones: nothing below the oldest input is visited.
-        # Edges are looked at inline: node_of as a call is a third of the walk.
+        # Edges lead only to older Nodes: nothing below the oldest input is visited. node_of is
+        # inlined: calling it would take a third of the walk.
         stack = [edge.node if edge.__class__ is Edge else edge for edge in edges]
         visited = set(stack)
         while stack:
@@ -57,7 +57,7 @@ class GradPass:
                 if node not in visited and node.seq >= floor:
                     visited.add(node)
                     stack.append(node)
-        # Oldest first: a Node leads only to older ones, except for leaves, which lead nowhere.
+        # Oldest first: edges lead only to older Nodes, except those to leaves, which have no edges.
         for node in sorted(visited, key=_age):
             leads_there = False
             for edge in node.edges:
@@ -77,9 +77,10 @@ class GradPass:
     def run(
         self, roots: Sequence[tuple[Any, Tensor]], keep: bool, recorded: bool
     ) -> list[Tensor | None]:
-        """Run the pass from (edge, gradient) roots, deepest Node first; return what was captured.
+        """Run the pass from roots, pairs of edge and gradient, deepest Node first; return the
+        captures.
 
-        Note    gradients are raw arrays, or Tensors where the pass itself is recorded
+        Note    gradients are raw arrays, or Tensors if the pass is recorded
         """
         for edge, g in roots:
             self._arrive(edge, g if recorded else g._array, recorded)
@@ -112,7 +113,7 @@ class GradPass:
             for edge, g in zip(node.edges, results):
                 if edge is None:
                     continue
-                # As _arrive begins: most Nodes get one gradient.
+                # A short version of _arrive: most Nodes get a single gradient.
                 target = edge.node if edge.__class__ is Edge else edge
                 left = users.get(target)
                 if left == 1 and target.num_outputs == 1 and target not in slots:
@@ -125,7 +126,7 @@ class GradPass:
         return [each if each is None or recorded else from_array(each) for each in self._results]
 
     def _arrive(self, edge: Any, g: Any, recorded: bool) -> None:
-        """Take one of a Node's gradients; after the last one, the Node is ready."""
+        """Add one gradient of a Node; after the last one, the Node is ready."""
         node = edge.node if edge.__class__ is Edge else edge
         left = self.users.get(node)
         if left is None:
@@ -146,7 +147,7 @@ class GradPass:
             self._begin(node, tuple(grads) if node.num_outputs > 1 else grads[0])
 
     def _begin(self, node: Node, grads: Any) -> None:
-        # Leaves, which have no next Nodes, run first, in the order in which they become ready.
+        # Leaves, which have no edges, run first, in the order in which they become ready.
         if node.is_accumulate:
             self._captured(node, grads)
         else:
@@ -164,7 +165,7 @@ class GradPass:
         return total
 
     def _captured(self, node: Node, grads: Any) -> Any:
-        """Capture a Node's wanted gradients, after its hooks have run."""
+        """Run a Node's hooks, then store its captured gradients as results."""
         if node.hooks is not None:
             grads = run_tensor_hooks(node, grads)
         for output_nr, place in self._captures.get(node, ()):

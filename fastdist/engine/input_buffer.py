@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 
 
 class InputBuffer:
-    """One slot for each output of a Node; None where no gradient arrived.
+    """One slot for each output of a Node; None where no gradient has arrived.
 
     Thread  guarded by its GraphTask's lock
     """
@@ -19,12 +19,12 @@ class InputBuffer:
 
     def __init__(self, size: int) -> None:
         self.values: list[Tensor | None] = [None] * size
-        # Slots whose tensor the pass itself allocated: only those may be added to in place.
+        # Slots whose tensor this pass allocated: only these may be added to in place.
         self._owned = 0
 
     def add(self, position: int, value: Tensor | None, fresh: bool = False) -> None:
-        """Add one gradient into a slot; None adds nothing. A fresh one belongs to the pass from now
-        on.
+        """Add one gradient to a slot; None adds nothing. With `fresh`, the pass owns the tensor
+        from now on.
         """
         if value is None:
             return
@@ -33,7 +33,7 @@ class InputBuffer:
             self.values[position] = value
             if fresh and value._layout.contiguous:
                 array = value._array
-                # A device's memory in C order may always be written to.
+                # A C-contiguous device array is always writable.
                 if array.__class__ is not np.ndarray or is_dense(array, value._layout):
                     self._owned |= 1 << position
             return
@@ -42,5 +42,5 @@ class InputBuffer:
         self._owned |= bit
 
     def owns(self, position: int) -> bool:
-        """Return whether a slot's tensor belongs to this pass alone."""
+        """Return whether this pass alone uses a slot's tensor."""
         return bool(self._owned & (1 << position))

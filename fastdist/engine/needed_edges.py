@@ -1,8 +1,8 @@
-"""Gradients along the edges that a pass needs, of a Node without a derivative by another input.
+"""Restricts a Node to the edges that a pass needs, if it cannot differentiate by another input.
 
-A Node computes the gradients along all its edges at once, because most are needed and a check for
-each would be measurable. A Node without a derivative by an input raises, and only then are the
-edges that lead to the inputs of the pass looked up.
+A Node computes the gradients for all its edges together: most are needed, and a check per edge
+would be measurable. A Node that has no derivative by one of its inputs raises an error. Only then
+does the pass determine which edges lead to its inputs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from ..graph.node import Node, node_of
 
 
 def restrict_to_wanted(node: Node, is_wanted: Callable[[Node], bool], *, keep: bool) -> Node | None:
-    """Return a Node with this one's saved values, which it releases unless it must keep them, and
-    only the edges that lead to wanted inputs; None where all do.
+    """Return a copy of a Node with only the edges that lead to wanted inputs; None if all edges do.
+
+    The copy has the Node's saved values; without `keep` the Node releases its own.
     """
     edges = tuple([e if e is not None and is_wanted(node_of(e)) else None for e in node.edges])
     along: Any = getattr(node, "along", None)

@@ -1,4 +1,4 @@
-"""Tasks of one device or one pass, deepest Node first."""
+"""The queue of tasks of one device or one pass; the deepest Node comes first."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .input_buffer import InputBuffer
 
 
 class Pass(Protocol):
-    """The interface to the pass of its tasks (a GraphTask, which has queues) that a queue needs."""
+    """The part of a GraphTask's interface that a queue uses."""
 
     depth: int
 
     def add_outstanding(self, change: int) -> int:
-        """Count tasks that are queued or running."""
+        """Change the number of queued or running tasks."""
 
 
 class NodeTask:
     """One Node to run for one pass, with the gradients of its outputs.
 
-    Holds the pass weakly: a queue must not keep an abandoned pass alive. A task without a Node
-    wakes a thread that waits on the queue; one that is `shutdown` ends its thread.
+    References the pass weakly: a queue must not keep an abandoned pass alive. A task without a Node
+    only wakes a thread that waits on the queue. A `shutdown` task ends the thread that pops it.
     """
 
     __slots__ = ("_graph_task", "inputs", "node", "shutdown")
@@ -43,12 +43,12 @@ class NodeTask:
 
     @property
     def graph_task(self) -> Any:
-        """The pass; None if nothing holds it any more."""
+        """The pass; None if it no longer exists."""
         return None if self._graph_task is None else self._graph_task()
 
     def taken(self) -> tuple[Node, InputBuffer]:
-        """Return the Node and its gradients, and release them here: the thread that runs the task
-        may hold it longer than they are needed.
+        """Return the Node and its gradients, and drop the gradients here: the running thread may
+        keep this task longer than it needs them.
         """
         node, inputs = self.node, self.inputs
         assert node is not None
@@ -62,17 +62,17 @@ class NodeTask:
             return (-1 << 62, 0)
         task = self.graph_task
         depth = 0 if task is None else task.depth
-        # A task without a Node (a wake-up) precedes Nodes of its depth, because it costs nothing.
+        # A wake-up task precedes Nodes of its depth, because it costs nothing.
         return (-depth, -(1 << 62) - 1 if self.node is None else -self.node.seq)
 
 
 class ReadyQueue:
     """A heap that threads wait on.
 
-    Thread  any may push; each consumer pops. `_lock` guards the three attributes below it; nothing
-            is called while it is held
-    Note    no Condition: Ctrl-C in its Python code would leave the lock held, and a device's thread
-            waiting forever
+    Thread  any thread may push; consumers pop. `_lock` guards the three attributes below it, and
+            nothing is called while it is held
+    Note    threading.Condition is not used: Ctrl-C in its Python code would leave the lock held,
+            and a device thread waiting forever
     """
 
     __slots__ = ("_lock", "_waiters", "heap", "pushed")
@@ -81,14 +81,14 @@ class ReadyQueue:
         self._lock = threading.Lock()
         self.heap: list[tuple[tuple[int, int], int, NodeTask]] = []
         self.pushed = 0
-        # One held lock for each consumer that sleeps.
+        # A held lock for each sleeping consumer; releasing it wakes that consumer.
         self._waiters: list[threading.Lock] = []
 
     def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
         """Add a task and wake one consumer.
 
-        Note    counted before it can be popped: a pass must not look finished while a task of it is
-                queued
+        Note    the task is counted before it can be popped: a pass must not look finished while one
+                of its tasks is queued
         """
         if increment_outstanding:
             graph_task = task.graph_task
@@ -99,14 +99,14 @@ class ReadyQueue:
             self.pushed += 1
             heappush(self.heap, (order, self.pushed, task))
             if self._waiters:
-                # No call but the last: a consumer that is taken off the list is woken, Ctrl-C or
-                # not.
+                # release() is the last call: Ctrl-C cannot come between taking a consumer off the
+                # list and waking it.
                 waiter = self._waiters[-1]
                 del self._waiters[-1]
                 waiter.release()
 
     def would_give(self, task: NodeTask) -> bool:
-        """Return whether a task that is pushed now would be popped next."""
+        """Return whether a task pushed now would be popped next."""
         order = task.order()
         with self._lock:
             return not self.heap or order < self.heap[0][0]
@@ -116,7 +116,7 @@ class ReadyQueue:
         self.push(NodeTask(None, None, None, shutdown=True), increment_outstanding=False)
 
     def pop(self) -> NodeTask:
-        """Return the deepest task, waiting for one."""
+        """Remove and return the first task; wait for one if there is none."""
         while True:
             with self._lock:
                 if self.heap:
@@ -127,7 +127,7 @@ class ReadyQueue:
             waiter.acquire()
 
     def try_pop(self) -> NodeTask | None:
-        """Return the deepest task, or None if there is none now."""
+        """Remove and return the first task, or return None if there is none."""
         with self._lock:
             return heappop(self.heap)[2] if self.heap else None
 

@@ -1,55 +1,56 @@
-"""Programs that run as they stand: `fastdist demo`, and `fastdist demo NAME`.
+"""Example programs: `fastdist demo`, and `fastdist demo NAME`.
 
 `fastdist demo` alone is a job of three processes, `fastdist run -n 3 -m fastdist.examples.digits`:
 
 digits.py          the job: a model split over two workers, and its training; read this first
-digits_settings.py what its command line may change
+digits_settings.py the command-line options
 digits_data.py     the 1,797 handwritten digits (digits.npy, credit in DIGITS_CREDIT.txt)
-digits_check.py    how good the model is, and whether one process would get the same
-numpy_mlp.py       the same model written out in NumPy, which gradients are held against
-digits_record.py   what is shown during the training and told at its end
-digits_measures.py what each worker measures of itself, by hooks
-digits_profile.py  some steps under the profiler of all workers, as a page
-digits_summary.py  the figures as text and pictures, and whether promises were kept
-time_line.py       a picture of what each worker did when
-stopwatch.py       how long a worker spent on what
+digits_check.py    the accuracy of the model, and a comparison with a single process
+numpy_mlp.py       the same model written out in NumPy, to compare gradients with
+digits_record.py   the display during the training, and the report at its end
+digits_measures.py the measurements that each worker makes with hooks
+digits_profile.py  some steps under the profiler of all workers, as an HTML page
+digits_summary.py  the figures as text and pictures, and a check of the results
+time_line.py       a picture of the work of each worker over time
+stopwatch.py       the time that a worker spends on each kind of work
 
 `fastdist demo resume` is another job of three processes:
 
-resume.py          killed at any moment and started again, it goes on as if nothing had been
+resume.py          a job that can be killed at any moment, and resumes from its last checkpoint
 
-`fastdist demo NAME` is one of these, each a page to read, in one process:
+`fastdist demo NAME` runs one of these programs in one process:
 
 cnn.py             a convolutional network reads digits
 vae.py             a variational autoencoder draws digits
-gan.py             a generator and a discriminator do
+gan.py             a generative adversarial network draws digits
 char_lstm.py       an LSTM learns the Zen of Python by heart
-gpt.py             a transformer writes like docstrings
+gpt.py             a transformer writes text like docstrings
 actor_critic.py    reinforcement learning balances poles (cart_pole.py)
-neural_ode.py      a law of motion is learnt through its solver
-flow.py            affine couplings bend a round cloud into two moons
-maml.py            first weights are learnt from which a few points are enough
-pinn.py            heat in a rod is learnt from the equation alone
+neural_ode.py      a network learns a differential equation through its solver
+flow.py            affine couplings map a normal distribution to two moons
+maml.py            meta-learning finds initial weights that adapt to a few points
+pinn.py            a network learns how heat spreads in a rod from the equation alone
 
-And one of these, each a job of several processes, `fastdist run -n N -m fastdist.examples.NAME`:
+`fastdist demo NAME` also runs these jobs of several processes, as
+`fastdist run -n N -m fastdist.examples.NAME`:
 
 parameter_server.py        a server holds the model, and trainers call it
-batch_parameter_server.py  a server takes gradients, and answers once all are there
-rnn.py                     tables on a server, the LSTM with the trainer
-pipeline.py                two stages on two workers, small batches on their way
-rl.py                      an agent decides for observers
-batch_rl.py                it decides for all of them at once
+batch_parameter_server.py  a server answers trainers when all their gradients have arrived
+rnn.py                     embeddings on a server, the LSTM with the trainer
+pipeline.py                two stages on two workers, with micro-batches
+rl.py                      an agent chooses the actions of several observers
+batch_rl.py                the same agent chooses for all observers in one batch
 data_parallel              ranks share the data of a loss with higher derivatives (4 jobs)
 
 Shared parts:
 
-catalogue.py       their names
-job.py             a place in the job, and an end together
-demo.py            options, a bar, curves, a stated result
-texts.py           text that every Python brings along
-progress.py        the bar on a terminal, plain lines elsewhere
-svg.py             shapes, text and axes, and on them
-line_plot.py       a picture of one or more curves or clouds of points
+catalogue.py       the names of all programs
+job.py             joining a job, and ending together
+demo.py            options, a progress bar, curves, and a check of the result
+texts.py           texts from Python's standard library
+progress.py        a bar on a terminal, plain lines elsewhere
+svg.py             SVG shapes, text and axes
+line_plot.py       a picture of curves or clouds of points
 image_grid.py      a picture of small grey images
 """
 

@@ -1,4 +1,4 @@
-"""An actor learns to balance poles on carts, with a critic that says what to expect."""
+"""An actor learns to balance poles on carts, with a critic that estimates returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISCOUNT = 0.99
 
 
 class ActorCritic(nn.Module):
-    """Two small networks that look at the same carts."""
+    """An actor network and a critic network with the same input, the state of a cart."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class ActorCritic(nn.Module):
 
     @staticmethod
     def net(outputs: int) -> nn.Sequential:
-        """Return a network from the four numbers of a cart."""
+        """Return a network whose input is the four numbers of a cart."""
         return nn.Sequential(nn.Linear(4, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
 
     def log_policy(self, state: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class ActorCritic(nn.Module):
         return F.log_softmax(self.actor(state), dim=-1)
 
     def value(self, state: Tensor) -> Tensor:
-        """Return how many (discounted) ticks the pole is expected to stay up from here."""
+        """Return the expected (discounted) number of ticks for which the pole stays up."""
         expected: Tensor = self.critic(state)[..., 0]
         return expected
 
@@ -48,7 +48,7 @@ class Played(NamedTuple):
 
 @torch.no_grad()
 def play(model: ActorCritic, carts: CartPoles) -> tuple[Played, list[float]]:
-    """Play for TICKS ticks; return what happened, and how long the games were that ended."""
+    """Play for TICKS ticks; return the records and the lengths of the games that ended."""
     states, actions, ends, lengths = [], [], [], []
     for _ in range(TICKS):
         states.append(carts.state)
@@ -60,7 +60,8 @@ def play(model: ActorCritic, carts: CartPoles) -> tuple[Played, list[float]]:
     ahead = model.value(carts.state)
     returns = []
     for (fell, over), state in zip(reversed(ends), reversed(states)):
-        # A tick upright is worth 1. A game cut short by the clock is worth what the critic expects.
+        # The reward of a tick is 1. A game that the clock cuts short also gets the critic's
+        # estimate.
         cut = over & ~fell
         ahead = 1 + DISCOUNT * torch.where(fell, 0.0, torch.where(cut, model.value(state), ahead))
         returns.append(ahead)
@@ -68,19 +69,19 @@ def play(model: ActorCritic, carts: CartPoles) -> tuple[Played, list[float]]:
 
 
 def loss_of(model: ActorCritic, played: Played) -> Tensor:
-    """Return a loss that falls as good pushes get likelier, and as the critic predicts better."""
+    """Return the loss: it rewards actions with high returns, and a critic that predicts returns."""
     log_policy, value = model.log_policy(played.states), model.value(played.states)
     better = played.returns - value
     chosen = log_policy.gather(-1, played.actions[..., None])[..., 0]
     entropy = -(log_policy.exp() * log_policy).sum(-1)
-    # Divided by its spread, the advantage pushes as far early on as late.
+    # Divided by its standard deviation, so that updates have the same size early and late.
     advantage = better.detach() / (better.detach().std() + 1e-3)
     actor = -(chosen * advantage).mean() - 0.01 * entropy.mean()
     return actor + 0.05 * F.smooth_l1_loss(value, played.returns)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, and show how long poles stay up on carts that were never seen."""
+    """Train, and report how long poles stay up on new carts."""
     demo = Demo("actor-critic", __doc__, arguments, steps=400)
     model, carts = ActorCritic(), CartPoles(CARTS)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @torch.no_grad()
 def trial(model: ActorCritic) -> float:
-    """Return how long the poles of 100 fresh carts stay up if each push is the likelier one."""
+    """Return how long the poles of 100 new carts stay up if the likelier push is always chosen."""
     carts, first = CartPoles(100), torch.full((100,), float(LONGEST))
     for tick in range(1, LONGEST):
         fell, _ = carts.push(model.log_policy(carts.state).argmax(-1) == 1)

@@ -1,13 +1,13 @@
-"""A server takes gradients of three trainers, steps once they are all there, and then answers.
+"""A server waits for the gradients of three trainers, steps once, and then answers all of them.
 
     fastdist run -n 4 -m fastdist.examples.batch_parameter_server
 
     trainer1, trainer2, trainer3             server
     gradients of a third of a batch -------> waits for all, adds them up, steps
-    parameters <---------------------------- answers all at once
+    parameters <---------------------------- answers all trainers
 
-The server's method returns a Future at once (async_execution): no thread of it waits for trainers.
-In float64 the result is that of one process which sees whole batches, but for rounding.
+The server's method returns a Future immediately (async_execution), so none of its threads waits for
+trainers. In float64 the result equals that of one process with whole batches, except for rounding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Tensors = list[Tensor]
 
 
 def make_model() -> nn.Sequential:
-    """Return a model that reads digits; each trainer has one, and loads new weights into it."""
+    """Return a model that reads digits. Each trainer has one, and loads new weights into it."""
     layers = nn.Sequential(nn.Linear(PIXELS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES))
     return layers.double()
 
@@ -42,13 +42,13 @@ def make_model() -> nn.Sequential:
 class Server:
     """Holds the parameters.
 
-    Thread  update: those of calls, at once
+    Thread  update runs in threads of calls, several at a time
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = list(model.parameters())
         self._optimizer = optim.SGD(self.parameters, lr=RATE, momentum=0.5)
-        # Guards all below, and the step. Trainers are answered outside of it.
+        # Guards the attributes below and the step. Trainers are answered outside of the lock.
         self._lock = threading.Lock()
         self._came: dict[str, tuple[float, Tensors]] = {}
         self._updated: Future[Tensors] = Future()
@@ -56,7 +56,9 @@ class Server:
 
     @rpc.functions.async_execution
     def update(self, trainer: str, loss: float, gradients: Tensors) -> Future[Tensors]:
-        """Take a trainer's gradients; its answer is what the parameters are once all came."""
+        """Take a trainer's gradients; return a Future of the updated parameters, set by the last
+        one.
+        """
         with self._lock:
             answer = self._updated
             self._came[trainer] = loss, gradients
@@ -68,7 +70,7 @@ class Server:
         return answer
 
     def _step(self) -> None:
-        # In their order, not in that of their coming: sums of floats are not the same in each.
+        # In the order of TRAINERS: in order of arrival, float sums would differ between runs.
         came = [self._came.pop(trainer) for trainer in TRAINERS]
         gradients = [sum(each) for each in zip(*(gradients for _, gradients in came))]
         self._optimizer.step_with(dict(zip(self.parameters, gradients)))
@@ -76,9 +78,7 @@ class Server:
 
 
 def train(server: rpc.RRef[Server], parameters: Tensors, seed: int, steps: int) -> None:
-    """Act as a trainer: compute gradients of its third of each batch, and use the updated
-    parameters.
-    """
+    """Run a trainer: send gradients of a third of each batch, and load the new parameters."""
     model = make_model()
     number = TRAINERS.index(rpc.get_worker_info().name)
     for images, labels in islice(endless(load_digits(seed).training, BATCH_SIZE), steps):
@@ -98,7 +98,7 @@ def fill(model: nn.Module, parameters: Tensors) -> None:
 
 
 def lead(demo: Demo) -> int:
-    """Be the server: start the trainers, and then compare with one process."""
+    """Run the server: start the trainers, then compare with one process."""
     model, alone = make_model(), make_model()
     alone.load_state_dict(model.state_dict())
     server = Server(model)
@@ -122,7 +122,7 @@ def lead(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), lead)
 
 

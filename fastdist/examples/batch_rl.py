@@ -1,14 +1,14 @@
-"""The agent of rl.py decides for all observers at once: one pass of its policy a tick.
+"""The agent of rl.py chooses for all observers together: one pass of its policy per tick.
 
     fastdist run -n 3 -m fastdist.examples.batch_rl
 
     agent                                    observer1, observer2
-    waits until all have asked <------------ what is seen, tick by tick
+    waits for all observers <--------------- states, tick by tick
     one pass of the policy for all
-    answers all at once -------------------> push the carts
+    answers all of them -------------------> push the carts
 
-The agent's method returns a Future at once (async_execution): no thread of it waits for observers.
-The decisions are those of rl.py, and so is what is learnt, but for rounding.
+The agent's method returns a Future immediately (async_execution), so none of its threads waits for
+observers. Its decisions, and what it learns, equal those of rl.py except for rounding.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ WORKERS = rl.WORKERS
 
 
 class Agent(rl.Agent):
-    """Decides once all observers have asked.
+    """Chooses when all observers have called.
 
-    Thread  choose: those of calls, at once
+    Thread  choose runs in threads of calls, several at a time
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.passes = 0
-        # Guards the two below, and the pass. Observers are answered outside of it.
+        # Guards the two attributes below and the pass. Observers are answered outside of the lock.
         self._lock = threading.Lock()
         self._asked: dict[str, tuple[Tensor, Tensor]] = {}
         self._chosen: Future[dict[str, Tensor]] = Future()
 
-    # Its Future is the answer: observers get a tensor, as from rl.py's.
+    # RPC resolves the Future: observers get a tensor, as from rl.py's Agent.
     @rpc.functions.async_execution
     def choose(  # type: ignore[override]
         self, observer: str, states: Tensor, noise: Tensor
     ) -> Future[Tensor]:
-        """Return a Future of the carts to push to the right."""
+        """Return a Future of the mask of carts to push to the right."""
         with self._lock:
             chosen = self._chosen
             self._asked[observer] = states, noise
@@ -74,7 +74,7 @@ class Agent(rl.Agent):
 
 
 def lead(demo: Demo) -> int:
-    """Be the agent."""
+    """Run the agent."""
     agent = Agent()
     status = rl.play_and_learn(demo, agent)
     asked = demo.last_step * rl.TICKS * len(rl.OBSERVERS)
@@ -83,7 +83,7 @@ def lead(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), lead)
 
 

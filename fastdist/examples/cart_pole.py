@@ -1,6 +1,6 @@
-"""Many carts at once, each with a pole that must be kept upright by pushing the cart.
+"""Many carts in one tensor, each with a pole that is kept upright by pushing the cart.
 
-The physics and its bounds are those of the task CartPole-v1, after Barto, Sutton and Anderson 1983,
+The physics and its limits are those of the task CartPole-v1, after Barto, Sutton and Anderson 1983,
 "Neuronlike adaptive elements that can solve difficult learning control problems".
 """
 
@@ -16,7 +16,7 @@ LONGEST = 500
 
 
 class CartPoles:
-    """n carts; `state` is (n, 4): place, speed, angle and turning speed of each."""
+    """n carts. `state` is (n, 4): position, speed, angle and angular velocity of each."""
 
     def __init__(self, n: int) -> None:
         self.state = self._fresh(n)
@@ -27,9 +27,9 @@ class CartPoles:
         return torch.rand(n, 4) * 0.1 - 0.05
 
     def push(self, to_the_right: Tensor) -> tuple[Tensor, Tensor]:
-        """Push each cart for one tick; return which poles fell, and which games are over.
+        """Push each cart for one tick; return which poles fell, and which games ended.
 
-        A finished game starts again: its pole fell, or was kept for 500 ticks.
+        A game ends, and starts again, when its pole falls or after 500 ticks.
         """
         _, speed, angle, turning = self.state.unbind(1)
         force = torch.where(to_the_right, FORCE, -FORCE)

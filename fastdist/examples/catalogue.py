@@ -23,7 +23,7 @@ NAMES = (
     "maml",
     "pinn",
 )
-# Those that are jobs of several processes.
+# The programs that are jobs of several processes.
 JOBS = (
     "parameter-server",
     "batch-parameter-server",
@@ -42,9 +42,9 @@ _USAGE_ERROR = 2
 
 
 def run_by_name(arguments: Sequence[str]) -> int:
-    """Run the program that the first argument names, or list all; return the exit status.
+    """Run the program that the first argument names, or list all programs; return the exit status.
 
-    Thread  main thread only: a job's launcher takes the signals
+    Thread  main thread only, because a job's launcher handles signals
     """
     name, *rest = arguments
     if name == "--list":
@@ -74,7 +74,8 @@ def _about(name: str) -> str:
 
 def _start(job: ModuleType, arguments: Sequence[str]) -> int:
     """Start the workers of a job, and return its exit status."""
-    # Here, so that a mistake is reported once, and not by workers.
+    # Parse the options in the launcher too, so that a mistake is reported once and not by each
+    # worker.
     if hasattr(job, "parse_settings"):
         job.parse_settings(arguments)
     else:
@@ -84,7 +85,7 @@ def _start(job: ModuleType, arguments: Sequence[str]) -> int:
 
 
 def program(name: str) -> ModuleType:
-    """Return the module of a program; its main() takes the arguments after the name."""
+    """Return the module of a program; its main() takes the arguments that follow the name."""
     package, name = (
         ("data_parallel.", name[14:]) if name.startswith("data-parallel-") else ("", name)
     )

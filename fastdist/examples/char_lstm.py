@@ -17,7 +17,7 @@ State = tuple[Tensor, Tensor]
 
 
 class CharLstm(nn.Module):
-    """Says which letter comes next, from all that came before."""
+    """Predicts the next letter from all previous ones."""
 
     def __init__(self, letters: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class CharLstm(nn.Module):
 
 @torch.no_grad()
 def recite(model: CharLstm, begun: Tensor, n: int) -> Tensor:
-    """Return n letters that continue a text, each the likeliest after the previous ones."""
+    """Return n letters that continue a text; each is the most likely one."""
     scores, state = model(begun[None])
     said = []
     for _ in range(n):
@@ -44,7 +44,7 @@ def recite(model: CharLstm, begun: Tensor, n: int) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, recite the text from its title, and show how many letters were predicted."""
+    """Train, recite the text from its title, and report how many letters were predicted."""
     demo = Demo("char-lstm", __doc__, arguments, steps=300)
     letters = Letters(zen())
     text = letters.encode(zen())

@@ -30,7 +30,7 @@ class Cnn(nn.Module):
 
     @staticmethod
     def block(inputs: int, outputs: int) -> nn.Sequential:
-        """Return a layer that looks at 3 x 3 pixels and halves the image."""
+        """Return a 3 x 3 convolution with normalisation, and pooling that halves the image."""
         return nn.Sequential(
             nn.Conv2d(inputs, outputs, 3, padding=1, bias=False),
             nn.BatchNorm2d(outputs),
@@ -45,13 +45,13 @@ class Cnn(nn.Module):
 
 
 def shifted(images: Tensor) -> Tensor:
-    """Return images moved by up to one pixel each way: a net that saw those knows more."""
+    """Return images shifted by up to one pixel in each direction, as data augmentation."""
     up, left = torch.randint(0, 3, (2,)).tolist()
     return F.pad(images, (1, 1, 1, 1))[:, :, up : up + 8, left : left + 8]
 
 
 def accuracy(model: Cnn, images: Tensor, labels: Tensor) -> float:
-    """Return the share of images that are read right."""
+    """Return the fraction of images that are classified correctly."""
     model.eval()
     with torch.no_grad():
         right = (model(images).argmax(1) == labels).float().mean()
@@ -60,7 +60,7 @@ def accuracy(model: Cnn, images: Tensor, labels: Tensor) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, and tell the accuracy on digits that were held out."""
+    """Train, and report the accuracy on held-out digits."""
     demo = Demo("cnn", __doc__, arguments, steps=300)
     digits = load_digits(demo.seed)
     images, labels = as_images(digits.training)

@@ -1,4 +1,4 @@
-"""Shared parts of the programs of `fastdist demo NAME`: options, a bar, curves, a stated result."""
+"""Shared parts of the programs of `fastdist demo NAME`: options, progress, curves and results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _SEED = 0
 
 
 class Demo:
-    """One run of a program: reads its options, counts its steps, tells and draws how it went.
+    """One run of a program: parses its options, counts its steps, and prints and plots its
+    progress.
 
-    With is_shown=False it tells and draws nothing: of several processes one shows how it goes.
+    With is_shown=False it prints and plots nothing; in a job only one process shows its progress.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Demo:
         fastdist.manual_seed(given.seed)
 
     def steps(self) -> Iterator[int]:
-        """Yield 1, 2, 3 and so on to the last step, and show how far it is."""
+        """Yield the step numbers from 1 to the last step, and show the progress."""
         line = RedrawnLine(sys.stdout)
         for step in range(1, self.last_step + 1):
             self._step = step
@@ -82,7 +83,7 @@ class Demo:
         return [f"step {self._step}/{self.last_step}", *latest]
 
     def record(self, **values: Tensor | float) -> None:
-        """Keep numbers of this step under their names; the first name is the one to watch."""
+        """Record values of this step by name; the first name is the one that is shown."""
         for name, value in values.items():
             points = self._curves.setdefault(name.replace("_", " "), [])
             number = value.item() if isinstance(value, Tensor) else value
@@ -97,9 +98,9 @@ class Demo:
         at_most: float | None = None,
         picture: str | None = None,
     ) -> int:
-        """Tell the result, write the picture (the curves, if none is given), return the status.
+        """Print the result, write the picture (default: the curves), and return the exit status.
 
-        A result is promised for the seed and the steps that are the default, or more steps.
+        The bound on the result applies only to the default seed with at least the default steps.
         """
         if not self.is_shown:
             return 0
@@ -125,6 +126,6 @@ class Demo:
 
 
 def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Return the means of the first and of the last tenth."""
+    """Return the means of the first tenth and of the last tenth of values."""
     tenth = max(1, len(values) // 10)
     return sum(values[:tenth]) / tenth, sum(values[-tenth:]) / tenth

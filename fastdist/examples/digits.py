@@ -2,7 +2,7 @@
 
     fastdist run -n 3 -m fastdist.examples.digits
 
-Rank 0 trains. The layers of its model live on the two other workers:
+Rank 0 trains. The layers of its model are on the two other workers:
 
     trainer                      worker1                    worker2
     images --------------------> Linear, ReLU
@@ -11,10 +11,10 @@ Rank 0 trains. The layers of its model live on the two other workers:
     hidden -----------------------------------------------> Linear
     loss <------------------------------------------------- logits
 
-A step runs there by remote calls, and back the same way: the gradient of a value flows to the
-worker that sent it. Then each worker's optimiser changes the layers on it.
+A forward pass makes remote calls. The backward pass goes the same way back: the gradient of a value
+flows to the worker that sent it. Then each worker's optimiser updates its own layers.
 
-Begin to read at `train`. Display and measurement are separate, in digits_record.py; digits_check.py
+Start reading at `train`. digits_record.py has the display and the measurements. digits_check.py
 shows that the gradients equal those of one process.
 """
 
@@ -38,7 +38,7 @@ WORKERS = ("trainer", "worker1", "worker2")
 
 
 def train(settings: Settings) -> list[str]:
-    """Train the model from here, report the result, and return which promises were not kept."""
+    """Train the model from the trainer; print results, and return a sentence per failed check."""
     fastdist.manual_seed(settings.seed)
     digits = load_digits(settings.seed)
     layers = make_layers()
@@ -89,7 +89,7 @@ class SplitModel:
     """The model as the trainer sees it: two parts, each on a separate worker."""
 
     def __init__(self, layers: nn.Sequential) -> None:
-        # Arguments are copied as they travel: the layers given here stay as they are.
+        # RPC copies its arguments: the layers given here are not changed.
         self.parts = [
             rpc.remote("worker1", Part, args=(layers[:4],)),
             rpc.remote("worker2", Part, args=(layers[4:],)),
@@ -102,7 +102,7 @@ class SplitModel:
         return x
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the same, but let no worker record it."""
+        """Return the logits of a batch, without recording on any worker."""
         for part in self.parts:
             x = part.rpc_sync().predict(x)
         return x
@@ -112,12 +112,12 @@ class SplitModel:
         return [rref for part in self.parts for rref in part.rpc_sync().parameter_rrefs()]
 
     def gradients(self, context_id: int) -> list[Tensor]:
-        """Fetch the gradients of all parameters, which otherwise stay where they are."""
+        """Fetch the gradients of all parameters; they stay on their workers otherwise."""
         return [g for part in self.parts for g in part.rpc_sync().gradients(context_id)]
 
 
 class Part(nn.Module):
-    """Some of the layers, on the worker where they live; the trainer holds an RRef to it."""
+    """Some of the layers, on one worker; the trainer holds an RRef to it."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         super().__init__()
@@ -129,24 +129,26 @@ class Part(nn.Module):
         return out
 
     def predict(self, x: Tensor) -> Tensor:
-        """Return the same without recording it: a caller's no_grad does not reach its callees."""
+        """Return the output without recording: the caller's no_grad does not apply to
+        remote calls.
+        """
         with fastdist.no_grad():
             return self.forward(x)
 
     def parameter_rrefs(self) -> list[rpc.RRef[Tensor]]:
-        """Return references to the parameters, which never leave."""
+        """Return references to the parameters, which stay on this worker."""
         return [rpc.RRef(parameter) for parameter in self.parameters()]
 
     def gradients(self, context_id: int) -> list[Tensor]:
-        """Return the gradients that a distributed backward pass has left here."""
+        """Return the gradients that a distributed backward pass has accumulated on this worker."""
         gradients = dist_autograd.get_gradients(context_id)
         return [gradients[parameter] for parameter in self.parameters()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Take part in the job as the rank that the launcher gave.
+    """Run this process's rank of the job.
 
-    Raises  SystemExit with a sentence if something promised did not hold
+    Raises  SystemExit with a message if a result is outside of its limit
     """
     settings = parse_settings(arguments)
     rank = rank_in_job(WORKERS, "-m fastdist.examples.digits", "demo")
@@ -156,7 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     broken = train(settings) if rank == 0 else []
     if rank > 0:
         expect_to_wait()
-    # The workers enter at once, and serve the trainer's calls until it has ended, too.
+    # The other workers wait in shutdown immediately: until the trainer ends, they serve its calls
+    # there.
     rpc.shutdown()
     if broken:
         raise SystemExit("; ".join(broken))

@@ -1,4 +1,4 @@
-"""Whether the model has learned, and whether it is the one that a single process would get."""
+"""Checks that the model has learned, and that its gradients equal those of a single process."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Comparison:
 
     @property
     def from_one_process(self) -> float:
-        """The largest difference of the first step's gradients from one process's."""
+        """The largest difference between the first step's gradients and those of one process."""
         return largest_difference(self.gradients, self.one_process_gradients)
 
     @property
     def from_numpy(self) -> float:
-        """The largest difference of the first step's gradients from NumPy's."""
+        """The largest difference between the first step's gradients and NumPy's."""
         return largest_difference(self.gradients, self.numpy_gradients)
 
     @property
     def of_loss(self) -> float:
-        """How far apart the losses are after the first epoch."""
+        """The difference between the losses after the first epoch."""
         return abs(self.loss - self.one_process_loss)
 
 
@@ -50,9 +50,9 @@ def largest_difference(some: Arrays, others: Arrays) -> float:
 
 
 def evaluate(predict: Callable[[Tensor], Tensor], held_out: TensorDataset) -> tuple[float, float]:
-    """Return loss and accuracy of a model on digits that it has not seen.
+    """Return loss and accuracy of a model on held-out digits.
 
-    In small batches: so nothing here is large enough for a compiled kernel, whose first compilation
+    Batches are small, so that no op is large enough for a compiled kernel: its first compilation
     would take longer than the whole training.
     """
     outputs = [predict(images) for images, _ in DataLoader(held_out, batch_size=32)]
@@ -69,9 +69,10 @@ def compare_with_one_process(
     gradients: Sequence[Tensor],
     loss: float,
 ) -> Comparison:
-    """Train the layers for one epoch in this process alone, and put both side by side.
+    """Train the layers for one epoch in this process, and compare with the distributed training.
 
-    `gradients` are those of the distributed model's first step, `loss` is its after an epoch.
+    `gradients` are the distributed model's at the first step, and `loss` is its loss after one
+    epoch.
     """
     optimizer = optim.SGD(layers.parameters(), lr=lr)
     numpy_gradients: list[NDArray[np.float64]] = []

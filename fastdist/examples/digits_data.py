@@ -1,4 +1,4 @@
-"""The 1,797 handwritten digits, shuffled once and for all, with a fifth held out."""
+"""The 1,797 handwritten digits, shuffled with a fixed seed, with a fifth held out."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Digits(NamedTuple):
 
 
 def load_digits(seed: int = 0) -> Digits:
-    """Read, shuffle and split the digits: the same for the same seed, everywhere."""
-    # A row has the pixels of an image and its label. An archive would load 0.6 MB of modules.
+    """Read, shuffle and split the digits; the result depends on the seed alone."""
+    # Each row has an image's pixels and its label. Reading an .npz would import 0.6 MB of modules.
     stored = np.load(Path(__file__).with_name("digits.npy"))
     images, labels = stored[:, :PIXELS], stored[:, PIXELS]
     order = fastdist.randperm(len(labels), generator=fastdist.Generator().manual_seed(seed)).numpy()
@@ -48,6 +48,6 @@ def as_images(examples: TensorDataset) -> tuple[Tensor, Tensor]:
 
 
 def batches(examples: TensorDataset, batch_size: int, seed: int) -> DataLoader[tuple[Tensor, ...]]:
-    """Return examples in batches, in an order that seed alone decides; the last may be smaller."""
+    """Return a loader of batches in an order given by the seed; the last batch may be smaller."""
     generator = fastdist.Generator().manual_seed(seed)
     return DataLoader(examples, batch_size, shuffle=True, generator=generator)

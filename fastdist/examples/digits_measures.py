@@ -21,7 +21,7 @@ class Report(NamedTuple):
     sent_bytes: int
     received_bytes: int
     resident_bytes: int
-    grown_bytes: int | None  # None: the run was too short to tell
+    grown_bytes: int | None  # None: the run was too short to measure it
 
 
 _stopwatch: Stopwatch | None = None
@@ -29,7 +29,7 @@ _resident: list[int] = []
 
 
 def stopwatch() -> Stopwatch:
-    """Return this worker's one stopwatch."""
+    """Return this worker's only stopwatch."""
     global _stopwatch
     if _stopwatch is None:
         _stopwatch = Stopwatch(rpc.get_worker_info().name)
@@ -37,14 +37,14 @@ def stopwatch() -> Stopwatch:
 
 
 def watch_part(part: rpc.RRef[Any]) -> None:
-    """Measure the layers of a part that lives here."""
+    """Measure the layers of a part that is on this worker."""
     watch_module(part.local_value().layers)
 
 
 def watch_module(module: nn.Module) -> None:
     """Measure forward and backward of a module by its hooks."""
     watch = stopwatch()
-    # When the latest forward began, and until when the latest backward has been counted.
+    # The start of the latest forward pass, and the time up to which backward passes are counted.
     began_s = counted_s = 0.0
 
     def forward_begins(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -55,7 +55,7 @@ def watch_module(module: nn.Module) -> None:
                 x.register_hook(backward_goes_on)
 
     def forward_ends(module: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
-        if out.requires_grad:  # else it only predicts
+        if out.requires_grad:  # otherwise this is a prediction, which is not counted
             watch.add("forward", began_s, watch.now())
             out.register_hook(backward_begins)
 
@@ -76,7 +76,7 @@ def watch_module(module: nn.Module) -> None:
 
 
 def watch_optimizer(local: rpc.RRef[Any]) -> None:
-    """Measure the steps of the optimiser that DistributedOptimizer has made on this worker."""
+    """Measure the steps of the optimiser that DistributedOptimizer made on this worker."""
     watch = stopwatch()
     began_s = 0.0
 
@@ -93,13 +93,15 @@ def watch_optimizer(local: rpc.RRef[Any]) -> None:
 
 
 def remember_memory() -> None:
-    """Let report say how much this process had grown between the first and the last such call."""
+    """Record the memory of this process; report() returns its growth between the first and last
+    call.
+    """
     _resident.append(resident_bytes())
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process holds, 0 where the system does not tell. Pages of files
-    are left out: all workers share those of libraries.
+    """Return the resident memory of this process without pages of files, or 0 if the system does
+    not report it. Workers share the pages of library files.
     """
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -110,7 +112,7 @@ def resident_bytes() -> int:
 
 
 def report() -> Report:
-    """Describe this worker's share of the work."""
+    """Return this worker's measurements."""
     watch = stopwatch()
     agent: Any = rpc._get_current_rpc_agent()
     made, answered = agent.counts.network_data().values(), agent.counts.served_data()

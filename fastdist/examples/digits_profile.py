@@ -1,4 +1,4 @@
-"""Some steps of the digits job under the profiler of all workers, as a page to look at."""
+"""Profiles some steps of the digits job on all workers, and writes an HTML page."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def write_time_line(
     labels: Tensor,
     folder: Path,
 ) -> None:
-    """Write timeline.html: the work of each worker over time, and its waits for others.
+    """Write timeline.html: each worker's work over time, and its waits for other workers.
 
-    Note    the model is left as it is
+    Note    the model is not changed
     """
-    # The memory that is reported before comes from training without a profile.
+    # The memory figures in the report are from the training without a profile.
     from fastdist.distributed import profiler
 
     def step() -> None:
@@ -37,7 +37,7 @@ def write_time_line(
         )
 
     with profiled():
-        step()  # loads what a profile needs, which would take most of the time shown
+        step()  # loads the profiler's modules, which would dominate the time line
     with profiled() as profile:
         for _ in range(_STEPS):
             step()

@@ -22,12 +22,14 @@ from fastdist.examples.digits_settings import Settings
 from fastdist.examples.digits_summary import Training, broken_promises, summary, write_pictures
 from fastdist.examples.progress import Progress
 
-# Between these steps no worker may grow.
+# At these steps memory is recorded; no worker may grow in between.
 _MEMORY_STEPS = (200, 1000)
 
 
 class Record:
-    """Follows the training on the trainer, and collects the other workers' measurements."""
+    """Shows the training's progress on the trainer, and collects the other workers'
+    measurements.
+    """
 
     def __init__(self, settings: Settings, others: Sequence[str], examples: int) -> None:
         self.first_gradients: list[Tensor] = []
@@ -46,7 +48,7 @@ class Record:
         optimizers: Sequence[rpc.RRef[Any]],
         loss_function: nn.Module,
     ) -> None:
-        """Let each worker measure from now on what it does."""
+        """Start the measurements on each worker."""
         for part in parts:
             rpc.rpc_sync(part.owner(), watch_part, args=(part,))
         for optimizer in optimizers:
@@ -56,19 +58,19 @@ class Record:
 
     @property
     def steps(self) -> int:
-        """How many steps have ended."""
+        """The number of finished steps."""
         return self._training.steps
 
     def begin_epoch(self, epoch: int) -> None:
-        """Count the examples of an epoch, from 1."""
+        """Start to count the examples of an epoch; the first is 1."""
         self._epoch, self._seen = epoch, 0
         self._progress.start_epoch()
         self._step_start = stopwatch().now()
 
     def end_step(self, loss: float, examples: int) -> None:
-        """Show how far the epoch is."""
+        """Record a step, and show the progress of the epoch."""
         now = stopwatch().now()
-        # The trainer's own computation is drawn above this.
+        # In the time line, the trainer's own computation is drawn on top of this range.
         stopwatch().add("waiting", self._step_start, now)
         self._step_start = now
         self._seen += examples
@@ -81,7 +83,7 @@ class Record:
                 rpc.rpc_sync(worker, remember_memory)
 
     def end_epoch(self, test_loss: float, test_accuracy: float) -> None:
-        """Leave a line about the epoch."""
+        """Print a line about the epoch."""
         self._training.test_losses.append((self.steps, test_loss))
         self._training.accuracy = test_accuracy
         self._training.elapsed_s = time.perf_counter() - self._start
@@ -92,7 +94,7 @@ class Record:
         return self._training.test_losses[0][1]
 
     def finish(self, comparison: Comparison) -> list[str]:
-        """Print the summary, draw the pictures, and return which promises were not kept."""
+        """Print the summary, draw the pictures, and return a sentence per failed check."""
         reports = [report(), *(rpc.rpc_sync(worker, report) for worker in self._others)]
         print(summary(self._training, comparison, reports))
         try:

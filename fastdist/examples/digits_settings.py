@@ -1,4 +1,4 @@
-"""The command line of `fastdist demo`, read before any worker starts, and again by each."""
+"""The command line of `fastdist demo`: the launcher parses it, and each worker does again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROG = "fastdist demo"
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings that the command line may change."""
+    """The settings of the command line."""
 
     epochs: int
     batch_size: int
@@ -27,12 +27,12 @@ class Settings:
 
     @property
     def is_as_shipped(self) -> bool:
-        """Say whether the training is one that is known to learn."""
+        """Return whether the limits on the results apply to these settings."""
         return self.epochs >= _EPOCHS and (self.batch_size, self.lr) == (_BATCH_SIZE, _LR)
 
 
 def parse_settings(arguments: Sequence[str] | None) -> Settings:
-    """Read arguments; on a mistake print what was expected and exit with status 2."""
+    """Parse arguments; on a mistake print the usage and exit with status 2."""
     parser = CommandParser(
         _PROG,
         f"{_PROG} --epochs 3",
@@ -66,11 +66,12 @@ def parse_settings(arguments: Sequence[str] | None) -> Settings:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder for the pictures, before a training whose end it would spoil.
+    """Create the folder for the pictures, before the training: a failure at its end would lose the
+    result.
 
-    Raises  SystemExit with a sentence if nothing can be written there
+    Raises  SystemExit with a message if the folder is not writable
     """
-    # Without tempfile, which loads 0.3 MB of modules into a worker.
+    # tempfile is not used: it would load 0.3 MB of modules into each worker.
     probe = folder / f".fastdist-demo-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The report of the digits job at its end, and whether it kept its promises."""
+"""The final report of the digits job, and a check that results are within their limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPUTING = ("forward", "backward", "optimiser")
 
 @dataclass
 class Training:
-    """The course of the training: (step, loss) as it went, and held-out losses by epoch."""
+    """The progress of the training: (step, loss) pairs, and held-out losses by epoch."""
 
     losses: list[tuple[float, float]] = field(default_factory=list)
     test_losses: list[tuple[float, float]] = field(default_factory=list)
@@ -28,16 +28,16 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """How many steps have been done."""
+        """The number of finished steps."""
         return len(self.losses)
 
 
 def broken_promises(
     training: Training, comparison: Comparison, *, may_be_worse: bool = False
 ) -> list[str]:
-    """Return the promises that were not kept, a sentence each.
+    """Return a sentence for each result that is outside of its limit.
 
-    Other settings than those that are shipped may learn less: `may_be_worse`.
+    With settings other than the defaults the model may learn less: `may_be_worse`.
     """
     broken = []
     if training.accuracy < LEAST_ACCURACY and not may_be_worse:
@@ -46,7 +46,7 @@ def broken_promises(
         ("one process", comparison.from_one_process),
         ("NumPy", comparison.from_numpy),
     ):
-        # Written so that a NaN breaks the promise as well.
+        # Written so that NaN counts as outside of the limit too.
         if not difference <= MOST_GRADIENT_DIFFERENCE:
             broken.append(
                 f"gradients differ from {other} by {difference:.1e}, more than "
@@ -61,7 +61,7 @@ def broken_promises(
 
 
 def summary(training: Training, comparison: Comparison, reports: Sequence[Report]) -> str:
-    """Return the report: a line or two for each thing told, and a table of the workers."""
+    """Return the report: a line or two for each result, and a table of the workers."""
     rows = [*_what_came_out(training, comparison), *_where_the_time_went(training, reports)]
     grown = [report.grown_bytes for report in reports if report.grown_bytes is not None]
     if len(grown) == len(reports):
@@ -86,7 +86,7 @@ def _what_came_out(training: Training, comparison: Comparison) -> list[tuple[str
 
 def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[tuple[str, str]]:
     parts = {kind: sum(report.totals.get(kind, 0.0) for report in reports) for kind in _COMPUTING}
-    # Workers step at the same time, each its own parameters: the slower one counts.
+    # Workers run their optimisers in parallel, so the time of the slowest one counts.
     parts["optimiser"] = max(report.totals.get("optimiser", 0.0) for report in reports)
     waiting = max(0.0, training.elapsed_s - sum(parts.values()))
     forward, backward, optimiser = (f"{kind} {seconds:.1f}" for kind, seconds in parts.items())
@@ -116,8 +116,8 @@ def _table(reports: Sequence[Report]) -> list[str]:
 
 
 def write_pictures(folder: Path, training: Training, reports: Sequence[Report]) -> list[Path]:
-    """Draw the loss curve and the time line of the last steps into folder, made if missing."""
-    # Workers without a picture do not load what draws it.
+    """Draw the loss curve and the time line of the last steps into folder, which is created."""
+    # Imported here: workers that draw no picture do not load it.
     from fastdist.examples.line_plot import Curve, line_plot
     from fastdist.examples.time_line import time_line
 
@@ -129,7 +129,7 @@ def write_pictures(folder: Path, training: Training, reports: Sequence[Report]) 
         y_label="cross-entropy",
     )
     ranges = [entry for report in reports for entry in report.ranges]
-    # On the trainer each step is one range of waiting, over which lies what it computes itself.
+    # The trainer has one "waiting" range for each step; its own computation is drawn on top.
     steps = [entry.start_s for entry in reports[0].ranges if entry.kind == "waiting"]
     latest = [entry for entry in ranges if entry.start_s >= steps[-_SHOWN_STEPS:][0]]
     times = time_line(latest, kinds=KINDS, title="The last steps, worker by worker")

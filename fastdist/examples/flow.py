@@ -1,4 +1,4 @@
-"""A normalising flow of affine couplings bends a round cloud of points into two moons."""
+"""A normalising flow of affine couplings maps a normal distribution to two moons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BATCH_SIZE, COUPLINGS, HIDDEN, SHOWN = 256, 8, 32, 500
 
 
 def two_moons(n: int) -> Tensor:
-    """Return (n, 2) points on two half circles that reach into one another."""
+    """Return (n, 2) points on two interleaved half circles."""
     angle = math.pi * torch.rand(n)
     is_lower = torch.rand(n) < 0.5
     x = torch.where(is_lower, 1 - angle.cos(), angle.cos()) - 0.5
@@ -24,7 +24,7 @@ def two_moons(n: int) -> Tensor:
 
 
 class Coupling(nn.Module):
-    """Stretches and moves one coordinate by amounts that depend on the other alone.
+    """Scales and shifts one coordinate by amounts that depend on the other coordinate.
 
     Source  Dinh et al. 2017, "Density estimation using Real NVP"
     """
@@ -38,17 +38,17 @@ class Coupling(nn.Module):
         )  # fmt: skip
 
     def amounts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the coordinate that is kept, the one that moves, its log-stretch and its shift."""
+        """Return the kept coordinate, the moved one, its log-scale and its shift."""
         kept, moved = x[:, self.kept, None], x[:, 1 - self.kept, None]
         log_stretch, shift = self.net(kept).chunk(2, dim=1)
         return kept, moved, log_stretch.tanh(), shift
 
     def joined(self, kept: Tensor, moved: Tensor) -> Tensor:
-        """Return the two coordinates in their order."""
+        """Return the two coordinates in their original order."""
         return torch.cat([kept, moved] if self.kept == 0 else [moved, kept], dim=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return where x goes on its way to the round cloud, and the log of how it is stretched."""
+        """Return x mapped towards the normal distribution, and the log-determinant."""
         kept, moved, log_stretch, shift = self.amounts(x)
         return self.joined(kept, moved * log_stretch.exp() + shift), log_stretch[:, 0]
 
@@ -59,14 +59,16 @@ class Coupling(nn.Module):
 
 
 class Flow(nn.Module):
-    """Couplings in a row, each keeping the coordinate that the one before has moved."""
+    """A sequence of couplings; each keeps the coordinate that the previous one moved."""
 
     def __init__(self) -> None:
         super().__init__()
         self.couplings = nn.ModuleList(Coupling(i % 2) for i in range(COUPLINGS))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Return the log of the density at each point: the round cloud's, and the stretching's."""
+        """Return the log-density of each point: that of the normal distribution plus the
+        log-determinants.
+        """
         log_stretch = torch.zeros(len(x))
         for coupling in self.couplings:
             x, more = coupling(x)
@@ -75,7 +77,7 @@ class Flow(nn.Module):
 
     @torch.no_grad()
     def sample(self, n: int) -> Tensor:
-        """Return (n, 2) points, made by the couplings' inverses in reverse order."""
+        """Return (n, 2) samples, computed by the couplings' inverses in reverse order."""
         x = torch.randn(n, 2)
         for coupling in reversed(self.couplings):
             x = coupling.inverse(x)
@@ -83,7 +85,7 @@ class Flow(nn.Module):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on fresh points at every step, sample, and show the cost of a new point."""
+    """Train on new points at every step, draw samples, and report the loss on new points."""
     demo = Demo("flow", __doc__, arguments, steps=1000)
     flow = Flow()
     optimizer = torch.optim.Adam(flow.parameters(), lr=5e-3)

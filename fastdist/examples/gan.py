@@ -1,4 +1,4 @@
-"""A generator learns to draw digits by fooling a discriminator that learns to find it out."""
+"""A generator learns to draw digits that a discriminator takes for real ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_generator() -> nn.Sequential:
 
 
 def make_discriminator() -> nn.Sequential:
-    """Return a network from 64 pixels to the logit of their being a real digit."""
+    """Return a network from 64 pixels to the logit that they are a real digit."""
     return nn.Sequential(
         nn.Linear(64, HIDDEN),
         nn.LeakyReLU(0.2),
@@ -44,13 +44,13 @@ def make_discriminator() -> nn.Sequential:
 
 
 def loss_of(logits: Tensor, *, taken_for_real: bool) -> Tensor:
-    """Return how far the discriminator is from taking these for real, or for drawn."""
+    """Return the loss of the logits with the label "real" or "drawn"."""
     target = torch.full_like(logits, 0.9 if taken_for_real else 0.0)
     return F.binary_cross_entropy_with_logits(logits, target)
 
 
 def energy_distance(xs: Tensor, ys: Tensor) -> Tensor:
-    """Return how far two clouds of points lie from one another; 0 where they are alike.
+    """Return the energy distance of two sets of points; 0 for equal distributions.
 
     Source  Szekely and Rizzo 2013, "Energy statistics"
     """
@@ -60,7 +60,7 @@ def energy_distance(xs: Tensor, ys: Tensor) -> Tensor:
 
 @torch.no_grad()
 def draw(generator: nn.Sequential, n: int) -> Tensor:
-    """Return n digits, as (n, 64) pixels."""
+    """Return n drawn digits, as (n, 64) pixels."""
     generator.eval()
     images: Tensor = generator(torch.randn(n, NOISE))
     generator.train()
@@ -68,7 +68,9 @@ def draw(generator: nn.Sequential, n: int) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train the two in turns, draw, and show how far the drawn digits are from real ones."""
+    """Train the two networks in turn, draw, and report the distance of drawn digits
+    from real ones.
+    """
     demo = Demo("gan", __doc__, arguments, steps=800)
     digits = load_digits(demo.seed)
     real = as_images(digits.training)[0].flatten(1)
@@ -79,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for step in demo.steps():
         rows = torch.randint(0, len(real), (BATCH_SIZE,))
         images = generator(torch.randn(BATCH_SIZE, NOISE))
-        # detach: the discriminator's lesson is none for the generator.
+        # detach: the discriminator's loss must not change the generator.
         found_out = loss_of(discriminator(images.detach()), taken_for_real=False)
         doubt = found_out + loss_of(discriminator(real[rows]), taken_for_real=True)
         of_discriminator.zero_grad()

@@ -17,7 +17,7 @@ WRITTEN, TEMPERATURE = 300, 0.7
 
 
 class Block(nn.Module):
-    """Every letter looks back at those before it, then thinks for itself."""
+    """A transformer block: causal attention, then a perceptron for each letter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x (n, length, WIDTH) plus the results of attention and of the perceptron."""
+        """Return x (n, length, WIDTH) plus the outputs of attention and of the perceptron."""
         n, length, _ = x.shape
         parts = self.attend(self.before(x)).chunk(3, dim=2)
         query, key, value = (p.view(n, length, HEADS, -1).transpose(1, 2) for p in parts)
@@ -38,7 +38,7 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Says which letter comes next, from up to LENGTH that came before."""
+    """Predicts the next letter from up to LENGTH previous ones."""
 
     def __init__(self, letters: int) -> None:
         super().__init__()
@@ -47,20 +47,22 @@ class Gpt(nn.Module):
         self.last, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters)
 
     def forward(self, text: Tensor) -> Tensor:
-        """Return scores (n, length, letters) for the letter after each one of text (n, length)."""
+        """Return scores (n, length, letters) for the next letter after each letter of text (n,
+        length).
+        """
         x = self.letters(text) + self.places(torch.arange(text.shape[1]))
         scores: Tensor = self.head(self.last(self.blocks(x)))
         return scores
 
 
 def bits_a_letter(model: Gpt, seen: Tensor, following: Tensor) -> Tensor:
-    """Return the mean loss of the model on the next letters."""
+    """Return the mean loss of the model on the next letters, in bits."""
     return F.cross_entropy(model(seen).flatten(0, 1), following.flatten()) / math.log(2)
 
 
 @torch.no_grad()
 def write(model: Gpt, begun: Tensor, n: int) -> Tensor:
-    """Return n letters that continue a text, drawn with the model's probabilities."""
+    """Return n letters that continue a text, sampled from the model."""
     text = begun
     for _ in range(n):
         scores = model(text[None, -LENGTH:])[0, -1]
@@ -69,7 +71,7 @@ def write(model: Gpt, begun: Tensor, n: int) -> Tensor:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on nine tenths of the text, write some, and show the cost of a letter of the rest."""
+    """Train on nine tenths of the text, write some text, and report the loss on the last tenth."""
     demo = Demo("gpt", __doc__, arguments, steps=250)
     letters = Letters(docstrings())
     text = letters.encode(docstrings())

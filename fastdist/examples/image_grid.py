@@ -14,7 +14,7 @@ _GREYS = 16
 def image_grid(rows: Mapping[str, Tensor], *, title: str) -> str:
     """Draw named rows of images, each (n, height, width) numbers from 0 to 1.
 
-    Note    a number outside of 0 to 1 is shown as the nearer of the two
+    Note    numbers outside of 0 to 1 are clamped
     """
     places: dict[int, list[tuple[float, float]]] = {}
     top, right = _TOP, 0

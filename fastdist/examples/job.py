@@ -18,8 +18,8 @@ from fastdist.examples.digits_data import batches
 
 
 def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -> int:
-    """Run the worker of this process's rank: the first leads, the others serve its calls until it
-    is done. Return the exit status.
+    """Run the worker of this process's rank, and return the exit status. The first worker leads;
+    the others serve its calls until it ends.
     """
     name = _program()
     rank = rank_in_job(workers, f"-m {name}", f"demo {demo.name}")
@@ -27,15 +27,16 @@ def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -
     if rank > 0:
         expect_to_wait()
     status = lead(demo) if rank == 0 else 0
-    # The workers enter at once, and serve the leader's calls until it has ended, too.
+    # The other workers wait in shutdown immediately: until the leader ends, they serve its calls
+    # there.
     rpc.shutdown()
     return status
 
 
 def rank_in_job(workers: Sequence[str], program: str, command: str) -> int:
-    """Return which of the workers this process is.
+    """Return the index of this process's worker.
 
-    Raises  SystemExit that says how to start so many
+    Raises  SystemExit with the right command if the job has another number of processes
     """
     how = f"start it with `fastdist run -n {len(workers)} {program}`, or `fastdist {command}`"
     try:
@@ -48,7 +49,7 @@ def rank_in_job(workers: Sequence[str], program: str, command: str) -> int:
 
 
 def expect_to_wait() -> None:
-    """Let this process say nothing of how long it waits in shutdown: the leader shows a bar."""
+    """Switch off the messages about waiting in shutdown: the leader shows a progress bar."""
     notices.setLevel(logging.ERROR)
 
 
@@ -62,6 +63,6 @@ def endless(examples: TensorDataset, batch_size: int) -> Iterator[tuple[Tensor, 
 
 
 def _program() -> str:
-    """Return the name by which this program was started: `python -m NAME`."""
+    """Return the command of this program, `python -m NAME`."""
     spec = sys.modules["__main__"].__spec__
     return "" if spec is None else spec.name

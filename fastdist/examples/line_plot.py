@@ -1,4 +1,4 @@
-"""A picture of one or more curves or clouds of points, as SVG text."""
+"""A picture of curves or clouds of points, as SVG text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DOTS_UP_TO = 40
 
 
 class Curve(NamedTuple):
-    """A name and its (x, y) points, in the order in which they are joined, if they are."""
+    """A name and its (x, y) points, in the order in which lines join them, if there are lines."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -25,11 +25,11 @@ class Curve(NamedTuple):
 def line_plot(
     curves: Sequence[Curve], *, title: str, x_label: str, y_label: str, has_equal_axes: bool = False
 ) -> str:
-    """Draw curves over common axes; y begins at 0 where nothing is below.
+    """Draw curves with common axes; y starts at 0 if no value is negative.
 
-    With has_equal_axes a unit is as long along x as along y, so that a circle is round.
+    With has_equal_axes, x and y have the same scale, so that a circle is round.
 
-    Note    points that are not finite are left out, so that a diverged run can still be looked at
+    Note    points that are not finite are left out, so that a diverged run still has a picture
     Raises  ValueError if no finite point is left
     """
     kept = [curve._replace(points=_finite(curve.points)) for curve in curves]
@@ -39,7 +39,7 @@ def line_plot(
     xs, ys = [x for x, _ in everything], [y for _, y in everything]
     low, high = min(0.0, min(ys) * 1.04), max(ys) * 1.04 or 1.0
     first, last = min(xs), max(xs)
-    # A legend that would reach over the title gets a separate row, and the plot moves down.
+    # A legend that would overlap the title gets a separate row above the plot.
     names = [curve.name for curve in kept[: len(COLOURS)]]
     down = 0 if fits_beside_title(title, names, _WIDTH) else _LEGEND
     if has_equal_axes:

@@ -1,4 +1,4 @@
-"""A network learns first weights and learning rates: ten points then teach it any sine wave."""
+"""A network learns initial weights and learning rates, and fits any sine wave from ten points."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Weights = list[Tensor]
 
 
 class Waves:
-    """Sine waves of random height and phase, one a task."""
+    """Sine waves of random amplitude and phase, one for each task."""
 
     def __init__(self, tasks: int) -> None:
         self.height = 0.1 + 4.9 * torch.rand(tasks, 1, 1)
         self.phase = math.pi * torch.rand(tasks, 1, 1)
 
     def at(self, x: Tensor) -> Tensor:
-        """Return the waves at places x (tasks, points, 1)."""
+        """Return the waves at points x (tasks, points, 1)."""
         return self.height * (x - self.phase).sin()
 
     def points(self) -> tuple[Tensor, Tensor]:
-        """Return POINTS random places of each wave, and the wave there."""
+        """Return POINTS random points of each wave, and its values there."""
         x = 10 * torch.rand(len(self.height), POINTS, 1) - 5
         return x, self.at(x)
 
@@ -57,22 +57,23 @@ def error(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
 def adapted(weights: Weights, rates: nn.ParameterList, x: Tensor, y: Tensor) -> Weights:
     """Return the weights of each task after some steps of gradient descent on its points.
 
-    create_graph: the descent is itself differentiated, by its first weights and by its rates.
+    create_graph: the meta-gradient differentiates the descent by its initial weights and its rates.
     """
     for _ in range(INNER_STEPS):
-        # No task's error depends on another's weights, so that of the sum are all their gradients.
+        # A task's error depends on its own weights only, so the gradient of the sum has all
+        # gradients.
         gradients = grad(error(weights, x, y).sum(), weights, create_graph=True)
         weights = [w - rate * g for w, rate, g in zip(weights, rates, gradients)]
     return weights
 
 
 def of_each_task(meta: nn.ParameterList, tasks: int) -> Weights:
-    """Return the first weights, once for each task."""
+    """Return the initial weights, repeated for each task."""
     return [p.expand(tasks, *p.shape) for p in meta]
 
 
 def trial(meta: nn.ParameterList, rates: nn.ParameterList) -> tuple[float, float]:
-    """Return the error on new waves, before and after learning from POINTS points of each."""
+    """Return the error on new waves, before and after adapting to POINTS points of each."""
     waves = Waves(TRIED_TASKS)
     weights = of_each_task(meta, TRIED_TASKS)
     learnt = adapted(weights, rates, *waves.points())
@@ -82,7 +83,7 @@ def trial(meta: nn.ParameterList, rates: nn.ParameterList) -> tuple[float, float
 
 
 def drawn(meta: nn.ParameterList, rates: nn.ParameterList) -> str:
-    """Return a picture of a new wave, its points, and the network before and after them."""
+    """Return a picture of a new wave, its points, and the network before and after adapting."""
     wave = Waves(1)
     weights = of_each_task(meta, 1)
     points, y = wave.points()
@@ -100,7 +101,7 @@ def drawn(meta: nn.ParameterList, rates: nn.ParameterList) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train over fresh waves at every step, and tell the error on new waves."""
+    """Train on new waves at every step, and report the error on further waves."""
     demo = Demo("maml", __doc__, arguments, steps=700)
     meta = first_weights()
     rates = nn.ParameterList(torch.full_like(p, FIRST_RATE) for p in meta)

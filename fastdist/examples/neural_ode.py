@@ -1,4 +1,4 @@
-"""A network learns the law of motion of a spiral from pieces of its path."""
+"""A network learns the differential equation of a spiral from pieces of its path."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fastdist.examples.demo import Demo
 from fastdist.examples.line_plot import Curve, line_plot
 
 LONG, SHORT, BATCH_SIZE, HIDDEN, TICK = 200, 10, 32, 50, 0.05
-DRAWN = 4  # points a tick in the picture
+DRAWN = 4  # points per tick in the picture
 Law = Callable[[Tensor], Tensor]
 
 
 def true_law(y: Tensor) -> Tensor:
-    """Return the velocity at places y (..., 2) of the spiral: a cubic that turns and shrinks.
+    """Return the velocity at points y (..., 2) of the spiral, a cubic function.
 
     Source  Chen et al. 2018, "Neural Ordinary Differential Equations"
     """
@@ -24,20 +24,20 @@ def true_law(y: Tensor) -> Tensor:
 
 
 class Motion(nn.Module):
-    """A law of motion that is learnt; the cube is what one may know of the spiral."""
+    """A learned differential equation; as prior knowledge, its input is the cube of the state."""
 
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(2, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
 
     def forward(self, y: Tensor) -> Tensor:
-        """Return the velocity at places y (..., 2)."""
+        """Return the velocity at points y (..., 2)."""
         velocity: Tensor = 4 * self.net(y**3 / 8)  # the cubes are at most 8
         return velocity
 
 
 def path(law: Law, start: Tensor, ticks: int, tick: float = TICK) -> Tensor:
-    """Return the points (ticks + 1, ..., 2) of the path that follows a law, one for each tick.
+    """Return the points (ticks + 1, ..., 2) of the solution, one for each tick.
 
     Each tick is one step of the classical Runge-Kutta method. A step consists of tensor operations,
     so autograd differentiates the solver without further code.
@@ -54,7 +54,7 @@ def path(law: Law, start: Tensor, ticks: int, tick: float = TICK) -> Tensor:
 
 
 def drawn(motion: Law, start: Tensor) -> str:
-    """Return a picture of the true path and the one that is learnt."""
+    """Return a picture of the true path and the learned one."""
     curves = [
         Curve(name, path(law, start, LONG * DRAWN, TICK / DRAWN).tolist())
         for name, law in (("true path", true_law), ("learnt path", motion))
@@ -65,7 +65,7 @@ def drawn(motion: Law, start: Tensor) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on short pieces, follow the law all the way, show the distance after ten ticks."""
+    """Train on short pieces, solve for the whole path, and report the distance after ten ticks."""
     demo = Demo("neural-ode", __doc__, arguments, steps=600)
     start = torch.tensor([2.0, 0.0])
     truth = path(true_law, start, LONG)
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scheduler.step()
         demo.record(loss=loss)
     with torch.no_grad():
-        # Along the whole path small errors add up to a lead or a lag; the law is judged piecewise.
+        # Small errors add up to a phase shift along the whole path, so the test uses pieces.
         ends = path(motion, truth[:-SHORT], SHORT)[-1]
         picture = drawn(motion, start)
     distance = (ends - truth[SHORT:]).norm(dim=1).mean().item()

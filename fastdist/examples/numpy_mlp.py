@@ -1,4 +1,4 @@
-"""A multi-layer perceptron with its gradients written out in NumPy, to hold fastdist's against."""
+"""A multi-layer perceptron with its gradients written out in NumPy, to compare fastdist with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loss_and_gradients(
     gradients = []
     for layer, x in zip(reversed(layers), reversed(activations[:-1]), strict=True):
         gradients.append(Layer(g.T @ x, g.sum(axis=0)))
-        # x is what ReLU let through: where it is zero, nothing flows back.
+        # x is the output of ReLU: where it is zero, the gradient is zero.
         g = np.where(x > 0.0, g @ layer.weight, 0.0)
     return loss, gradients[::-1]
 
@@ -42,7 +42,7 @@ def _activations(layers: Sequence[Layer], images: Array) -> list[Array]:
 
 def _cross_entropy(logits: Array, labels: NDArray[np.int64]) -> tuple[float, Array]:
     rows = np.arange(len(labels))
-    # The largest logit is taken off first, so that exp cannot overflow.
+    # Subtract the largest logit first, so that exp cannot overflow.
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_sum = np.log(np.exp(shifted).sum(axis=1))
     loss = float((log_sum - shifted[rows, labels]).mean())

@@ -3,12 +3,12 @@
     fastdist run -n 3 -m fastdist.examples.parameter_server
 
     trainer1, trainer2                       server
-    a half of the images each -------------> Reader, its parameters and their optimiser
+    half of the images each ---------------> Reader, its parameters and their optimiser
     logits <-------------------------------- logits
     loss, and back the same way -----------> gradients, which never leave
 
-The trainers hold a RemoteModule each, of one module. In float64 the result is that of one process
-which sees whole batches, but for rounding.
+Each trainer has a RemoteModule for the same module. In float64 the result equals that of one
+process with whole batches, except for rounding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BATCH_SIZE, HIDDEN, RATE = 64, 64, 0.3
 
 
 class Reader(nn.Module):
-    """Reads digits."""
+    """A network that reads digits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ class Reader(nn.Module):
 
 
 def loss_of(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Return the loss of some images, summed; a trainer runs it, wherever the model is."""
+    """Return the summed loss of some images; a trainer runs it with a local or a remote model."""
     return F.cross_entropy(model(images), labels, reduction="sum")
 
 
 def train(demo: Demo) -> int:
-    """Lead, as trainer1: hand out halves of batches, and let the server step."""
+    """Lead the job as trainer1: distribute halves of batches, and run the server's optimiser."""
     digits = load_digits(demo.seed)
     alone = Reader()
     model = RemoteModule("server/cpu", Reader)
@@ -87,7 +87,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), train)
 
 

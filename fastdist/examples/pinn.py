@@ -18,7 +18,7 @@ TIMES = (0.0, 0.2, 1.0)
 
 
 class Rod(nn.Module):
-    """Says the heat at the place x and the time t, both from 0 to 1."""
+    """The heat at place x and time t, both from 0 to 1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class Rod(nn.Module):
         )  # fmt: skip
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
-        """Return the heat, one number for each of x and t."""
+        """Return the heat, one number for each entry of x and t."""
         heat: Tensor = self.net(torch.stack([2 * x - 1, 2 * t - 1], dim=1))[:, 0]
-        return 4 * x * (1 - x) * heat  # the ends are kept cold
+        return 4 * x * (1 - x) * heat  # the ends stay cold
 
 
 def true_heat(x: Tensor, t: Tensor) -> Tensor:
-    """Return the solution: each wave fades as the square of its number."""
+    """Return the exact solution: each wave decays with its wave number squared."""
     slow, fast = (
         (math.pi * n * x).sin() * (-DIFFUSIVITY * (math.pi * n) ** 2 * t).exp() for n in (1, 3)
     )
@@ -42,7 +42,7 @@ def true_heat(x: Tensor, t: Tensor) -> Tensor:
 
 
 def residual(rod: Rod, x: Tensor, t: Tensor) -> Tensor:
-    """Return u_t - DIFFUSIVITY u_xx, which is 0 wherever the equation holds."""
+    """Return u_t - DIFFUSIVITY u_xx, which is 0 if the equation holds."""
     x.requires_grad_(), t.requires_grad_()
     u = rod(x, t)
     u_x, u_t = grad(u.sum(), (x, t), create_graph=True)
@@ -51,7 +51,7 @@ def residual(rod: Rod, x: Tensor, t: Tensor) -> Tensor:
 
 
 def loss_of(rod: Rod) -> tuple[Tensor, Tensor]:
-    """Return how far the equation is from holding inside, and the heat from its beginning."""
+    """Return the violations of the equation inside, and of the initial heat."""
     inside = residual(rod, torch.rand(INSIDE), torch.rand(INSIDE)).square().mean()
     x, begin = torch.rand(BORDER), torch.zeros(BORDER)
     return inside, (rod(x, begin) - true_heat(x, begin)).square().mean()
@@ -59,7 +59,7 @@ def loss_of(rod: Rod) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def relative_error(rod: Rod) -> float:
-    """Return the distance from the solution over the whole rod and time, relative to its size."""
+    """Return the error relative to the exact solution, over the whole rod and time."""
     line = torch.linspace(0, 1, 51)
     x, t = (axis.flatten() for axis in torch.meshgrid(line, line, indexing="ij"))
     truth = true_heat(x, t)
@@ -68,7 +68,7 @@ def relative_error(rod: Rod) -> float:
 
 @torch.no_grad()
 def drawn(rod: Rod) -> str:
-    """Return a picture of the heat along the rod at three times, learnt and true."""
+    """Return a picture of the heat along the rod at three times, learned and exact."""
     x, dots = torch.linspace(0, 1, 101), torch.linspace(0, 1, 21)
     curves, points = [], []
     for time in TIMES:
@@ -81,7 +81,7 @@ def drawn(rod: Rod) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train on new random points at every step, and show the distance from the solution."""
+    """Train on new random points at every step, and report the error."""
     demo = Demo("pinn", __doc__, arguments, steps=1200)
     rod = Rod()
     optimizer = torch.optim.Adam(rod.parameters(), lr=1e-2)

@@ -1,4 +1,4 @@
-"""A convolutional network as a pipeline: two stages on two workers, small batches on their way.
+"""A convolutional network as a pipeline: two stages on two workers, with micro-batches.
 
     fastdist run -n 3 -m fastdist.examples.pipeline
 
@@ -8,9 +8,9 @@
     3rd images ...                                ...
     logits <------------------------------------- logits
 
-The master sends all parts of a batch at once and waits for the last stage alone: what the first
-stage made of a part goes to the second directly, by a reference, while the first works on the next.
-In float64 the result is that of one process which sees whole batches, but for rounding.
+The master sends all parts of a batch without waiting, and waits only for the last stage. The second
+stage fetches the output of the first directly, through an RRef, while the first stage works on the
+next part. In float64 the result equals that of one process with whole batches, except for rounding.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ def make_layers() -> nn.Sequential:
 
 
 class Stage(nn.Module):
-    """Some of the layers, on their worker; takes a reference to the previous stage's result."""
+    """Some of the layers, on one worker; its input is an RRef to the previous stage's output."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         super().__init__()
         self.layers = layers
 
     def forward(self, reference: rpc.RRef[Tensor]) -> Tensor:
-        """Fetch what a reference stands for, and return what the layers make of it."""
+        """Fetch the value of an RRef, and return the output of the layers."""
         out: Tensor = self.layers(reference.to_here())
         return out
 
     def parameter_rrefs(self) -> list[rpc.RRef[Tensor]]:
-        """Return references to the parameters, which never leave."""
+        """Return references to the parameters, which stay on this worker."""
         return [rpc.RRef(parameter) for parameter in self.parameters()]
 
 
 class Pipeline:
-    """The network as the master sees it."""
+    """The network on the master, which calls its stages on the other workers."""
 
     def __init__(self, layers: nn.Sequential) -> None:
         self.first = rpc.remote("worker1", Stage, (layers[:3],))
         self.second = rpc.remote("worker2", Stage, (layers[3:],))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits of a batch, which goes in parts."""
+        """Return the logits of a batch, computed in parts."""
         logits = []
         for part in images.chunk(PARTS):
             between = self.first.remote().forward(rpc.RRef(part))
@@ -109,7 +109,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), train)
 
 

@@ -1,4 +1,4 @@
-"""How far a training is: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a training: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-# With the longest bar the longest usual line fits a terminal of 80 columns.
+# With a bar of this length, the longest usual line fits a terminal of 80 columns.
 _BAR_COLUMNS, _LEAST_BAR_COLUMNS = 16, 4
 _REDRAW_S = 0.05
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -16,11 +16,11 @@ _EMPTY = "░"
 
 
 class Progress:
-    """Shows epoch, loss, accuracy and examples a second.
+    """Shows epoch, loss, accuracy and examples per second.
 
-    On a terminal one line is redrawn, at most 20 times a second, and one line stays for each epoch.
-    A worker of `fastdist run` writes into a pipe; FASTDIST_TERMINAL_WIDTH tells it of the terminal
-    behind, and a line that ends in a carriage return is redrawn there by the launcher.
+    On a terminal, one line is redrawn at most 20 times a second, and each epoch leaves one line.
+    A worker of `fastdist run` writes to a pipe; FASTDIST_TERMINAL_WIDTH has the width of the
+    launcher's terminal. The launcher redraws lines that end in a carriage return.
     """
 
     def __init__(self, epochs: int, examples: int, out: TextIO | None = None) -> None:
@@ -32,11 +32,11 @@ class Progress:
         self._epoch_start = time.perf_counter()
 
     def start_epoch(self) -> None:
-        """Begin to count an epoch's examples and time."""
+        """Start to count the examples and the time of an epoch."""
         self._epoch_start = time.perf_counter()
 
     def step(self, epoch: int, examples: int, loss: float) -> None:
-        """Say how many examples of this epoch (from 1) are done, and the latest loss."""
+        """Show the number of examples done in this epoch (from 1), and the latest loss."""
         if not self._line.is_due():
             return
         parts = [f"epoch {epoch}/{self._epochs}", f"loss {loss:.4f}"]
@@ -46,7 +46,7 @@ class Progress:
         self._line.draw(parts, examples / self._examples)
 
     def end_epoch(self, epoch: int, loss: float, accuracy: float) -> None:
-        """Leave one line with the result of the epoch."""
+        """Print one line with the result of the epoch."""
         self._accuracy = accuracy
         speed = self._speed(self._examples, time.perf_counter())
         self._out.write(
@@ -60,7 +60,7 @@ class Progress:
 
 
 class RedrawnLine:
-    """One line with a bar, redrawn at most 20 times a second where there is a terminal."""
+    """One line with a bar, redrawn at most 20 times a second if there is a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -70,22 +70,24 @@ class RedrawnLine:
 
     @property
     def is_shown(self) -> bool:
-        """Say whether there is a terminal to draw on."""
+        """Return whether there is a terminal to draw on."""
         return self._width is not None
 
     def is_due(self) -> bool:
-        """Say whether the line would be drawn now."""
+        """Return whether enough time has passed to draw the line again."""
         return self.is_shown and time.perf_counter() - self._last_drawn >= _REDRAW_S
 
     def draw(self, parts: Sequence[str], done: float) -> None:
-        """Show parts, and a bar filled to the share done after the first of them."""
+        """Show parts, and after the first of them a bar that is filled to the fraction `done`."""
         if self._width is not None:
             self._last_drawn = time.perf_counter()
             self._out.write(self._fitted(list(parts), done, self._width - 1) + "\r")
             self._out.flush()
 
     def _fitted(self, parts: list[str], done: float, width: int) -> str:
-        """Return parts and a bar in one line; what finds no room goes, the last first."""
+        """Return parts and a bar in one line; parts that do not fit are dropped, the last one
+        first.
+        """
         while len(parts) > 1 and len("  ".join(parts)) + 2 + _LEAST_BAR_COLUMNS > width:
             parts.pop()
         room = min(_BAR_COLUMNS, width - len("  ".join(parts)) - 2)
@@ -96,12 +98,13 @@ class RedrawnLine:
         """Return the control sequence that removes the line."""
         if self._width is None:
             return ""
-        # To a launcher an empty redrawn line removes the bar; a terminal needs a control sequence.
+        # The launcher removes the bar at an empty redrawn line; a terminal needs a control
+        # sequence.
         return "\r\x1b[K" if self._out.isatty() else "\r"
 
 
 def bar(done: float, columns: int) -> str:
-    """Return a bar of so many columns, filled to the share done, in eighths of a column."""
+    """Return a bar of `columns` columns, filled to the fraction `done`, in eighths of a column."""
     filled = round(min(max(done, 0.0), 1.0) * columns * 8)
     whole, eighths = divmod(filled, 8)
     part = _EIGHTHS[eighths] if eighths else ""
@@ -109,7 +112,7 @@ def bar(done: float, columns: int) -> str:
 
 
 def plain_bar(done: float, columns: int) -> str:
-    """Return a bar for a terminal that has no block elements."""
+    """Return a bar for a terminal without block characters."""
     inner = columns - 2
     return f"[{('#' * round(min(max(done, 0.0), 1.0) * inner)).ljust(inner, '.')}]"
 
@@ -129,6 +132,6 @@ def _terminal_width(out: TextIO) -> int | None:
     is_able = out.isatty() and os.environ.get("TERM") != "dumb"
     if not is_able:
         return None
-    import shutil  # workers do not have a terminal: it would take 0.2 MB of each
+    import shutil  # imported here: it takes 0.2 MB, and workers have no terminal
 
     return shutil.get_terminal_size().columns

@@ -1,13 +1,13 @@
-"""A job of three processes that can be killed at any moment, and goes on as if nobody had.
+"""A job of three processes that can be killed at any moment, and resumes with the same result.
 
     fastdist run -n 3 -m fastdist.examples.resume
 
-The trainer, rank 0, learns to read digits with a model whose layers live on two other workers.
-Every few steps all that the next step depends on is saved: the layers, and what Adam remembers of
-each, where they live; the random numbers of each worker, which dropout draws; the place in the
-data. While a checkpoint is written, the training goes on. Kill any process, or the launcher, with
--9, and start the job again: its last line, a sum over all bits of the model and of every loss, is
-the same.
+The trainer, rank 0, learns to read digits with a model whose layers are on two other workers.
+Every few steps the job saves the state that the next step depends on: the layers and Adam's state
+of each, on their workers; the random state of each worker, for dropout; and the position in the
+data. The training goes on while a checkpoint is written. Kill any process, or the launcher, with
+-9, and start the job again. Its last line is the same as without the kill: it is a checksum over
+all bits of the model and of every loss.
 
 Begin to read at `train`.
 """
@@ -38,12 +38,12 @@ _HIDDEN = 32
 
 
 def train(settings: argparse.Namespace) -> str:
-    """Train from the newest checkpoint on, or from the start; return what tells runs apart."""
+    """Train from the newest checkpoint, or from the start; return a checksum of the run."""
     model = SplitModel(settings.seed)
     optimizer = DistributedOptimizer(optim.Adam, model.parameter_rrefs(), lr=0.01)
     loss_function = nn.CrossEntropyLoss()
     losses = fastdist.zeros(settings.steps, dtype=fastdist.float64)
-    # A list of RRefs is one model in parts: in another job its layers may live elsewhere.
+    # A list of RRefs is saved as one model in parts; another job may place the layers elsewhere.
     state: dict[str, Any] = {
         "model": model.parts,
         "optimizer": optimizer,
@@ -67,7 +67,7 @@ def train(settings: argparse.Namespace) -> str:
         state["step"] += 1
         print(f"step {state['step']} loss {loss.item():.4f}", flush=True)
         if state["step"] % settings.every == 0:
-            # Waits for the one before, if that is still written.
+            # Waits for the previous checkpoint if it is still being written.
             folder = Path(settings.folder, f"step-{state['step']}")
             saving = checkpoint.async_save(state, checkpoint_id=folder, keep=2)
     if saving is not None:
@@ -76,7 +76,9 @@ def train(settings: argparse.Namespace) -> str:
 
 
 def endless(data: TensorDataset) -> Iterator[tuple[Tensor, ...]]:
-    """Yield batches forever: their order follows from the epoch, so a place in it is a number."""
+    """Yield batches forever. The order depends on the epoch alone, so a position is a
+    single number.
+    """
     epoch = 0
     while True:
         yield from batches(data, batch_size=32, seed=epoch)
@@ -84,13 +86,13 @@ def endless(data: TensorDataset) -> Iterator[tuple[Tensor, ...]]:
 
 
 def fingerprint(tensors: Sequence[Tensor]) -> str:
-    """Return a sum over all bits of tensors."""
+    """Return a checksum over all bits of tensors."""
     whole = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors))
     return whole.hexdigest()[:16]
 
 
 class SplitModel:
-    """The model as the trainer sees it: two parts, each on a separate worker."""
+    """The model on the trainer: two parts, each on another worker."""
 
     def __init__(self, seed: int) -> None:
         self.parts = [
@@ -114,7 +116,7 @@ class SplitModel:
 
 
 class Part(nn.Module):
-    """Some of the layers, under their name in the model, on the worker where they live."""
+    """Some of the layers, under their names in the model, on one worker."""
 
     def __init__(self, name: str, inputs: int, outputs: int, seed: int) -> None:
         super().__init__()
@@ -129,12 +131,12 @@ class Part(nn.Module):
         return x
 
     def parameter_rrefs(self) -> list[rpc.RRef[Tensor]]:
-        """Return references to the parameters, which never leave."""
+        """Return references to the parameters, which stay on this worker."""
         return [rpc.RRef(parameter) for parameter in self.parameters()]
 
 
 def parse_settings(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read arguments; on a mistake print what was expected and exit with status 2."""
+    """Parse arguments; on a mistake print the usage and exit with status 2."""
     prog = "fastdist demo resume"
     parser = CommandParser(
         prog,
@@ -154,7 +156,7 @@ def parse_settings(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     settings = parse_settings(arguments)
     rank = rank_in_job(WORKERS, "-m fastdist.examples.resume", "demo resume")
     rpc.init_rpc(WORKERS[rank], rank=rank, world_size=len(WORKERS))

@@ -1,16 +1,16 @@
-"""An agent learns from two observers, each with separate carts, which call it for each action.
+"""An agent learns from two observers, each with its own carts, which call it for each action.
 
     fastdist run -n 3 -m fastdist.examples.rl
 
     agent                                    observer1, observer2
-    asks for games ------------------------> carts with poles
-    policy <-------------------------------- what is seen, tick by tick
+    starts games --------------------------> carts with poles
+    policy <-------------------------------- states, tick by tick
     pushes to the left or right -----------> push the carts
     rewards <------------------------------- how long each pole stayed up
 
 The graph of all decisions stays with the agent, which learns from whole games (REINFORCE). The
-observers draw all random numbers, each with a different seed, so that the order of their calls
-changes nothing.
+observers draw all random numbers, each with a different seed, so the order of their calls does not
+change the result.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def make_policy() -> nn.Sequential:
 
 
 class Agent:
-    """Decides, remembers how likely its decisions were, and learns from their returns.
+    """Chooses actions, records their log-probabilities, and learns from their returns.
 
-    Thread  choose: threads of calls, one for each observer
+    Thread  choose runs in threads of calls, one for each observer
     """
 
     def __init__(self) -> None:
@@ -49,15 +49,15 @@ class Agent:
         self.chances: dict[str, list[Tensor]] = defaultdict(list)
 
     def choose(self, observer: str, states: Tensor, noise: Tensor) -> Tensor:
-        """Return the carts to push to the right; noise (n, 2) decides by the probabilities."""
+        """Return the mask of carts to push to the right; noise (n, 2) makes the random choice."""
         chances = torch.log_softmax(self.policy(states), dim=1)
-        # The larger of chance and Gumbel's noise is a draw by these chances.
+        # The Gumbel-max trick: the argmax of log-probabilities plus Gumbel noise is a sample.
         choice = (chances.detach() + noise).argmax(1)
         self.chances[observer].append(chances.gather(1, choice[:, None])[:, 0])
         return choice
 
     def learn(self, upright: dict[str, Tensor]) -> Tensor:
-        """Make pushes that kept poles up likelier; upright (TICKS, n) is 1 as long as one was."""
+        """Make pushes that kept poles up likelier; upright (TICKS, n) is 1 while a pole is up."""
         chances = torch.cat([torch.stack(self.chances.pop(name)) for name in OBSERVERS], dim=1)
         kept = torch.cat([upright[name] for name in OBSERVERS], dim=1)
         ahead, returns = torch.zeros(kept.shape[1]), []
@@ -75,7 +75,7 @@ class Agent:
 
 
 class Observer:
-    """Has carts, and asks the agent what to do with them."""
+    """Has carts, and asks the agent for their actions."""
 
     def __init__(self, agent: rpc.RRef[Agent], seed: int) -> None:
         self.agent = agent
@@ -83,7 +83,7 @@ class Observer:
         torch.manual_seed(seed)
 
     def play(self) -> Tensor:
-        """Play one game with each cart, and return which were upright at each tick."""
+        """Play one game with each cart, and return which poles were up at each tick."""
         carts, is_up, upright = CartPoles(CARTS), torch.ones(CARTS), []
         for _ in range(TICKS):
             upright.append(is_up)
@@ -95,12 +95,12 @@ class Observer:
 
 
 def lead(demo: Demo) -> int:
-    """Be the agent."""
+    """Run the agent."""
     return play_and_learn(demo, Agent())
 
 
 def play_and_learn(demo: Demo, agent: Agent) -> int:
-    """Let the observers play, and the agent learn, step by step."""
+    """Run the observers' games, and let the agent learn, step by step."""
     reference = rpc.RRef(agent)
     observers = {
         name: rpc.remote(name, Observer, (reference, demo.seed + number))
@@ -117,7 +117,7 @@ def play_and_learn(demo: Demo, agent: Agent) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), lead)
 
 

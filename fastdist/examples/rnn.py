@@ -1,15 +1,16 @@
-"""A recurrent model over two workers: its tables on a server, its LSTM with the trainer.
+"""A recurrent model over two workers: its embeddings on a server, its LSTM with the trainer.
 
     fastdist run -n 2 -m fastdist.examples.rnn
 
     trainer                                  server
     letters -------------------------------> Embedding
-    LSTM <---------------------------------- what the letters mean
-    what it remembers ---------------------> Linear
-    loss <---------------------------------- scores of the letters that follow
+    LSTM <---------------------------------- embeddings
+    hidden states -------------------------> Linear
+    loss <---------------------------------- scores of the next letters
 
-Tables of words are the large part of such models, and stay where they are. One optimizer steps all
-three parts, each on its worker. In float64 the result is that of one process, but for rounding.
+Embeddings of words are the large part of such models, so they stay on the server. One optimiser
+steps all three parts, each on its worker. In float64 the result equals that of one process, except
+for rounding.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ BATCH_SIZE, LENGTH, LETTER, HIDDEN = 8, 32, 24, 48
 
 
 def table(letters: int) -> nn.Embedding:
-    """Return the first part: numbers for each letter."""
+    """Return the first part: an embedding of the letters."""
     return nn.Embedding(letters, LETTER).double()
 
 
 def head(letters: int) -> nn.Linear:
-    """Return the last part: scores of all letters."""
+    """Return the last part: a linear layer to scores of all letters."""
     return nn.Linear(HIDDEN, letters).double()
 
 
 class Model(nn.Module):
-    """Says which letter comes next; of its parts it does not know where they are."""
+    """Predicts the next letter; its parts may be local or remote modules."""
 
     def __init__(self, first: nn.Module, last: nn.Module) -> None:
         super().__init__()
@@ -51,13 +52,13 @@ class Model(nn.Module):
         self.lstm = nn.LSTM(LETTER, HIDDEN, batch_first=True).double()
 
     def loss(self, seen: Tensor, following: Tensor) -> Tensor:
-        """Return how badly the following letters were foreseen."""
+        """Return the mean cross-entropy of the following letters."""
         remembered, _ = self.lstm(self.first(seen))
         return F.cross_entropy(self.last(remembered).flatten(0, 1), following.flatten())
 
 
 def train(demo: Demo) -> int:
-    """Lead, as the trainer."""
+    """Lead the job as the trainer."""
     letters = Letters(zen())
     text = letters.encode(zen())
     first, last = (RemoteModule("server", part, (len(letters),)) for part in (table, head))
@@ -88,7 +89,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), train)
 
 

@@ -1,4 +1,4 @@
-"""How long a worker spent on what, and when: sums for all of it, ranges for the latest."""
+"""Measures the time that a worker spends on each kind of work: totals, and the latest ranges."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Range(NamedTuple):
 
 
 class Stopwatch:
-    """Measures kinds of work by the calendar's clock, which the workers of one machine share.
+    """Measures kinds of work by the system clock, which the workers of a machine share.
 
-    Thread  any: a worker computes on whichever thread a call has reached
+    Thread  any: RPC calls run in several threads
     """
 
     def __init__(self, worker: str) -> None:
         self._worker = worker
         self._offset_s = time.time() - time.perf_counter()
-        # Guards the two below it.
+        # Guards the two attributes below.
         self._totals_lock = threading.Lock()
         self._totals: dict[str, float] = {}
         self._ranges: deque[Range] = deque(maxlen=_KEPT_RANGES)
 
     @contextmanager
     def measure(self, kind: str) -> Iterator[None]:
-        """Count the time that a block takes."""
+        """Measure the time of this block."""
         start = self.now()
         try:
             yield
@@ -49,12 +49,12 @@ class Stopwatch:
         return time.perf_counter() + self._offset_s
 
     def add(self, kind: str, start_s: float, end_s: float) -> None:
-        """Count a range that has been measured otherwise."""
+        """Add a range that was measured elsewhere."""
         with self._totals_lock:
             self._totals[kind] = self._totals.get(kind, 0.0) + end_s - start_s
             latest = self._ranges[-1] if self._ranges else None
             if latest is not None and (latest.kind, latest.end_s) == (kind, start_s):
-                # It only went on: one range serves both.
+                # It continues the latest range: merge the two.
                 self._ranges.pop()
                 start_s = latest.start_s
             self._ranges.append(Range(self._worker, kind, start_s, end_s))
@@ -65,6 +65,6 @@ class Stopwatch:
             return dict(self._totals)
 
     def ranges(self) -> list[Range]:
-        """Return the latest ranges, in the order in which they ended."""
+        """Return the latest ranges, ordered by their ends."""
         with self._totals_lock:
             return list(self._ranges)

@@ -1,11 +1,11 @@
-"""Just enough SVG for a plot: shapes, text, round numbers on axes; for light and dark pages."""
+"""The parts of SVG that a plot needs: shapes, text, axes; for light and dark pages."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-# Chosen to differ in lightness as well as in hue (Okabe and Ito), on white and on near black.
+# These colours differ in lightness as well as in hue (Okabe and Ito), on white and on near black.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#a8b0b9", "#cc79a7", "#e69f00")
 _STYLE = """
   .ground { fill: #ffffff } .ink { fill: #1f2328 } .faint { fill: #59636e }
@@ -19,18 +19,18 @@ _STYLE = """
 """
 
 
-# Text cannot be measured here; these are a little more than most fonts take.
+# Text cannot be measured here; these widths exceed those of most fonts.
 _LETTER, _TITLE_LETTER = 7.0, 9.0
 
 
 def fits_beside_title(title: str, names: Sequence[str], width: int) -> bool:
-    """Return whether a legend has room to the right of a title, on a canvas of some width."""
+    """Return whether a legend fits to the right of a title, on a canvas of the given width."""
     legend = sum(_LETTER * len(name) + 32 for name in names)
     return 16 + _TITLE_LETTER * len(title) + 16 + legend <= width
 
 
 class Canvas:
-    """Collects shapes; `text` at the end gives the whole picture."""
+    """Collects shapes; `text` returns the whole picture."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self.width = width
@@ -51,7 +51,7 @@ class Canvas:
         colour: str = "",
         tip: str = "",
     ) -> None:
-        """Draw a filled rectangle; `tip` shows when a reader points at it."""
+        """Draw a filled rectangle; `tip` appears under the mouse pointer."""
         place = f'x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
         look = f'class="{style}"' if style else f'fill="{colour}"'
         inside = f"<title>{_escaped(tip)}</title>" if tip else ""
@@ -63,8 +63,8 @@ class Canvas:
         self._shapes.append(f'<line {place} class="{style}"/>')
 
     def curve(self, points: Sequence[tuple[float, float]], colour: str, name: str) -> None:
-        """Join points by lines."""
-        # Where the points lie close, a thick line would fill the space between them.
+        """Draw a line through points."""
+        # With many points a thick line would fill the space between them.
         width = 2 if len(points) <= 300 else 1
         joined = " ".join(f"{x:.2f},{y:.2f}" for x, y in points)
         self._shapes.append(
@@ -77,24 +77,24 @@ class Canvas:
         self._shapes.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="3" fill="{colour}"/>')
 
     def squares(self, places: Sequence[tuple[float, float]], side: float, colour: str) -> None:
-        """Draw filled squares of one colour, by their upper left corners, as one shape."""
+        """Draw filled squares of one colour as one shape; places are their upper left corners."""
         path = "".join(f"M{x:g} {y:g}h{side:g}v{side:g}h-{side:g}z" for x, y in places)
         self._shapes.append(f'<path d="{path}" fill="{colour}"/>')
 
     def write(
         self, x: float, y: float, words: str, *, style: str = "faint", anchor: str = "start"
     ) -> None:
-        """Write words; y is their base line, anchor is start, middle or end."""
+        """Write text; y is its baseline, anchor is "start", "middle" or "end"."""
         place = f'x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}" class="{style}"'
         self._shapes.append(f"<text {place}>{_escaped(words)}</text>")
 
     def write_upwards(self, x: float, y: float, words: str) -> None:
-        """Write words turned by a quarter, for the name of a vertical axis."""
+        """Write text rotated by 90 degrees, for a vertical axis."""
         place = f'transform="translate({x:.2f} {y:.2f}) rotate(-90)" text-anchor="middle"'
         self._shapes.append(f'<text {place} class="faint">{_escaped(words)}</text>')
 
     def legend(self, entries: Sequence[tuple[str, str]], y: float) -> None:
-        """Write (name, colour) pairs in a row that ends at the right edge."""
+        """Write (name, colour) pairs in a row that is aligned to the right."""
         x = float(self.width - 16)
         for name, colour in reversed(entries):
             x -= _LETTER * len(name)
@@ -113,7 +113,7 @@ class Canvas:
 
 
 class Axis:
-    """Maps the numbers from low to high to places, and knows the round numbers between them."""
+    """Maps the numbers from low to high to positions, and finds round numbers between them."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
         if not high > low:
@@ -124,11 +124,11 @@ class Axis:
         self._scale = (end - start) / (high - low)
 
     def place(self, value: float) -> float:
-        """Return where value lies."""
+        """Return the position of a value."""
         return self._start + (value - self.low) * self._scale
 
     def ticks(self, wanted: int = 6) -> list[float]:
-        """Return about as many round numbers as wanted: steps of 1, 2 or 5 times a power of ten."""
+        """Return about `wanted` round numbers, in steps of 1, 2 or 5 times a power of ten."""
         rough = (self.high - self.low) / wanted
         power = 10.0 ** math.floor(math.log10(rough))
         step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
@@ -138,12 +138,12 @@ class Axis:
 
 
 def number(value: float) -> str:
-    """Return a number as an axis shows it."""
+    """Return a number as text for an axis."""
     return f"{value:.4g}" if abs(value) > 1e-12 else "0"
 
 
 def _escaped(text: str) -> str:
-    # It brings a table of 2,231 named characters along: not before something is drawn.
+    # Imported when something is drawn: it loads a table of 2,231 named characters.
     from html import escape
 
     return escape(text)

@@ -1,4 +1,4 @@
-"""Text that every Python brings along, letter by letter."""
+"""Texts from Python's standard library, as numbered letters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def zen() -> str:
 
 
 def docstrings() -> str:
-    """Return the docstrings of some modules of the standard library, and of their parts."""
+    """Return the docstrings of some modules of the standard library, and of their members."""
     texts: dict[str, None] = {}
     for module in _DOCUMENTED:
         texts[inspect.getdoc(module) or ""] = None
@@ -43,7 +43,7 @@ def _is_documented(each: object) -> bool:
 
 
 class Letters:
-    """The letters of a text, numbered."""
+    """The set of letters of a text, with a number for each."""
 
     def __init__(self, text: str) -> None:
         self._letters = sorted(set(text))
@@ -62,7 +62,7 @@ class Letters:
 
 
 def pieces(text: Tensor, length: int, n: int) -> tuple[Tensor, Tensor]:
-    """Return n pieces (n, length) from random places, and the letters that follow each letter."""
+    """Return n pieces (n, length) at random positions, and the letter after each letter."""
     starts = fastdist.randint(0, len(text) - length, (n, 1))
     places = starts + fastdist.arange(length)
     return text[places], text[places + 1]

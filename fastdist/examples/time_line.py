@@ -1,4 +1,4 @@
-"""A picture of what each worker did when, as SVG text."""
+"""A picture of the work of each worker over time, as SVG text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _THINNEST = 0.4
 
 
 def time_line(ranges: Sequence[Range], *, kinds: Sequence[str], title: str) -> str:
-    """Draw a row a worker, in the order in which they first occur; time starts at 0.
+    """Draw a row for each worker, in the order of first occurrence; time starts at 0.
 
-    Ranges that begin later are drawn above, so a range inside another one stays visible.
-    Raises  ValueError if there is nothing to draw, or a kind is not among kinds
+    Ranges that begin later are drawn on top, so a nested range stays visible.
+
+    Raises  ValueError if there is nothing to draw, or if a range's kind is not in kinds
     """
     if not ranges:
         raise ValueError("time_line: no ranges")

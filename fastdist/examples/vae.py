@@ -16,7 +16,7 @@ BATCH_SIZE, HIDDEN, CODE, SHOWN = 128, 128, 8, 12
 
 
 class Vae(nn.Module):
-    """An encoder that says where in the space of codes a digit lies, and a decoder that draws."""
+    """An encoder from digits to the distribution of their codes, and a decoder that draws them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,15 +28,16 @@ class Vae(nn.Module):
         )
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the logits of the pixels drawn, the mean and the log-variance of the codes."""
+        """Return the logits of the drawn pixels, and the mean and log-variance of the codes."""
         mean, log_variance = self.encoder(images).chunk(2, dim=1)
-        # The noise stands outside of what is learnt, so that gradients reach mean and variance.
+        # The reparametrization trick: the noise has no parameters, so gradients reach mean and
+        # variance.
         code = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
         return self.decoder(code), mean, log_variance
 
 
 def negative_elbo(model: Vae, images: Tensor) -> Tensor:
-    """Return a bound on the nats that an image costs: its pixels given the code, and the code."""
+    """Return the negative ELBO, in nats per image: reconstruction loss plus KL divergence."""
     logits, mean, log_variance = model(images)
     pixels = F.binary_cross_entropy_with_logits(logits, images, reduction="sum")
     divergence = 0.5 * (mean.square() + log_variance.exp() - log_variance - 1).sum()
@@ -45,7 +46,7 @@ def negative_elbo(model: Vae, images: Tensor) -> Tensor:
 
 @torch.no_grad()
 def drawn(model: Vae, images: Tensor) -> str:
-    """Return a picture of digits, what is left of them after the code, and digits never seen."""
+    """Return a picture of digits, their reconstructions, and new digits from random codes."""
     again = model(images)[0].sigmoid()
     dreamt = model.decoder(torch.randn(len(images), CODE)).sigmoid()
     rows = {"held-out digits": images, "from their codes": again, "from random codes": dreamt}
@@ -53,7 +54,7 @@ def drawn(model: Vae, images: Tensor) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, draw, and tell the bound on digits that were held out."""
+    """Train, draw, and report the negative ELBO of held-out digits."""
     demo = Demo("vae", __doc__, arguments, steps=600)
     digits = load_digits(demo.seed)
     images, _ = as_images(digits.training)

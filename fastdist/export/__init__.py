@@ -1,4 +1,4 @@
-"""PyTorch's programs as graphs, which refuse: call the function or module itself."""
+"""PyTorch's export of programs as graphs: not supported; call the function or module instead."""
 
 from __future__ import annotations
 

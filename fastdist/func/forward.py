@@ -1,4 +1,4 @@
-"""Derivatives forwards: jvp, linearize, jacfwd, and hessian, which is forward over reverse."""
+"""Forward-mode derivatives: jvp, linearize, jacfwd; and hessian, which is forward over reverse."""
 
 from __future__ import annotations
 
@@ -67,15 +67,16 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Return func(*primals) and the product of its Jacobian with tangents, in forward mode; with
-    has_aux what else func returned comes third.
+    """Return func(*primals) and the product of its Jacobian with tangents, in forward mode.
+
+    With has_aux, func's auxiliary output is returned as a third value.
 
     Args:
         func: The function.
         primals: Its arguments, as a tuple.
         tangents: A direction for each argument.
-        strict: Whether a result that does not depend on the arguments is an error.
-        has_aux: Whether func returns something else as well.
+        strict: Whether to raise an error if a result does not depend on the arguments.
+        has_aux: Whether func returns (result, aux).
 
     Example:
         >>> from fastdist.func import jvp
@@ -114,10 +115,12 @@ def jvp(
 
 
 def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
-    """Return func(*primals), and the function of tangents that jvp is there; each call of that runs
-    func again.
+    """Return func(*primals), and a function that maps tangents to the jvp at primals.
 
-    Raises  RuntimeError from that function for other tangents than there are primals
+    Each call of the returned function runs func again.
+
+    Raises  RuntimeError from the returned function if the number of tangents differs from that of
+            primals
     """
 
     def pushed(*tangents: Any) -> Any:
@@ -156,14 +159,16 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian as jacrev's does, all columns at once, in
-    forward mode; randomness is vmap's.
+    """Return a function that computes the Jacobian of func in forward mode, all columns in one
+    batch.
+
+    The result has the layout of jacrev's.
 
     Args:
         func: The function.
-        argnums: By which argument to differentiate, or by which ones.
-        has_aux: Whether func returns something else as well.
-        randomness: "error", "same" or "different" random numbers in the columns.
+        argnums: The index of the argument to differentiate by, or a tuple of indices.
+        has_aux: Whether func returns (result, aux).
+        randomness: "error", "same" or "different" random numbers in the columns, as in vmap.
 
     Example:
         >>> from fastdist.func import jacfwd
@@ -192,7 +197,7 @@ def jacfwd(
                 found, ys, like, aux = _columns(inner, xs, k, has_aux, randomness)
             columns.append(found)
         if not any(columns):
-            # There is nothing to push, only to see of what shape the results are.
+            # The inputs have no elements, so run func only for the shapes of its results.
             value = inner(*xs)
             value, aux = value if has_aux else (value, None)
             ys, like = flatten(value)
@@ -228,7 +233,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
     Args:
         func: The function; it returns one number.
-        argnums: By which argument to differentiate, or by which ones.
+        argnums: The index of the argument to differentiate by, or a tuple of indices.
 
     Example:
         >>> from fastdist.func import hessian
@@ -242,8 +247,8 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 def _columns(
     func: Callable[..., Any], xs: list[Any], k: int, has_aux: bool, randomness: str
 ) -> tuple[list[Any], list[Any], Build, Any]:
-    """Return the columns by the k-th of xs of the Jacobians of what func returns, along a first
-    axis; its results, what builds the like of them, and what else it returned.
+    """Return the columns of the Jacobians of func's results by xs[k], stacked along a first axis;
+    then the results, the function that rebuilds their tree, and func's auxiliary output.
     """
     units, zero = unit_tensors(xs[k]), [zeros_like(x) for x in xs]
 
@@ -257,7 +262,7 @@ def _columns(
         try:
             value, tangent, aux = push(batched(units, level))
         except ONE_BY_ONE:
-            pass  # func looks at numbers, or calls another worker: see Note [Batches that go back]
+            pass  # func needs raw numbers or calls another worker: see Note [Batches that go back]
         else:
             columns = [value_at(one, level, size=size) for one in flatten(tangent)[0]]
             ys, like = flatten(value)
@@ -271,6 +276,6 @@ def _columns(
 
 
 def _first(one: Any, level: int) -> Any:
-    """Return the results of a level's first call, whose structure all calls share."""
+    """Return the entry of the first call from a batch of results."""
     value = value_at(one, level)
     return one if value is one else value[0]

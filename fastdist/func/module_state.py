@@ -1,4 +1,4 @@
-"""Modules as functions of their state: several stacked into one, and batch norms that keep none."""
+"""Stacks the states of several modules, and removes the running statistics of batch norms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ops.shape.joining import stack
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Let the batch norms in root forget their running numbers, and keep none; return root."""
+    """Remove the running statistics of all batch norms in root, in place, and return root."""
     for one in root.modules():
         if isinstance(one, _BatchNorm):
             one.running_mean = one.running_var = one.num_batches_tracked = None
@@ -20,10 +20,11 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and the buffers of several like models, by name, each stacked along a
-    new first axis; the parameters are leaves.
+    """Return the parameters and the buffers of several models of one class. Each is a dict by name,
+    stacked along a new first axis; the parameters are leaves.
 
-    Raises  RuntimeError for no models, of different classes, or not all in one mode
+    Raises  RuntimeError for an empty list, for different classes, or for a mix of training and eval
+            mode
     """
     models = list(models)
     if not models:

@@ -1,4 +1,4 @@
-"""Derivatives backwards: grad, vjp and jacrev."""
+"""Reverse-mode derivatives: grad, vjp and jacrev."""
 
 from __future__ import annotations
 
@@ -68,17 +68,19 @@ def grad(
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Any:
-    """Return a function that computes the gradient of func, which returns a single number, with
-    respect to the arguments argnums; with has_aux func returns (number, other) and it
-    (gradient, other).
+    """Return a function that computes the gradient of func with respect to the arguments argnums.
+
+    func returns a single number. With has_aux it returns (number, aux), and the new function
+    returns (gradient, aux).
 
     Args:
-        func: The function; it returns one number, or (number, other) with has_aux.
-        argnums: By which argument to differentiate, or by which ones.
-        has_aux: Whether func returns something else as well.
+        func: The function; it returns one number, or (number, aux) with has_aux.
+        argnums: The index of the argument to differentiate by, or a tuple of indices.
+        has_aux: Whether func returns (number, aux).
 
     Returns:
-        A function of the same arguments; its result is like the argument, or a tuple for several.
+        A function of the same arguments. Its result has the shape of the argument, or is a tuple
+        for several.
 
     Example:
         >>> from fastdist.func import grad
@@ -146,17 +148,19 @@ def vjp(
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 
 
-# mypy holds that *primals: Any does not take *Ts.
+# mypy does not accept *primals: Any for *Ts.
 def vjp(  # type: ignore[misc]
     func: Callable[..., Any], *primals: Any, has_aux: bool = False
 ) -> Any:
-    """Return func(*primals) and a function from cotangents, like the result, to their products with
-    the Jacobian, one for each of primals; with has_aux what else func returned comes third.
+    """Return func(*primals), and a function that maps a cotangent to its product with the Jacobian.
+
+    A cotangent has the structure of the result; the products are a tuple with an entry for each of
+    primals. With has_aux, func's auxiliary output is returned as a third value.
 
     Args:
         func: The function.
         *primals: Its arguments.
-        has_aux: Whether func returns something else as well.
+        has_aux: Whether func returns (result, aux).
 
     Example:
         >>> from fastdist.func import vjp
@@ -210,15 +214,16 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of func with respect to the arguments argnums,
-    all rows at once, or chunk_size at a time: for each result and argument a tensor of shape
-    (*result, *argument).
+    """Return a function that computes the Jacobian of func with respect to the arguments argnums.
+
+    For each result and argument the Jacobian is a tensor of shape (*result, *argument). Rows are
+    computed in one batch, or in batches of chunk_size.
 
     Args:
         func: The function.
-        argnums: By which argument to differentiate, or by which ones.
-        has_aux: Whether func returns something else as well.
-        chunk_size: How many rows to compute at once; all if None.
+        argnums: The index of the argument to differentiate by, or a tuple of indices.
+        has_aux: Whether func returns (result, aux).
+        chunk_size: The number of rows per batch; all if None.
 
     Example:
         >>> from fastdist.func import jacrev
@@ -248,8 +253,8 @@ def jacrev(
 
 
 def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], Build, list[Any]]:
-    """Return views of the arguments' tensors at which a pass stops, what builds the like of the
-    arguments argnums from them, and all arguments with the views in their places.
+    """Return views of the tensors in the arguments argnums, at which a pass stops; then the
+    function that rebuilds these arguments from tensors, and all arguments with the views in place.
     """
     numbers = argument_numbers(args, argnums)
     given, build = flatten([args[i] for i in numbers])
@@ -290,7 +295,7 @@ def _pulled(ys: list[Any], xs: list[Any], cotangents: list[Any]) -> list[Any]:
 
 
 def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
-    """Return the rows of y's Jacobians by xs, along a first axis."""
+    """Return the rows of the Jacobians of y by xs, stacked along a first axis."""
     count = y.numel()
     if chunk_size is not None and chunk_size < 1:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -311,14 +316,14 @@ def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
 
 
 def _cotangent(given: Any, y: Any, depth: int) -> Any:
-    """Return the cotangent of the batched result y: ones, unless one is given."""
+    """Return the cotangent of the batched result y: the given one, or ones."""
     if given is None:
         return ones_like(y) if depth else None
     return base_of(given, depth)
 
 
 def _freed(tree: Any, xs: list[Any]) -> Any:
-    """Return a tree of results without the graphs that lead to nothing but our own leaves."""
+    """Detach each result in a tree whose graph leads only to the leaves made here (xs)."""
     depth = level_of(xs)
     bases = [base_of(x, depth) for x in xs]
     own = {id(x._edge) for x in bases if x.is_leaf}
@@ -334,7 +339,7 @@ def _freed(tree: Any, xs: list[Any]) -> Any:
 
 
 def _freed_at(one: Any, own: set[int], level: int) -> Any:
-    """Return one result freed, and its tangents at all levels up to this one."""
+    """Detach one result as _freed does, and its tangents at all levels up to `level`."""
     if level < 0:
         return one if _leads_out(one, own) else one.detach()
     primal, tangent = unpack_dual(one, level=level)

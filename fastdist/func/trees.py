@@ -1,4 +1,4 @@
-"""Arguments and results of the functions of functions: the tensors in trees, and their numbers."""
+"""Trees of arguments and results: their tensors, and checks of argnums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Build = Callable[[Sequence[Any]], Any]
 
 
 def flatten(tree: Any) -> tuple[list[Any], Build]:
-    """Return the tensors in a tree, and what builds a like tree."""
+    """Return the tensors in a tree, and a function that builds the same tree from other tensors."""
     leaves, spec = tree_flatten(tree)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
 
@@ -30,8 +30,8 @@ def flatten(tree: Any) -> tuple[list[Any], Build]:
 
 
 def require_tensors(tree: Any, kind: type[Exception], expected: str) -> None:
-    """Raise if something in a tree is no Tensor: what is not to be differentiated is left out of
-    argnums, or the function closes over it.
+    """Raise an error if a tree holds something other than tensors. Such values belong in arguments
+    outside of argnums, or in the function's closure.
     """
     for leaf in tree_leaves(tree):
         if not isinstance(leaf, Tensor):
@@ -64,7 +64,7 @@ def split_aux(value: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 
 def unit_tensors(like: Any) -> Any:
-    """Return the tensors of like's shape that are 1 at one element, and 0 else."""
+    """Return one tensor of like's shape per element, which is 1 there and 0 elsewhere, stacked."""
     n = like.numel()
     found: Any = eye(n, dtype=like.dtype, device=like.device)
     return found.reshape(n, *like.shape)

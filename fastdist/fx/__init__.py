@@ -1,17 +1,17 @@
-"""Programs as graphs: a module or function, run once on stand-ins, becomes a list of its calls.
+"""Symbolic tracing: a module or function runs once on proxies, and its calls become a graph.
 
-`symbolic_trace(model)` returns a GraphModule, whose `graph` passes read and change and whose `code`
-is Python. Control flow that asks the numbers of an input cannot be traced. `fastdist.trace(fn)(x)`
-records the ops of one run on real tensors instead.
+`symbolic_trace(model)` returns a GraphModule. Passes read and change its `graph`, and its `code`
+is Python text. Control flow that depends on the values of an input cannot be traced.
+`fastdist.trace(fn)(x)` records the ops of one run on real tensors instead.
 
 node.py                   one step of a graph, and trees of arguments
 graph.py, code.py         the list of steps, and its Python text
 names.py                  the names of functions in code
-proxy.py                  values that record what is done to them
-tracer.py                 the run of a program on such values
+proxy.py                  values that record the operations on them
+tracer.py                 the run of a program on proxies
 _symbolic_trace.py        symbolic_trace, and PyTorch's path of the names of tracer.py
 graph_module.py           a module whose forward is a graph
-interpreter.py            running a graph step by step, and making another one of it
+interpreter.py            runs a graph step by step, or transforms it into another one
 passes/shape_prop.py      the shapes and dtypes of all steps
 """
 
@@ -50,12 +50,12 @@ __all__ = [
 
 
 def is_fx_tracing() -> bool:
-    """Return False: no program is captured."""
+    """Return False: no program is being exported."""
     return False
 
 
 def map_aggregate(a: Any, fn: Any) -> Any:
-    """Return a with fn applied to each leaf of its tuples, lists, dicts and slices."""
+    """Return `a` with fn applied to each leaf in its tuples, lists, dicts and slices."""
     if isinstance(a, tuple):
         parts = [map_aggregate(one, fn) for one in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)

@@ -1,4 +1,4 @@
-"""The decorator by which PyTorch marks how stable a function is."""
+"""The decorator with which PyTorch marks the stability of a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs of modules and functions, made by one run of them; tracer.py runs them."""
+"""symbolic_trace: makes a graph from one run of a module or function, with tracer.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .graph_module import GraphModule
 from .proxy import Proxy
 from .tracer import PH, Tracer, _autowrap_check, _patch_wrapped_functions, _Patcher, wrap
 
-# Packages that write their own trace import its parts from here.
+# Packages that write their own tracers import these names from here.
 __all__ = [
     "PH",
     "FunctionType",
@@ -36,13 +36,13 @@ _orig_module_call, _orig_module_getattr = Module.__call__, Module.__getattr__
 def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
 ) -> GraphModule:
-    """Return a module or function as a GraphModule: its ops as a graph, made by one run on Proxies.
+    """Return a module or function as a GraphModule, made by one run on Proxies.
 
-    Control flow that asks the numbers of an input raises TraceError.
+    Control flow that depends on the values of an input raises TraceError.
 
     Args:
         root: The module or the function.
-        concrete_args: Values of arguments, by name, for which the program is traced.
+        concrete_args: Fixed values of arguments, by name.
     """
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)

@@ -37,21 +37,21 @@ _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
 
 @dataclass
 class PythonCode:
-    """A function's text, and the objects that it names."""
+    """The text of a function, and the objects that the text refers to."""
 
     src: str
     globals: dict[str, Any] = field(default_factory=dict)
 
 
 class Namespace:
-    """The names of a graph's steps, each given once."""
+    """The names in a graph's code; each is unique."""
 
     def __init__(self) -> None:
         self._used: dict[str, Any] = {}
         self._next_number: dict[str, int] = {}
 
     def create_name(self, candidate: str, obj: Any) -> str:
-        """Return a name like candidate that is free, with a number behind it if need be."""
+        """Return a free name like candidate, with a number appended if necessary."""
         name = _ILLEGAL.sub("_", candidate) or "_unnamed"
         if name[0].isdigit():
             name = f"_{name}"
@@ -66,7 +66,7 @@ class Namespace:
         return name
 
     def associate_name_with_obj(self, name: str, obj: Any) -> None:
-        """Note that a name is an object's."""
+        """Record that a name belongs to an object."""
         self._used.setdefault(name, obj)
 
 
@@ -126,7 +126,7 @@ class Writer:
             if name in _UNARY and len(args) == 1:
                 return f"{_UNARY[name]}{self._operand(args[0])}"
             if name in _INPLACE and len(args) == 2:
-                # The name of the operand stays what it was for steps that read it later.
+                # Python rebinds the target of `+=`, so the operand keeps its name for later steps.
                 first = self.text(args[0])
                 return f"{first}; {node.name} {_INPLACE[name]} {self.text(args[1])}"
             if name == "getitem" and len(args) == 2:
@@ -199,7 +199,7 @@ class Writer:
 
 
 def last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """Return the Nodes that each Node is the last to read: their results are freed after it."""
+    """Map each Node to the Nodes that it is the last to read: their results are freed after it."""
     seen: set[Node] = set()
     found: dict[Node, list[Node]] = {}
     for node in reversed(nodes):
@@ -211,7 +211,7 @@ def last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
 
 
 def _path(owner: str, path: str) -> str:
-    """Return the text that reads a dotted path; getattr reads parts that are not identifiers."""
+    """Return an attribute access as text; getattr is used for parts that are not identifiers."""
     if not owner.isidentifier() and "." not in owner:
         owner = f"({owner})"
     for part in path.split("."):

@@ -1,4 +1,4 @@
-"""A program as a list of steps, which passes read and change, and which becomes Python again."""
+"""Graph: a function as a list of steps, which passes can change and which is written as Python."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class CodeGen:
         self._body_transformer: Callable[[list[str]], list[str]] | None = None
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the values of the placeholders from the arguments of the function."""
+        """Return the values of the placeholders, given the arguments of the function."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Return the result of the function from the value of the output step."""
+        """Return the result of the function, given the value of the output step."""
         return outputs
 
     def python_code(self, nodes: list[Node], root: str) -> PythonCode:
-        """Return the text of `forward` and the objects that it names."""
+        """Return the text of `forward` and the objects that the text refers to."""
         writer = Writer(nodes, root)
         parameters, body = writer.lines()
         if self._body_transformer is not None:
@@ -44,10 +44,10 @@ class CodeGen:
 
 
 class Graph:
-    """A function as steps, in order: see Node. New steps are added at the end by default.
+    """A function as an ordered list of steps (Nodes). New steps are added at the end by default.
 
     Args:
-        owning_module: The GraphModule whose `forward` it is, if there is one.
+        owning_module: The GraphModule whose `forward` this is, or None.
         tracer_cls: The class of the Tracer that made it.
         tracer_extras: More arguments for that class.
     """
@@ -68,7 +68,7 @@ class Graph:
 
     @property
     def owning_module(self) -> Any:
-        """The GraphModule whose `forward` this is, None for none."""
+        """The GraphModule whose `forward` this is, or None."""
         return self._owning_module
 
     @owning_module.setter
@@ -85,7 +85,7 @@ class Graph:
         return next(node for node in walk(self._root, backward=True) if node.op == "output")
 
     def find_nodes(self, *, op: str, target: Target = None, sort: bool = True) -> Iterable[Node]:
-        """Return the steps of a kind, for calls those with a target."""
+        """Return the steps with an op; for calls, only those with a target."""
         chosen = [node for node in self.nodes if node.op == op]
         if target is None:
             return chosen
@@ -102,7 +102,7 @@ class Graph:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Add a step where steps are added now, and return it."""
+        """Add a step at the insert point, and return it."""
         candidate = name if name is not None else self._target_to_str(target)
         name = self._graph_namespace.create_name(candidate, None)
         made = Node(self, name, op, target, args or (), kwargs or {}, type_expr)
@@ -111,12 +111,12 @@ class Graph:
         return made
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
-        """Add an input of the function; `...` stands for no default."""
+        """Add an input of the function; the default_value `...` means no default."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        """Add the reading of a parameter, buffer or attribute of the module by path."""
+        """Add a read of the module's parameter, buffer or attribute at a path."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
@@ -126,7 +126,7 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Add a call of a submodule by path."""
+        """Add a call of the submodule at a path."""
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
@@ -157,7 +157,7 @@ class Graph:
     def node_copy(
         self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x
     ) -> Node:
-        """Add a copy of another graph's step, with arg_transform(node) for each Node it reads."""
+        """Add a copy of another graph's step; arg_transform(node) maps each Node that it reads."""
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
         made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
@@ -167,13 +167,13 @@ class Graph:
     def graph_copy(
         self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False
     ) -> Any:
-        """Add copies of another graph's steps; return the value of its output.
+        """Add copies of another graph's steps, and return the value of its output.
 
         Args:
             g: The other graph.
-            val_map: Its Nodes -> Nodes here, to which the copies are added. Steps that are in it
-                are not copied.
-            return_output_node: Whether to return the other graph's step "output" as well.
+            val_map: Maps its Nodes to Nodes of this graph; the copies are added. Steps in it are
+                not copied.
+            return_output_node: Whether to return the other graph's step "output" too.
         """
         for node in g.nodes:
             if node in val_map:
@@ -193,14 +193,16 @@ class Graph:
         return made
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
-        """Add steps before one from now on, or in this block; before the first for None."""
+        """Set the insert point before a step (None: before the first), permanently or in this
+        block.
+        """
         if n is None:
             return self.inserting_after(self._root)
         self._require_own(n)
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """Add each step right after one from now on, or in this block; at the end for None."""
+        """Set the insert point after a step (None: at the end), permanently or in this block."""
         if n is None:
             return self.inserting_before(self._root)
         self._require_own(n)
@@ -213,7 +215,7 @@ class Graph:
     # ---- Removing and checking ------------------------------------------------------------------
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a step that nothing reads.
+        """Remove a step whose result no step uses.
 
         Raises  RuntimeError for a step with users
         """
@@ -230,7 +232,7 @@ class Graph:
         to_erase._erased = True
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove steps that nothing reads and that change nothing; return whether any were."""
+        """Remove steps without users and side effects; return whether any were removed."""
         is_impure = is_impure_node or (
             lambda node: node.is_impure() or self._is_called_impure(node)
         )
@@ -247,9 +249,10 @@ class Graph:
         return bool(getattr(self._owning_module.get_submodule(node.target), "_is_impure", False))
 
     def lint(self) -> None:
-        """Check that each step reads earlier ones of this graph, and that names and paths exist.
+        """Check that each step reads only earlier steps of this graph, and that names and paths
+        exist.
 
-        Raises  RuntimeError
+        Raises  RuntimeError if the graph is invalid
         """
         seen: set[Node] = set()
         names: set[str] = set()
@@ -289,15 +292,15 @@ class Graph:
         return self._codegen.python_code(list(self.nodes), root_module)
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Let another object write the function."""
+        """Set the object that writes the function."""
         self._codegen = codegen
 
     @contextlib.contextmanager
     def on_generate_code(
         self, make_transformer: Callable[[Any], Callable[[list[str]], list[str]]]
     ) -> Iterator[None]:
-        """Change the lines of the function in this block: make_transformer gets what changed them
-        before, or None, and returns a function of lines.
+        """Change the generated lines of the function in this block. make_transformer gets the
+        former transformer (or None), and returns a function from lines to lines.
         """
         before = self._codegen._body_transformer
         self._codegen._body_transformer = make_transformer(before)
@@ -307,11 +310,11 @@ class Graph:
             self._codegen._body_transformer = before
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the values of the placeholders from the arguments of the function."""
+        """Return the values of the placeholders, given the arguments of the function."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Return the result of the function from the value of the output step."""
+        """Return the result of the function, given the value of the output step."""
         return self._codegen.process_outputs(out)
 
     def print_tabular(self) -> None:
@@ -330,7 +333,9 @@ class Graph:
 
     @staticmethod
     def _target_to_str(target: Target) -> str:
-        """Return a name for the result of a step: relu_ of the method, layer1_0 of the path."""
+        """Return a name for the result of a step: relu_ for the method relu, layer1_0 for the path
+        layer1.0.
+        """
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
         name = name.lstrip("*") if isinstance(target, str) else name
         if name.startswith("__") and name.endswith("__"):
@@ -339,7 +344,9 @@ class Graph:
 
 
 class _InsertPoint:
-    """Where a graph adds steps: set at once, and as it was before when the block ends."""
+    """Sets the insert point of a graph; as a context manager it restores the former one
+    at its end.
+    """
 
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
         self._graph, self._before = graph, graph._insert
@@ -352,7 +359,7 @@ class _InsertPoint:
 
 
 class _Nodes:
-    """The steps of a graph: iterated forwards, backwards, and counted."""
+    """The steps of a graph, with iteration in both directions and a length."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

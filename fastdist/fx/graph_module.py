@@ -1,4 +1,4 @@
-"""A module whose forward is written from a graph."""
+"""A module whose forward is generated from a graph."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from .tracer import Tracer
 
 __all__ = ["GraphModule"]
 
-# The key in `meta` under which programs keep attributes that copies get as well.
+# The key in `meta` for attributes that copies of the module get too.
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 
 _numbers = itertools.count(1)
 
 
 class GraphModule(Module):
-    """A Module whose `forward` is a Graph: `code` is its text, and `graph` may be changed, after
-    which `recompile()` writes it again.
+    """A Module whose `forward` is generated from a Graph. `code` is its text. After a change of
+    `graph`, `recompile()` generates it again.
 
     Args:
-        root: The module whose submodules, parameters and buffers the graph names; or a dict of
+        root: The module whose submodules, parameters and buffers the graph uses; or a dict of
             them by path.
-        graph: The graph, which is copied where another GraphModule owns it.
+        graph: The graph; it is copied if another GraphModule owns it.
         class_name: The name of the class.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
-        # One class for each instance: `forward` is an attribute of the class, as elsewhere.
+        # Each instance has its own class, because `forward` is an attribute of the class.
         base = next(kind for kind in cls.__mro__ if kind not in _own_classes)
         made: Any = type("GraphModuleImpl", (base,), {"__module__": base.__module__})
         _own_classes.add(made)
@@ -67,7 +67,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """The graph. Setting another one writes `forward` again."""
+        """The graph. Setting another graph generates `forward` again."""
         return self._graph
 
     @graph.setter
@@ -86,14 +86,14 @@ class GraphModule(Module):
         return self._code
 
     def recompile(self) -> PythonCode:
-        """Write `forward` from the graph again, and return its text."""
+        """Generate `forward` from the graph again, and return its text."""
         written = self._graph.python_code(root_module="self")
         self._code = written.src
         type(self).forward = _function_of(written)
         return written
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Add a module at a path, with containers on the way; return whether that was possible."""
+        """Add a module at a path, and containers above it; return whether that was possible."""
         *above, last = target.split(".")
         module: Any = self
         for part in above:
@@ -108,7 +108,7 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Remove the module of a path; return whether there was one."""
+        """Remove the module at a path; return whether there was one."""
         path, _, last = target.rpartition(".")
         try:
             module = self.get_submodule(path)
@@ -120,7 +120,7 @@ class GraphModule(Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Remove modules that no step of the graph names, or has one above or below it."""
+        """Remove submodules that no step uses, and that contain or belong to no used module."""
         used: set[str] = set()
         for node in self.graph.nodes:
             if node.op not in ("call_module", "get_attr"):
@@ -135,7 +135,7 @@ class GraphModule(Module):
                 self.delete_submodule(path)
 
     def print_readable(self, print_output: bool = True, **kwargs: Any) -> str:
-        """Return the text of the class, and print it."""
+        """Return the text of the class; print it if print_output."""
         text = self.code.strip("\n").replace("\n", "\n    ")
         text = f"class {type(self).__name__}(torch.nn.Module):\n    {text}\n"
         if print_output:
@@ -167,18 +167,18 @@ class GraphModule(Module):
         return f"{super().__repr__()}\n{self.code}\n"
 
 
-# The classes that `__new__` made, one for each instance.
+# The classes that `__new__` created, one for each instance.
 _own_classes: WeakSet[type] = WeakSet()
 
 
 def _state_of(module: GraphModule) -> dict[str, Any]:
-    """Return the attributes of a GraphModule without its graph, which names the module."""
+    """Return the attributes of a GraphModule without its graph, which references the module."""
     return {key: one for key, one in module.__dict__.items() if key not in ("_graph", "_code")}
 
 
 def _function_of(written: PythonCode) -> Any:
-    """Return the function of a text, whose lines tracebacks show."""
-    # Not "<fastdist ...>": the lines are the program's, which tracebacks show.
+    """Compile a text to a function; tracebacks can show its lines."""
+    # The name must not be "<fastdist ...>": tracebacks show these lines, like the program's own.
     name = f"<graph {next(_numbers)}>"
     names = dict(written.globals)
     exec(compile(written.src, name, "exec"), names)
@@ -190,7 +190,7 @@ def _function_of(written: PythonCode) -> Any:
 
 
 class _CodeOnlyModule(Module):
-    """A module of these attributes: what a GraphModule is copied and restored from."""
+    """A module with the given attributes, from which a GraphModule is copied or restored."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ def _globals_of_code() -> dict[str, Any]:
 
 
 def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls: Any) -> Any:
-    """Return a pickled GraphModule: its forward is traced again, each submodule as one step."""
+    """Restore a pickled GraphModule: trace its forward again, with each submodule as one step."""
 
     class KeepModules(Tracer):
         def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
@@ -220,12 +220,12 @@ def _restored(base: Any, name: str, state: dict[str, Any], code: str, tracer_cls
 
 
 def _copy_attr(source: Any, target: Any, path: str) -> None:
-    """Give target the attribute that source has at a path, which both then share."""
+    """Set target's attribute at a path to source's, so that both share it."""
     *above, last = path.split(".")
     for part in above:
         found = getattr(source, part)
         if found is getattr(target, part, None):
-            return  # a whole module that is shared already
+            return  # the whole module is shared already
         if not hasattr(target, part):
             setattr(target, part, Module())
         source, target = found, getattr(target, part)
@@ -239,7 +239,7 @@ def _copy_attr(source: Any, target: Any, path: str) -> None:
 
 
 def _assign(value: Any, target: Any, path: str) -> None:
-    """Put a value at a path, with modules on the way."""
+    """Set the attribute at a path to a value, and create the modules above it."""
     *above, last = path.split(".")
     for part in above:
         if not hasattr(target, part):

@@ -1,4 +1,4 @@
-"""Lists and dicts of a graph's arguments, which change only by way of their Node."""
+"""Immutable lists and dicts for a Node's arguments, which change only through the Node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class immutable_list(list[Any]):
-    """A list without methods that change it."""
+    """A list whose mutating methods raise errors."""
 
     __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -31,7 +31,7 @@ class immutable_list(list[Any]):
 
 
 class immutable_dict(dict[Any, Any]):
-    """A dict without methods that change it."""
+    """A dict whose mutating methods raise errors."""
 
     __delitem__ = __ior__ = __setitem__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

@@ -1,4 +1,4 @@
-"""Running a graph step by step; subclasses change what a step does."""
+"""Runs a graph step by step; subclasses change the action of a step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
-    """Runs a graph step by step. Subclasses override run_node, or the method for one `op`.
+    """Runs a graph step by step. Subclasses override run_node, or the method of one `op`.
 
     Args:
-        module: The GraphModule, or the module that a graph given here names.
-        garbage_collect_values: Whether a value is released after its last use.
-        graph: Another graph to run.
+        module: The GraphModule, or the module whose attributes `graph` uses.
+        garbage_collect_values: Whether to release each value after its last use.
+        graph: The graph to run; the module's graph by default.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Interpreter:
 
         Args:
             *args: The inputs, in the order of the placeholders.
-            initial_env: Values of Nodes that are not computed again.
-            enable_io_processing: Whether the graph's process_inputs and process_outputs are called.
+            initial_env: Values of Nodes; these are not computed again.
+            enable_io_processing: Whether to call the graph's process_inputs and process_outputs.
         """
         self.env = {} if initial_env is None else initial_env
         given = self.graph.process_inputs(*args) if enable_io_processing else args
@@ -73,7 +73,7 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Any:
-        """Return the result for the inputs of a list, which is emptied."""
+        """Return the result for the inputs in a list; the list is emptied."""
         given = list(args_list)
         args_list.clear()
         return self.run(*given, enable_io_processing=False)
@@ -101,7 +101,7 @@ class Interpreter:
         )
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the attribute of the module at a path."""
+        """Return the module's attribute at a path."""
         return self.fetch_attr(target)
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -114,17 +114,17 @@ class Interpreter:
         return getattr(owner, target)(*rest, **kwargs)
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of the submodule at a path."""
+        """Return the result of calling the submodule at a path."""
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result."""
+        """Return the result of the graph."""
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:
-        """Return the attribute of the module at a path.
+        """Return the module's attribute at a path.
 
-        Raises  RuntimeError where there is none
+        Raises  RuntimeError if there is no such attribute
         """
         found: Any = self.module
         for part in target.split("."):
@@ -134,11 +134,11 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[Any, Any]:
-        """Return a step's arguments with values in the place of Nodes."""
+        """Return a step's arguments, with each Node replaced by its value."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Return arguments with values in the place of Nodes.
+        """Return arguments with each Node replaced by its value.
 
         Raises  RuntimeError for a Node that has no value yet
         """
@@ -155,10 +155,10 @@ class Interpreter:
 
 
 class Transformer(Interpreter):
-    """Makes a new graph of a GraphModule: what a method returns for a step is in it.
+    """Transforms a GraphModule into a new graph, which contains the values that the methods return.
 
     Args:
-        module: The GraphModule, which does not change.
+        module: The GraphModule; it is not changed.
     """
 
     def __init__(self, module: GraphModule) -> None:
@@ -168,20 +168,20 @@ class Transformer(Interpreter):
         self.tracer = _KeepModules(self.new_graph, module)
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return an input of the new graph."""
+        """Add an input to the new graph, and return its proxy."""
         default = args[0] if args else ...
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the value of a step that reads an attribute."""
+        """Add a step that reads an attribute, and return its proxy."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the value of a step that calls a submodule."""
+        """Add a step that calls a submodule, and return its proxy."""
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the value of a step that calls a function."""
+        """Add a step that calls a function, and return its proxy."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self) -> GraphModule:
@@ -202,7 +202,7 @@ class _KeepModules(Tracer):
 
 
 def map_proxies(value: Any) -> Any:
-    """Return a tree with the Node of each Proxy."""
+    """Return a tree with each Proxy replaced by its Node."""
     return map_aggregate(value, lambda one: one.node if isinstance(one, Proxy) else one)
 
 

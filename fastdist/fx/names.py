@@ -12,17 +12,19 @@ from typing import Any
 
 from ..tensor.tensor import Tensor
 
-# Where code finds functions, in the order in which they are looked up.
+# The modules in which a function's name is looked up, in this order.
 _HOMES = ("torch", "torch.nn.functional", "torch.linalg", "torch.fft", "torch.special")
 
 
 def root_module() -> Any:
-    """Return the module that code names `torch`."""
+    """Return the module that is called `torch` in the code."""
     return sys.modules["fastdist"]
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a function in code: torch.relu, operator.add, or its module and name."""
+    """Return a function's name in code, such as torch.relu or operator.add, or a full
+    module path.
+    """
     name = getattr(function, "__name__", type(function).__name__)
     for home, module in (("builtins", builtins), ("operator", operator), ("math", math)):
         if getattr(module, name, None) is function:

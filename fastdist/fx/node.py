@@ -12,7 +12,7 @@ from .names import name_of
 
 __all__ = ["Argument", "Node", "Target", "has_side_effect", "map_aggregate", "map_arg"]
 
-# For annotations.
+# Types for annotations.
 Target = Any
 Argument = Any
 _OPERATIONS = (
@@ -22,13 +22,13 @@ _side_effects: set[Any] = set()
 
 
 def has_side_effect(fn: Any) -> Any:
-    """Return the function; calls of it stay in a graph where nothing uses their results."""
+    """Mark a function as having side effects: unused calls of it are not removed. Return it."""
     _side_effects.add(fn)
     return fn
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Return a tree of tuples, lists, dicts and slices with fn(leaf) for each leaf."""
+    """Return a tree of tuples, lists, dicts and slices with fn applied to each leaf."""
     if isinstance(a, tuple):
         parts = [map_aggregate(one, fn) for one in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
@@ -43,12 +43,12 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """Return a tree of arguments with fn(node) in the place of each Node."""
+    """Return a tree of arguments with each Node replaced by fn(node)."""
     return map_aggregate(a, lambda one: fn(one) if isinstance(one, Node) else one)
 
 
 class Node:
-    """One step of a Graph, in its list of steps.
+    """One step of a Graph.
 
     `op` is "placeholder" (an input of the function), "get_attr" (a parameter or buffer of the
     module), "call_function", "call_method", "call_module" or "output". `target` is the function,
@@ -88,12 +88,12 @@ class Node:
 
     @property
     def next(self) -> Node:
-        """The next step of the graph, at the end the graph's root."""
+        """The next step of the graph; after the last one, the graph's root."""
         return self._next
 
     @property
     def prev(self) -> Node:
-        """The step before, at the beginning the graph's root."""
+        """The previous step; before the first one, the graph's root."""
         return self._prev
 
     @property
@@ -116,12 +116,12 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The Nodes among the arguments, each once, in order."""
+        """The distinct Nodes among the arguments, in order."""
         return list(self._input_nodes)
 
     @property
     def stack_trace(self) -> str | None:
-        """The lines of the program that made this step, if they were recorded."""
+        """The stack trace of the program at this step, if recorded."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -148,9 +148,9 @@ class Node:
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
-        """Insert a positional argument before one.
+        """Insert a positional argument before index idx.
 
-        Raises  AssertionError for an index outside of 0 .. len(args)
+        Raises  AssertionError for an index outside of 0 to len(args)
         """
         if not 0 <= idx <= len(self._args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
@@ -161,7 +161,7 @@ class Node:
         self.kwargs = {**self._kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Read another Node wherever this one reads old_input."""
+        """Replace old_input by new_input in the arguments."""
 
         def chosen(node: Node) -> Node:
             return new_input if node is old_input else node
@@ -175,12 +175,13 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Let all users of this Node read another; return those users.
+        """Make all users of this Node use another Node; return the changed users.
 
         Args:
-            replace_with: The Node that they read from now on.
-            delete_user_cb: Whether a user is changed.
-            propagate_meta: Whether replace_with, which has no meta, gets this Node's.
+            replace_with: The Node to use instead.
+            delete_user_cb: A predicate that chooses the users to change.
+            propagate_meta: Whether to copy this Node's meta to replace_with, whose meta must be
+                empty.
         """
         if propagate_meta:
             if replace_with.meta:
@@ -210,7 +211,7 @@ class Node:
         self._prev._next, self._next._prev = self._next, self._prev
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Return whether the step stays where nothing uses its result."""
+        """Return whether the step has side effects, so that it must not be removed."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
@@ -269,7 +270,7 @@ def _formatted(given: Any) -> str:
 
 
 def walk(root: Node, *, backward: bool = False) -> Iterator[Node]:
-    """Yield the Nodes after a graph's root; a Node may be erased while it is looked at."""
+    """Yield the Nodes of a graph in order; the current Node may be erased."""
     node = root._prev if backward else root._next
     while node is not root:
         if not node._erased:

@@ -1,4 +1,4 @@
-"""Values of a program that is traced: what is done to a Proxy becomes a step of the graph."""
+"""Proxies: stand-ins for values during tracing; operations on them become steps of the graph."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _REFLECTED = (
 
 
 class TraceError(ValueError):
-    """The traced program asks for a number of a value that has none yet."""
+    """The traced program needs the concrete value of a Proxy, which is not known yet."""
 
 
 class TracerBase:
-    """Makes steps of calls, and arguments of steps of Python values."""
+    """Creates steps from calls, and arguments of steps from Python values."""
 
     graph: Graph
-    # Whether the lines of the program are kept with each step: here they are not.
+    # Whether to record a stack trace with each step: not supported.
     record_stack_traces = False
 
     def create_node(
@@ -54,11 +54,11 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Add a step to the graph. Subclasses may change it."""
+        """Add a step to the graph; subclasses may override it."""
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
 
     def proxy(self, node: Node) -> Proxy:
-        """Return the value of a step."""
+        """Return a Proxy for a step."""
         return Proxy(node, self)
 
     def create_proxy(
@@ -71,15 +71,15 @@ class TracerBase:
         type_expr: Any = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
-        """Add a step whose arguments may hold Proxies, and return its value."""
+        """Add a step whose arguments may contain Proxies, and return its Proxy."""
         args_, kwargs_ = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, args_, kwargs_, name, type_expr)
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """Return a value as an argument of a step.
+        """Convert a value to an argument of a step.
 
-        Raises  NotImplementedError for a value that no graph can hold
+        Raises  NotImplementedError for a value that a graph cannot hold
         """
         if isinstance(a, Proxy):
             return a.node
@@ -108,13 +108,13 @@ class TracerBase:
         return key
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Raise TraceError: which branch is taken depends on numbers."""
+        """Raise TraceError: a branch would depend on a value that is not known."""
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Return as many items as the line that asks unpacks.
+        """Return as many items as the calling line unpacks.
 
-        Raises  TraceError elsewhere: how many there are is not known
+        Raises  TraceError in any other place, because the number of items is not known
         """
         count = _count_of_unpacked()
         if count is None:
@@ -129,7 +129,7 @@ class TracerBase:
         return iter([item[place] for place in range(count)])
 
     def keys(self, obj: Proxy) -> Any:
-        """Return the keys of a value that is passed as **value: itself, as an attribute."""
+        """Return the keys of a Proxy that is unpacked as **value: the attribute `keys`, called."""
         return Attribute(obj, "keys")()
 
 
@@ -154,7 +154,7 @@ def _count_of_unpacked() -> int | None:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds the steps of Proxies that a pass makes to a graph.
+    """Adds the steps of the Proxies that a pass creates to a graph.
 
     Args:
         graph: The graph.
@@ -167,9 +167,9 @@ class GraphAppendingTracer(TracerBase):
 
 
 class Proxy:
-    """The value of a step. Operators, methods and functions of tensors on it are further steps.
+    """A stand-in for the value of a step. Operators, methods and tensor functions on it add steps.
 
-    Raises  TraceError for `if`, len() and loops over it, which ask its numbers
+    Raises  TraceError for `if`, len() and loops, which need its concrete value
     """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
@@ -207,7 +207,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Any:
-        """Return the keys of a value that is passed as **value."""
+        """Return the keys of a Proxy that is unpacked as **value."""
         return self.tracer.keys(self)
 
     def __len__(self) -> NoReturn:
@@ -244,8 +244,8 @@ class Proxy:
             )
         (tracer,) = tracers
         name = orig_method.__name__
-        # A method that is a function too, as relu is, was called as a function: a method of a Proxy
-        # is an Attribute.
+        # A method that is also a function, such as relu, was called as a function here: methods of
+        # a Proxy go through Attribute.
         is_function = getattr(root_module(), name, None) is orig_method
         overrides = importlib.import_module("fastdist.overrides")
         if not is_function and overrides.is_tensor_method_or_property(orig_method):
@@ -256,7 +256,9 @@ class Proxy:
 
 
 class Attribute(Proxy):
-    """An attribute of a traced value: called, it is a step call_method; else one of getattr."""
+    """An attribute of a Proxy. Calling it adds a call_method step; other uses add a
+    getattr step.
+    """
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
@@ -264,7 +266,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The step that reads the attribute, added when it is first asked for."""
+        """The step that reads the attribute, added at first use."""
         if self._node is None:
             made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
             self._node = made.node
@@ -275,7 +277,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """A parameter of a traced module, whose shape is known while it is traced."""
+    """A Proxy of a parameter, whose shape is known during tracing."""
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: Tensor) -> None:
         super().__init__(node, tracer)
@@ -286,24 +288,24 @@ class ParameterProxy(Proxy):
 
     @property
     def shape(self) -> Any:
-        """The parameter's."""
+        """The parameter's shape."""
         return self.param.shape
 
     def size(self, *dim: Any) -> Any:
-        """Return the parameter's."""
+        """Return the parameter's size."""
         return self.param.size(*dim)
 
     def dim(self) -> int:
-        """Return the parameter's."""
+        """Return the parameter's number of dimensions."""
         return self.param.dim()
 
     @property
     def ndim(self) -> int:
-        """The parameter's."""
+        """The parameter's number of dimensions."""
         return self.param.ndim
 
     def numel(self) -> int:
-        """Return the parameter's."""
+        """Return the parameter's number of elements."""
         return self.param.numel()
 
 
@@ -321,7 +323,7 @@ for _name in _MAGIC:
     setattr(Proxy, f"__{_name.strip('_')}__", _operator(_name))
 for _name in _REFLECTED:
     setattr(Proxy, f"__r{_name.strip('_')}__", _operator(_name, reflected=True))
-# __eq__ is a step: dicts and sets compare Proxies by identity.
+# `==` adds a step, so dicts and sets must hash Proxies by identity.
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 explain_missing(__name__)

@@ -1,4 +1,4 @@
-"""The run of a module or function on Proxies, which makes its graph."""
+"""Tracer: runs a module or function on Proxies to make its graph."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from .proxy import ParameterProxy, Proxy, TracerBase
 
 __all__ = ["PH", "Tracer", "wrap"]
 
-# Functions that stay one step, as (globals of the module, name) of each `wrap`.
+# Functions that `wrap` marked as one step: (the module's globals, the function's name).
 _wrapped: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
-# In concrete_args: an argument that becomes an input all the same.
+# A placeholder in concrete_args: the argument remains an input of the graph.
 PH: Any = type("PHBase", (), {"__repr__": lambda self: "PH"})()
 _VAR_FLAGS = {inspect.CO_VARARGS: "*", inspect.CO_VARKEYWORDS: "**"}
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Let calls of a function of the calling module, also by name, stay one step of a graph.
+    """Mark a function of the calling module, given itself or by name, so that its calls are one
+    step.
 
-    Returns the function. Raises RuntimeError for what is neither a function nor a string, and
-    NotImplementedError for a call that is not at the module's top level.
+    Return the function. Raise RuntimeError for an argument that is neither callable nor a str, and
+    NotImplementedError for a call that is not at the top level of the module.
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError(
@@ -50,7 +51,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 class _Patcher:
-    """Replaced attributes and globals, which are as before when the block ends."""
+    """Replaces attributes and globals, and restores them at the end of the block."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -74,7 +75,7 @@ class _Patcher:
     def patch(
         self, frame_dict: dict[str, Any], name: str, new_fn: Any, deduplicate: bool = True
     ) -> None:
-        """Replace a name of a module."""
+        """Replace a global of a module."""
         if name in frame_dict:
             undo = functools.partial(frame_dict.__setitem__, name, frame_dict[name])
         else:
@@ -84,12 +85,13 @@ class _Patcher:
 
 
 class Tracer(TracerBase):
-    """Makes the graph of a module; subclasses choose which modules stay one step.
+    """Makes the graph of a module; subclasses choose which modules are one step.
 
     Args:
-        autowrap_modules: Modules whose functions of Proxies are steps: `math`.
+        autowrap_modules: Modules such as `math`, whose functions become steps when called with
+            Proxies.
         autowrap_functions: More such functions.
-        param_shapes_constant: Whether the shapes of parameters are read while tracing.
+        param_shapes_constant: Whether the program may read the shapes of parameters during tracing.
     """
 
     def __init__(
@@ -113,17 +115,19 @@ class Tracer(TracerBase):
         self.root: Any = None
         self.tensor_attrs: dict[Tensor, str] = {}
 
-    # ---- What subclasses change -----------------------------------------------------------------
+    # ---- Methods that subclasses may override ---------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Return whether calls of a module stay one step: of those of nn, but for Sequential."""
+        """Return whether calls of a module are one step: True for modules of nn except
+        Sequential.
+        """
         own = m.__module__.startswith(("fastdist.nn", "torch.nn"))
         return own and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
-        """Return the path of a module below the one that is traced.
+        """Return the path of a module below the traced module.
 
-        Raises  NameError for another module
+        Raises  NameError for a module that is not below it
         """
         if self.submodule_paths is not None:
             path = self.submodule_paths.get(mod)
@@ -136,7 +140,7 @@ class Tracer(TracerBase):
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Return the value of a module's call: one step for a leaf, else those of its forward."""
+        """Trace a module's call: as one step for a leaf module, else through its forward."""
         path = self.path_of_module(m)
         if self.is_leaf_module(m, path):
             return self.create_proxy("call_module", path, args, kwargs)
@@ -147,7 +151,7 @@ class Tracer(TracerBase):
             self.module_stack.pop(path, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """Return the value of a module's attribute in a trace: a step for a parameter."""
+        """Return a module's attribute during tracing; for a parameter, a Proxy."""
         if isinstance(attr_val, Parameter):
             named = self.root.named_parameters()
         elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
@@ -158,15 +162,15 @@ class Tracer(TracerBase):
         if name is None:
             return attr_val
         if name not in parameter_proxy_cache:
-            make: dict[str, Any] = {}  # subclasses may override create_proxy without it
+            make: dict[str, Any] = {}  # empty for create_proxy overrides that lack it
             if self.param_shapes_constant:
                 make["proxy_factory_fn"] = functools.partial(_parameter_proxy, self, name, attr_val)
             parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **make)
         return parameter_proxy_cache[name]
 
     def create_arg(self, a: Any) -> Argument:
-        """Return a value as an argument: parameters, buffers and modules by path, other tensors as
-        new attributes of the module.
+        """Convert a value to an argument. Parameters, buffers and modules become paths; other
+        tensors become new attributes of the module.
         """
         if isinstance(a, Parameter):
             for name, one in self.root.named_parameters():
@@ -202,7 +206,7 @@ class Tracer(TracerBase):
 
         Args:
             root: The module or the function.
-            concrete_args: Values of arguments, by name, for which the program is traced.
+            concrete_args: Fixed values of arguments, by name.
         """
         if isinstance(root, Module):
             self.root, fn = root, type(root).forward
@@ -234,7 +238,9 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Any, is_module: bool, concrete_args: Any = None
     ) -> tuple[Any, list[Any]]:
-        """Return the function to run and its arguments: inputs, and what concrete_args fixes."""
+        """Return the function to run and its arguments: Proxies for inputs, and the
+        fixed values.
+        """
         function = inspect.unwrap(root_fn)
         if not isinstance(function, FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(function)}")
@@ -293,7 +299,7 @@ class Tracer(TracerBase):
 
 
 def _autowrap_check(patcher: _Patcher, names: dict[str, Any], function_ids: set[int]) -> None:
-    """Let the functions of these ids, under their names in a module, be steps; once a module."""
+    """Patch the functions with these ids in a module's globals, so that they become steps."""
     if id(names) in patcher.seen:
         return
     patcher.seen.add(id(names))
@@ -303,7 +309,7 @@ def _autowrap_check(patcher: _Patcher, names: dict[str, Any], function_ids: set[
 
 
 def _patch_wrapped_functions(patcher: _Patcher) -> None:
-    """Let the functions that `wrap` was given be steps."""
+    """Patch the functions that `wrap` marked, so that they become steps."""
     for names, name in list(_wrapped.values()):
         original = names.get(name, getattr(builtins, name, None))
         patcher.patch(names, name, _as_step(original))
@@ -314,7 +320,9 @@ def _parameter_proxy(tracer: Tracer, name: str, param: Tensor, node: Node) -> Pa
 
 
 def _as_step(original: Any) -> Any:
-    """Return a function that is one step where an argument is a Proxy, else the original."""
+    """Wrap a function: it adds one step if an argument is a Proxy, and otherwise calls the
+    original.
+    """
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -336,7 +344,9 @@ def _find_proxy(value: Any) -> Proxy | None:
 
 
 def _with_flat_arguments(function: Any, code: Any) -> FunctionType:
-    """Return the function with `*args`, `**kwargs` and named arguments as plain parameters."""
+    """Return the function with `*args`, `**kwargs` and keyword-only arguments as plain
+    parameters.
+    """
     flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)

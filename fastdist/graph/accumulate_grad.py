@@ -1,4 +1,4 @@
-"""The end of a path: the Node of a leaf, which adds gradients into `.grad`."""
+"""The Node of a leaf, which accumulates gradients into `.grad`."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from .forward_streams import follow
 from .modes import enable_grad
 from .node import Node, RemovableHandle
 
-# Guards the change of a tensor into a leaf that requires grad; re-entered by finalizers.
+# Guards turning a tensor into a leaf that requires grad. Reentrant, because finalizers may take it.
 _leaves_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_leaves_lock")
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it arrives
 
 
-# Leaf -> hook(context), called after a distributed pass has added a gradient of the leaf to its
-# context, and not to `.grad`.
+# Leaf -> hook(context). A distributed pass calls it after it has accumulated the leaf's gradient in
+# its context instead of `.grad`.
 context_hooks: WeakKeyDictionary[AccumulateGrad, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 class AccumulateGrad(Node):
-    """Adds into the `.grad` of one leaf.
+    """Accumulates gradients into the `.grad` of one leaf.
 
-    Holds `.grad`, the hooks, and the leaf's array, layout, storage and class, but the Tensor only
-    weakly: hooks and `.grad` must outlive a handle that the user dropped, and a cycle leaf -> edge
-    -> leaf would keep every leaf for the garbage collector.
+    Holds `.grad`, the hooks, and the leaf's array, layout, storage and class, but the Tensor itself
+    only weakly. Hooks and `.grad` must outlive a Tensor that the user dropped, and a cycle leaf ->
+    edge -> leaf would leave every leaf to the garbage collector.
 
     Thread  any; `lock` guards `grad`
     """
@@ -64,12 +64,12 @@ class AccumulateGrad(Node):
         self._variable = ref(leaf)
 
     def name(self) -> str:
-        """Return PyTorch's name of the class."""
+        """Return PyTorch's name of this Node class."""
         return "torch::autograd::AccumulateGrad"
 
     @property
     def variable(self) -> Tensor:
-        """The leaf; made again around the same array if the user's handle is gone."""
+        """The leaf; a new Tensor over the same array if the user has dropped the old one."""
         leaf = self._variable()
         if leaf is None:
             with self.lock:
@@ -86,7 +86,7 @@ class AccumulateGrad(Node):
         return leaf
 
     def attach(self, leaf: Tensor) -> None:
-        """Become the edge of leaf again, after requires_grad_ or a change of its data."""
+        """Become leaf's edge again, after requires_grad_ or an assignment to leaf.data."""
         self._array, self.output_layout, self._storage = leaf._array, leaf._layout, leaf._storage
         self._variable = ref(leaf)
         leaf._edge = self
@@ -94,7 +94,7 @@ class AccumulateGrad(Node):
     def accumulate(self, g: Any, fresh: bool, stream: Any = None) -> None:
         """Add a raw array to `.grad`; a fresh array may be kept without a copy.
 
-        stream is the current stream of the leaf's device, None for the CPU
+        stream is the current stream of the leaf's device, None on the CPU
         """
         with self.lock:
             if stream is not None:
@@ -114,8 +114,8 @@ class AccumulateGrad(Node):
                 else:
                     self.grad = add_sparse(grad, added, in_place=True)
             elif grad._edge is None:
-                # In place, as PyTorch does with grad mode off: code that holds `.grad` sees the
-                # sum.
+                # In place, as in PyTorch without create_graph: existing references to `.grad` see
+                # the sum.
                 array, layout = grad._array, grad._layout
                 if layout.device is not CPU:
                     backend_of(layout.device.type).add_into(array, g)
@@ -130,8 +130,8 @@ class AccumulateGrad(Node):
             self._run_post_accumulate()
 
     def _kept(self, g: Any) -> tuple[Any, Layout]:
-        """Return a copy of a raw array and its layout: that of the leaf if the leaf has no gaps, as
-        in PyTorch, otherwise C order.
+        """Return a copy of a raw array, and its layout: as in PyTorch, the leaf's layout if the
+        leaf has no gaps in memory, otherwise C order.
         """
         layout = self.output_layout
         backend = backend_of(layout.device.type)
@@ -143,22 +143,22 @@ class AccumulateGrad(Node):
         if order is not None:
             return kept.transpose(undone(order)), layout
         if layout.contiguous:
-            return kept, layout  # without a look-up, which takes 0.4 us
+            return kept, layout  # saves a look-up of 0.4 us
         return kept, Layout.of(layout.dtype, layout.device, layout.shape)
 
     def accumulate_recorded(self, g: Tensor, stream: Any = None) -> None:
-        """Add a Tensor that is recorded itself, out of place (create_graph)."""
+        """Add a gradient that is recorded itself (create_graph); the sum is a new tensor."""
         with self.lock:
             if stream is not None:
                 self._follow(stream)
-            # A copy: g may be another leaf's gradient as well, and later sums change `.grad` in
-            # place.
+            # Copy g: it may be the gradient of another leaf as well, and later sums change `.grad`
+            # in place.
             self.grad = _copy(g) if self.grad is None else _add(self.grad, g)
         if self.post_accumulate:
             self._run_post_accumulate()
 
     def _follow(self, stream: Any) -> None:
-        # Under the lock: a pass on another stream may be about to add as well.
+        # The lock is held, because a pass on another stream may add to the same leaf.
         follow(stream, getattr(self, "stream", None), () if self.grad is None else (self.grad,))
         self.stream = stream
 
@@ -167,7 +167,7 @@ class AccumulateGrad(Node):
             hook(self.variable)
 
     def register_post_accumulate_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
-        """Call hook(leaf) each time after its `.grad` was added to."""
+        """Call hook(leaf) after each accumulation into its `.grad`."""
         if self.post_accumulate is None:
             made: dict[int, Callable[[Tensor], None]] = {}
             with Node._first_hook_lock:
@@ -177,10 +177,9 @@ class AccumulateGrad(Node):
 
 
 def is_dense(g: Any, layout: Layout) -> bool:
-    """Return whether a raw array is in C order, as layout says, and may be written to."""
+    """Return whether a raw array is in C order, layout is too, and the array may be written to."""
     if g.__class__ is np.ndarray:
-        # An array that expand makes of a single number is in C order, too, but must not be written
-        # to.
+        # An expanded single number may count as C order, but it must not be written to.
         return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
     return layout.contiguous and layout_near(g, layout) is layout
 
@@ -190,10 +189,10 @@ _ORDER = "the order of the axes in memory"
 
 @silent  # type: ignore[untyped-decorator]
 def _add_across(layout: Layout, total: np.ndarray[Any, Any], g: np.ndarray[Any, Any]) -> None:
-    """Add g to total, whose layout is not C order, from a copy in total's order of the axes.
+    """Add g to total, whose layout is not C order: g is first copied to total's order of the axes.
 
-    Note    NumPy walks memory of two orders one number at a time: 8x8 float32 take 0.9 us and
-            256x256x3x3 take 430, and with the copy 0.4 and 190 (AMD EPYC, Zen 4)
+    Note    NumPy adds arrays of different orders one number at a time. Times in us, without and
+            with the copy: 8x8 float32 0.9 and 0.4, 256x256x3x3 430 and 190 (AMD EPYC, Zen 4)
     """
     if total.itemsize <= 2:
         add_into(total, g)
@@ -219,14 +218,14 @@ def _copy(g: Tensor) -> Tensor:
 
 
 def accumulator_of(tensor: Tensor) -> AccumulateGrad:
-    """Return the leaf's AccumulateGrad, restored after a freeze or made now."""
+    """Return the leaf's AccumulateGrad: the existing one, one that freeze kept, or a new one."""
     edge = tensor._edge
     if edge is not None:
         if not edge.is_accumulate:
             raise RuntimeError(f"{edge.name()} made this tensor; only a leaf has an AccumulateGrad")
         return edge  # type: ignore[no-any-return]
     made = AccumulateGrad(tensor)
-    # Another thread may request the AccumulateGrad of this tensor: both must get the same one.
+    # Another thread may request the same AccumulateGrad: both must get one object.
     with _leaves_lock:
         if tensor._edge is not None:
             return tensor._edge  # type: ignore[no-any-return]
@@ -243,7 +242,9 @@ def accumulator_of(tensor: Tensor) -> AccumulateGrad:
 
 
 def freeze(tensor: Tensor) -> None:
-    """Take a leaf out of the graph; its `.grad` and hooks are kept for its return."""
+    """Remove a leaf from the graph. Its `.grad` and hooks are restored if it requires grad
+    again.
+    """
     with _leaves_lock:
         accumulator = tensor._edge
         tensor._edge = None
@@ -252,11 +253,11 @@ def freeze(tensor: Tensor) -> None:
 
 
 def extra_of(tensor: Tensor) -> Extra:
-    """Return the tensor's Extra, made now if it had none."""
+    """Return the tensor's Extra; make it if there is none."""
     extra = tensor._extra
     if extra is None:
         with _leaves_lock:
-            # Another thread may want to store something there as well.
+            # Another thread may have made it meanwhile.
             extra = tensor._extra
             if extra is None:
                 extra = tensor._extra = Extra()

@@ -1,4 +1,4 @@
-"""Initial gradients, copies of gradients, and the sum of two gradients."""
+"""Initial gradients of a pass, copies of gradients, and sums of two gradients."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .node import node_of, output_number
 def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
     """Return the sum of two gradients.
 
-    In place where `have` is a sum that the pass itself allocated and nothing records; else `have +
-    new`, the operator that namespace installed, which records where grad mode is on and carries
-    tangents.
+    If grad mode is on or a special mode is active, the sum is `have + new`, which is recorded and
+    carries tangents. Otherwise it is computed in place if `mine`, which means that the pass itself
+    allocated `have`, and into a copy if not.
     """
     if tls.grad or modes.special:
         return have + new
@@ -33,8 +33,8 @@ def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
 def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     """Return the sum of two gradients of which at least one is sparse; sparse if both are.
 
-    Note    in_place changes `have` where it can hold the sum. Entries of a sparse gradient are
-            never overwritten, so they need no copies
+    Note    in_place changes `have` if it can hold the sum. Sparse entries are never overwritten, so
+            sharing them is safe
     """
     if not have._layout.is_sparse:
         with no_grad():
@@ -45,7 +45,7 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
     total = have._array.plus(new._array)
     if not in_place:
         return wrap(total, have._layout)
-    # Code that holds the gradient sees the sum.
+    # In place, so that existing references to the gradient see the sum.
     have._array = total
     storage_of(have).bump()
     return have
@@ -65,7 +65,7 @@ def copy_gradient(grad: Tensor) -> Tensor:
 def first_gradient(root: Tensor) -> Tensor:
     """Return ones like root, which is a scalar: the first gradient of a pass.
 
-    Raises  GraphError where it does not fit the op that made root: `root.data` was set meanwhile
+    Raises  GraphError if `root.data` was replaced by data that does not fit the op that made root
     """
     layout = _layout_of_gradient(root)
     if not layout.shape and layout.device is CPU:
@@ -77,7 +77,7 @@ def first_gradient(root: Tensor) -> Tensor:
 
 
 def _layout_of_gradient(root: Tensor) -> Layout:
-    """Return the layout that the op which made root had its output in."""
+    """Return the layout in which the op that made root returned its output."""
     layout, edge = root._layout, root._edge
     if edge is None or (node := node_of(edge)).is_accumulate:
         return layout
@@ -94,7 +94,7 @@ def _layout_of_gradient(root: Tensor) -> Layout:
             f"invalid gradient at index 0 - expected device {made.device} but got "
             f"{layout.device}: {_SET_MEANWHILE}"
         )
-    # A scalar's gradient can only lose dimensions of one element.
+    # The gradient of a scalar can only lose dimensions of size 1.
     if made.numel != 1 or len(made.shape) > len(layout.shape):
         raise GraphError(
             f"invalid gradient at index 0 - got {list(layout.shape)} but expected shape compatible "

@@ -1,4 +1,4 @@
-"""Anomaly mode: shows the forward call of the Node that failed, or that returned NaN."""
+"""Anomaly mode: shows the forward call of a Node that failed, or that returned NaN."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEY = "fastdist.forward_traceback"
 
 
 class _Anomaly:
-    """Whether the mode is on; process-wide, as in PyTorch."""
+    """The state of the mode, which is process-wide, as in PyTorch."""
 
     __slots__ = ("check_nan", "enabled")
 
@@ -36,19 +36,21 @@ anomaly = _Anomaly()
 
 
 class _Noting(Interpreter):
-    """Notes where Nodes are recorded, which the general path does."""
+    """An interpreter that sends ops down the general path, where the call of each Node is noted."""
 
     order = 6
 
 
 _noting: Final = _Noting()
-# Held while the mode is switched, so that the ops are notified once of each change.
+# Held while the mode is switched, so that each change is counted once.
 _switch_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_switch_lock")
 
 
 def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
-    """Switch the mode. While it is on, ops take the general path, where each Node is noted."""
+    """Switch the mode. While it is on, ops take the general path, where each Node's call is
+    noted.
+    """
     with _switch_lock:
         if enabled is not anomaly.enabled:
             change = 1 if enabled else -1
@@ -60,13 +62,13 @@ def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
 
 
 def note_forward(node: Node) -> None:
-    """Remember where node is recorded. Called where modes.tracers is not zero."""
+    """Store the traceback of the call that records node, if the mode is on."""
     if anomaly.enabled:
         node.metadata[_KEY] = "".join(traceback.format_stack()[:-1])
 
 
 def warn_of(node: Node) -> None:
-    """Show where the Node whose gradient fails was recorded."""
+    """Warn with the traceback of the call that recorded the Node whose gradient failed."""
     forward = node.metadata.get(_KEY)
     if forward is None:
         text = (
@@ -78,9 +80,9 @@ def warn_of(node: Node) -> None:
 
 
 def require_no_nan(node: Node, results: Sequence[Any]) -> None:
-    """Raise an error for a gradient of node that is not a number.
+    """Raise an error if a gradient that node returned contains NaN.
 
-    Raises  GraphError naming the Node and its output
+    Raises  GraphError, which names the Node and its output
     """
     for i, g in enumerate(results):
         if isinstance(g, Tensor) and g._layout.dtype.may_have_gradient:

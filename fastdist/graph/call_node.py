@@ -1,4 +1,4 @@
-"""Nodes of calls: users see one class per name, whichever code made the Node."""
+"""Nodes of calls. Users see one class per name, whichever code made the Node."""
 
 # Note [One Node class for a name]
 # Users distinguish Nodes by their class, `type(y.grad_fn)`; PyTorch has one class for each name.
@@ -9,10 +9,10 @@
 # name; the Node keeps its kind and behaves as the kind defines. Nodes that users never inspect
 # (most of them) cost nothing extra.
 #
-# Python lets an object change its class if both classes have the same layout, so all Nodes of calls
-# save into the same slots. A kind lists its names for these slots in `saved_names`, and sets them
-# before the Node is visible to users. A user may access a Node while it runs, so all attributes of
-# a kind can be read after the change of class as well.
+# Python can change an object's class if both classes have the same memory layout, so all Nodes of
+# calls save into the same slots. A kind lists its names for these slots in `saved_names`, and sets
+# them before the Node is visible to users. A user may access a Node while it runs, so all
+# attributes of a kind are readable after the change of class as well.
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from typing import Any, ClassVar, Final
 
 from .node import Node
 
-# As many as the widest op saves. A Node that needs none of them takes 9 ns more for them, of 2100
-# that x.sum() takes (AMD EPYC, Zen 4).
+# As many slots as the widest op saves. For a Node that uses none of them, they cost 9 ns of the
+# 2100 that x.sum() takes (AMD EPYC, Zen 4).
 PLACES: Final = tuple([f"place_{i}" for i in range(12)])
 
 
-# The in-place forms of these ops have other formulas in PyTorch.
+# Ops whose in-place form has another gradient formula, and so another Node name, in PyTorch.
 _IN_PLACE: Final = {
     f"{word}Backward{formula}": f"{word}Backward{in_place}"
     for word, formula, in_place in (
@@ -39,17 +39,14 @@ _IN_PLACE: Final = {
 
 
 class CallNode(Node):
-    """Base of all Nodes that may be named after a call.
-
-    See Note [One Node class for a name].
-    """
+    """Base of all Nodes that may be named after a call. See Note [One Node class for a name]."""
 
     __slots__ = ("in_place", "kind", "route", *PLACES)
     saved_names: ClassVar[tuple[str, ...]] = ()
     is_shown: ClassVar[bool] = False
-    in_place: bool  # only set, to True, for a result that was computed and written in place
-    kind: type[CallNode]  # only set once users have seen it
-    route: Any  # for a Node that an op made, see dispatch/node_writer.py
+    in_place: bool  # only set, to True, if a result was computed and then copied in place
+    kind: type[CallNode]  # only set after users have seen the Node
+    route: Any  # only for Nodes of ops, see dispatch/node_writer.py
 
     def __init_subclass__(cls) -> None:
         if cls.is_shown:
@@ -61,10 +58,10 @@ class CallNode(Node):
                 setattr(ShownNode, name, property(partial(_by_kind, name)))
 
     def shown(self) -> Node:
-        """Return this Node, as an instance of the class of its name."""
+        """Return this Node after changing its class to the one that users see for its name."""
         kind = type(self)
         if not kind.is_shown:
-            # Read from the kind: another thread may show the Node meanwhile.
+            # Call the kind's method: another thread may change the Node's class meanwhile.
             name = kind.name_of_call(self)
             if hasattr(self, "in_place"):
                 name = _IN_PLACE.get(name, name)
@@ -107,17 +104,19 @@ class ShownNode(CallNode):
 
 
 def _by_kind(name: str, node: ShownNode) -> Any:
-    """Return the value that a Node has under a name of its kind."""
+    """Return the attribute of a Node that its kind defines under this name."""
     found = getattr(node.kind, name)
     return found.__get__(node) if hasattr(found, "__get__") else found
 
 
 def kind_of(node: Node) -> type[Node]:
-    """Return the class that made a Node, whether users have seen the Node or not."""
+    """Return the class that created a Node, even if users have seen it and its class has
+    changed.
+    """
     return node.kind if isinstance(node, ShownNode) else type(node)
 
 
-# Class attributes of all Nodes, which kinds may override: the engine reads them each time.
+# Class attributes that kinds may override. The engine reads them for each Node.
 for _name in ("accepts_undefined", "fresh", "takes_sparse", "waits"):
     setattr(ShownNode, _name, property(attrgetter(f"kind.{_name}")))
 
@@ -129,5 +128,5 @@ def _class_called(name: str) -> type[ShownNode]:
     found = _CLASSES.get(name)
     if found is None:
         made = type(name, (ShownNode,), {"__slots__": (), "__module__": "fastdist.graph"})
-        found = _CLASSES.setdefault(name, made)  # another thread's, if that was first
+        found = _CLASSES.setdefault(name, made)  # another thread may have been faster
     return found

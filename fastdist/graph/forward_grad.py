@@ -15,26 +15,26 @@ from ..core.short_repr import short_repr
 from ..system.forked_locks import renew_in_children
 from .modes import count_special
 
-# Order of locks: _levels_lock, a level's and a ForwardGrad's are never held together; each guards
-# the few lines around it. Tangents are released outside all of them, because their release may free
-# tensors that have tangents themselves.
+# Locks: _levels_lock, a level's lock and a ForwardGrad's lock are never held together; each guards
+# only a few lines. Tangents are freed outside all of them, because freeing one may free tensors
+# that have tangents themselves.
 
 # Note [Levels and their order]
 # A level opened in this process has an index, its depth in the stack of levels. A mirror of another
-# worker's level has a global id and is not in the stack. A tensor may have tangents at levels of
-# both kinds. A computation at a level may depend on outer levels but not on inner ones, so levels
-# need an order in which the inner one comes later. Depth is not such an order, because mirrors have
-# no depth and depths are reused. The order of creation in this process is: a level created while
-# others are open is inside of them, or unrelated to them. A mirror inside another mirror of the
-# same owner must be created after it.
+# worker's level has a global id and is not in the stack. A tensor may have tangents at both. A
+# computation at a level may depend on outer levels but not on inner ones, so levels need an order
+# in which inner levels come later. Depth does not give it: mirrors have no depth, and depths are
+# reused. The order of creation in this process does: a level created while others are open is
+# inside of them, or unrelated to them. A mirror inside another mirror of the same owner must be
+# created after it.
 
 
 class ForwardADLevel:
-    """One run of forward mode: registers its tangents, and removes them at its end.
+    """One run of forward mode. It registers its tangents, and removes them when it ends.
 
-    Compares by Note [Levels and their order].
+    Levels compare by creation, see Note [Levels and their order].
 
-    Thread  any; only opening and releasing need the user's order
+    Thread  any; only opening and releasing must follow the user's order
     Source  PyTorch, torch/csrc/autograd/forward_grad.h
     """
 
@@ -48,9 +48,10 @@ class ForwardADLevel:
         self.global_id = global_id
         self.order = next(_orders)
         self.opener = threading.get_ident()
-        # The remote caller's level in which it was opened: threads see it as the outer level.
+        # The remote caller's level in which this one was opened, if any: threads see it as the
+        # outer level.
         self.around = None if idx is None else _thread.adopted
-        # Guards the four attributes below. Re-entered where a finalizer touches tangents.
+        # Guards the attributes below. Reentrant, because a finalizer may remove tangents.
         self._grads_lock = threading.RLock()
         self._grads: WeakSet[ForwardGrad] = WeakSet()
         self._holders = 0
@@ -58,8 +59,8 @@ class ForwardADLevel:
 
     @staticmethod
     def get_next_idx() -> int:
-        """Open a level inside all those open here, and return its index: how many there were."""
-        # Counted before it can be found: an op that misses the count would drop a tangent.
+        """Open a level inside all levels that are open here, and return its index."""
+        # Count before the level can be found: an op that misses the count would drop a tangent.
         count_special(1)
         with _levels_lock:
             level = ForwardADLevel(len(_stack))
@@ -69,9 +70,9 @@ class ForwardADLevel:
 
     @staticmethod
     def release_idx(idx: int) -> None:
-        """End the innermost level, which must have this index; its tangents are gone afterwards.
+        """End the innermost level, which must have this index, and remove its tangents.
 
-        Raises  GraphError if another level was opened last
+        Raises  GraphError if the innermost level has another index
         """
         with _levels_lock:
             if idx != len(_stack) - 1 or idx < 0:
@@ -90,9 +91,9 @@ class ForwardADLevel:
 
     @staticmethod
     def get_by_idx(idx: int) -> ForwardADLevel:
-        """Return the open level of an index.
+        """Return the open level with an index.
 
-        Raises  GraphError if there is none
+        Raises  GraphError if there is no such level
         """
         level = ForwardADLevel.try_get_by_idx(idx)
         if level is None:
@@ -103,18 +104,18 @@ class ForwardADLevel:
 
     @staticmethod
     def try_get_by_idx(idx: int) -> ForwardADLevel | None:
-        """Return the open level of an index, None if there is none."""
+        """Return the open level with an index; None if there is no such level."""
         with _levels_lock:
             return _stack[idx] if 0 <= idx < len(_stack) else None
 
     @staticmethod
     def count() -> int:
-        """Return how many levels are open here, mirrors aside."""
+        """Return the number of levels that are open here, without mirrors."""
         return len(_stack)
 
     @staticmethod
     def get_or_create_mirror(global_id: int) -> ForwardADLevel:
-        """Return the level of a global id: one of ours, or the mirror of another worker's."""
+        """Return the level with a global id: one of this process, or the mirror of a remote one."""
         level = _by_global_id.get(global_id)
         if level is not None:
             return level
@@ -130,7 +131,7 @@ class ForwardADLevel:
 
     @staticmethod
     def try_get_by_global_id(global_id: int) -> ForwardADLevel | None:
-        """Return the level of a global id, ours or a mirror; None if there is none."""
+        """Return the level or mirror with a global id; None if there is none."""
         return _by_global_id.get(global_id)
 
     @staticmethod
@@ -146,7 +147,7 @@ class ForwardADLevel:
 
     @staticmethod
     def forget_global_ids() -> None:
-        """Forget the global ids of the levels opened here; they get new ones when needed."""
+        """Drop the global ids of this process's levels; they get new ones when needed."""
         with _levels_lock:
             for level in _stack:
                 if level.global_id is not None:
@@ -155,10 +156,10 @@ class ForwardADLevel:
 
     @staticmethod
     def current() -> ForwardADLevel | None:
-        """Return the innermost level as the calling thread sees it, None if there is none.
+        """Return the innermost level from the calling thread's view; None if there is none.
 
-        Note    a thread that works for a remote caller sees the caller's level and the levels that
-                it has opened since; any other thread sees the last level opened in this process
+        Note    a thread that serves a remote caller sees the caller's level and the levels that it
+                has opened since; any other thread sees the last level opened in this process
         """
         adopted = _thread.adopted
         with _levels_lock:
@@ -172,11 +173,11 @@ class ForwardADLevel:
 
     @property
     def is_mirror(self) -> bool:
-        """Whether this mirrors a level of another worker."""
+        """Whether this is a mirror of another worker's level."""
         return self.idx is None
 
     def get_or_assign_global_id(self, next_id: Callable[[], int]) -> int:
-        """Return the id of this level on other workers; the first call gets it from next_id."""
+        """Return the level's id on other workers; next_id makes it at the first call."""
         if self.global_id is None:
             fresh = next_id()
             with _levels_lock:
@@ -186,7 +187,7 @@ class ForwardADLevel:
         return self.global_id
 
     def insert(self, grad: ForwardGrad) -> None:
-        """Register grad, which has a tangent of this level."""
+        """Register grad, which has a tangent at this level."""
         with self._grads_lock:
             self._grads.add(grad)
 
@@ -197,12 +198,12 @@ class ForwardADLevel:
             self._grads.add(grad)
 
     def erase(self, grad: ForwardGrad) -> None:
-        """Remove grad, which may be unregistered."""
+        """Remove grad, if it is registered."""
         with self._grads_lock:
             self._grads.discard(grad)
 
     def __len__(self) -> int:
-        """Return how many living tensors have a tangent of this level."""
+        """Return the number of living tensors that have a tangent at this level."""
         with self._grads_lock:
             return len(self._grads)
 
@@ -218,9 +219,9 @@ class ForwardADLevel:
         return f"<forward AD level {self.idx}>"
 
     def _hold(self) -> None:
-        """Keep the level open until _let_go.
+        """Keep the level open until _let_go is called.
 
-        Raises  GraphError if the level is over
+        Raises  GraphError if the level has ended
         """
         with self._grads_lock:
             if self._released:
@@ -238,8 +239,8 @@ class ForwardADLevel:
         with self._grads_lock:
             self._released = True
             over = not self._holders
-        # While a tensor is being registered, the last release ends the level, so no tangent is
-        # left.
+        # If a tensor is just being registered, the last _let_go ends the level, so that no tangent
+        # remains.
         if over:
             self._end()
 
@@ -251,14 +252,14 @@ class ForwardADLevel:
             for grad in grads:
                 grad.reset(self, update_level=False)
         finally:
-            # Last, for the same reason for which opening counts first.
+            # Last, so that ops never miss a level: get_next_idx counts first for the same reason.
             count_special(-1)
 
 
 class ForwardGrad:
-    """The tangents of one tensor, level by level; freed with it.
+    """The tangents of one tensor, by level; they are freed with the tensor.
 
-    Levels are given as an index, or as a level where mirrors may be meant.
+    Methods take a level as an index, or as a level object, which may be a mirror.
 
     Thread  any
     Source  PyTorch, torch/csrc/autograd/forward_grad.h
@@ -273,9 +274,9 @@ class ForwardGrad:
 
     @classmethod
     def of_one(cls, value: Any, level: ForwardADLevel) -> ForwardGrad:
-        """Return the tangents of a new tensor, which has one.
+        """Return a ForwardGrad with one tangent, for a new tensor.
 
-        Raises  GraphError if the level is over
+        Raises  GraphError if the level has ended
         """
         made = cls()
         made._content[level] = value
@@ -283,13 +284,13 @@ class ForwardGrad:
         return made
 
     def items(self) -> tuple[tuple[ForwardADLevel, Any], ...]:
-        """Return the levels and their tangents, in no order."""
-        return tuple(self._content.items())  # one step of the interpreter, so no lock
+        """Return (level, tangent) pairs, in no defined order."""
+        return tuple(self._content.items())  # atomic in CPython, so no lock
 
     def set_value(self, value: Any, level: int | ForwardADLevel) -> None:
-        """Store a tangent, unless there is one at this level already.
+        """Store a tangent, unless the level has one already.
 
-        Raises  GraphError if the level is over
+        Raises  GraphError if the level has ended
         """
         at = ForwardADLevel.get_by_idx(level) if isinstance(level, int) else level
         at._hold()
@@ -301,7 +302,7 @@ class ForwardGrad:
             at._let_go()
 
     def value(self, level: int | ForwardADLevel) -> Any:
-        """Return the tangent at level, None if there is none."""
+        """Return the tangent at level; None if there is none."""
         at = _try_resolve(level)
         return None if at is None else self._content.get(at)
 
@@ -317,14 +318,14 @@ class ForwardGrad:
 
     def levels(self) -> tuple[ForwardADLevel, ...]:
         """Return the levels at which there is a tangent, outermost first."""
-        found = tuple(self._content)  # one step of the interpreter, so no lock
+        found = tuple(self._content)  # atomic in CPython, so no lock
         return found if len(found) < 2 else tuple(sorted(found))
 
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
         """Remove the tangent at level.
 
-        Raises  AssertionError without a tangent; not if the level itself calls (update_level
-                False), because the owner may have removed it before
+        Raises  AssertionError if there is no tangent. Not if the level calls this
+                (update_level=False), because the tensor may have removed the tangent before
         """
         if isinstance(level, int):
             level = ForwardADLevel.get_by_idx(level)
@@ -332,15 +333,14 @@ class ForwardGrad:
             level.erase(self)
         with self._content_lock:
             there = level in self._content
-            # Kept until the lock is free: freeing the tangent may free tensors that have tangents
-            # themselves.
+            # Freed after the lock is released: this may free tensors that have tangents themselves.
             tangent = self._content.pop(level, None)
         del tangent
         if update_level and not there:
             raise AssertionError(f"Resetting a non-existent level. This is {short_repr(level)}")
 
     def clear(self) -> None:
-        """Remove all tangents; called when the owner ends before its levels do."""
+        """Remove all tangents; called when the tensor is freed before the levels end."""
         with self._content_lock:
             content, self._content = self._content, {}
         for level in content:
@@ -349,7 +349,7 @@ class ForwardGrad:
 
 @contextmanager
 def adopt(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let this thread use a remote caller's level as the current one; None ends that."""
+    """Make a remote caller's level the current one of this thread; None resets it."""
     previous, _thread.adopted = _thread.adopted, level
     try:
         yield
@@ -366,10 +366,10 @@ _INVALID: Final = (
     "This index was either not created or is already deleted."
 )
 _orders = itertools.count()
-# Called with the global id of each level that has one, after its end.
+# Called with the global id of a level after it has ended, for levels that have an id.
 end_callbacks: Final[list[Callable[[int], None]]] = []
 _thread = _Thread()
-# Guards the two names below.
+# Guards _stack and _by_global_id.
 _levels_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_levels_lock")
 _stack: Final[list[ForwardADLevel]] = []

@@ -11,16 +11,16 @@ from ..tensor.tensor import Tensor
 from .node import Node
 
 # Note [Streams of a pass]
-# A Node runs on the stream on which it was recorded, so that its saved values are ready, and memory
-# that it releases is reused only after it. Where a gradient passes from one stream to another, the
-# second waits for the first. Leaves accumulate on the stream that is current where the pass was
-# started, each after the sums of other passes on their streams; at the end that stream waits for
-# all others, so the caller of the pass sees its results.
+# A Node runs on the stream on which it was recorded. Then its saved values are ready, and memory
+# that it releases is reused only after it has run. Where a gradient passes from one stream to
+# another, the second stream waits for the first. Leaves accumulate on the stream that is current
+# where the pass was started, after the sums that other passes added on their streams. At the end
+# this stream waits for all others, so that the caller of the pass sees its results.
 
 
 def device_of(node: Node) -> Device | None:
-    """Return the device on which a Node runs, the device of its first output that has one; None for
-    the CPU.
+    """Return the device on which a Node runs, that of its first output not on the CPU; None for the
+    CPU.
     """
     layout = node.output_layout
     if layout.__class__ is tuple:
@@ -36,7 +36,7 @@ def device_of(node: Node) -> Device | None:
 
 
 def devices_of(node: Node) -> Iterator[Device]:
-    """Yield the devices of a Node's outputs, possibly repeated, without the CPU."""
+    """Yield the devices of a Node's outputs except the CPU, possibly repeated."""
     for part in (
         node.output_layout if node.output_layout.__class__ is tuple else (node.output_layout,)
     ):
@@ -45,13 +45,15 @@ def devices_of(node: Node) -> Iterator[Device]:
 
 
 def note_stream(node: Node, device: Device) -> None:
-    """Remember the calling thread's current stream of the device on which node is recorded."""
+    """Store in node the calling thread's current stream of device, on which node is recorded."""
     if device.index is not None:
         node.stream = backend_of(device.type).current_stream(device.index)
 
 
 def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
-    """Let stream, which will use tensors, wait for the stream (None: none) that makes them."""
+    """Make stream, which will use tensors, wait for the stream made_on, which computes them, if
+    any.
+    """
     if made_on is None or made_on is stream:
         return
     stream.follow(made_on)
@@ -60,13 +62,15 @@ def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
 
 
 def hand_over(g: Tensor, stream: Any) -> None:
-    """Let stream wait for g, which the calling thread's current stream makes."""
+    """Make stream wait for g, which is computed on the calling thread's current stream."""
     device = g._layout.device
     follow(stream, backend_of(device.type).current_stream(device.index), (g,))
 
 
 def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[Any, Any]]:
-    """Return (stream of a pass, another on which its Nodes run) pairs, for `after_pass`."""
+    """Return pairs for `after_pass`: a stream of a pass, and another stream on which its
+    Nodes run.
+    """
     pairs: dict[int, tuple[Any, Any]] = {}
     for node in nodes:
         recorded_on = None if node.is_accumulate else getattr(node, "stream", None)
@@ -78,6 +82,6 @@ def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[
 
 
 def after_pass(pairs: Iterable[tuple[Any, Any]]) -> None:
-    """Make the streams on which a pass began wait for the others that it used."""
+    """Make the streams on which a pass started wait for the other streams that it used."""
     for own, other in pairs:
         own.follow(other)

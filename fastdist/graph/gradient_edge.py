@@ -1,4 +1,4 @@
-"""An edge of the graph as users hold it, and the inputs that a pass accepts."""
+"""An edge of the graph for users, and the inputs that a pass accepts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .node import Edge, Node, node_of, output_number
 class GradientEdge(NamedTuple):
     """One output of a Node: where a tensor's gradient arrives.
 
-    Note    ownership_token exists for compatibility: here a Node keeps the Nodes below it alive
+    Note    ownership_token exists for compatibility: here a Node keeps the Nodes of its inputs
+            alive
     """
 
     node: Node
@@ -21,7 +22,7 @@ class GradientEdge(NamedTuple):
     ownership_token: Node | None = None
 
 
-# The inputs that a pass accepts: an edge needs no tensor.
+# The inputs that a pass accepts: tensors, or edges.
 Inputs: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | dict[Any, Tensor]
 
 
@@ -40,7 +41,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 def tensor_at(edge: GradientEdge) -> Tensor:
     """Return the tensor whose gradient arrives at an edge of the graph: the leaf itself, or a
-    tensor without numbers.
+    tensor without values.
     """
     node, number = edge.node, edge.output_nr
     if node.is_accumulate:
@@ -53,10 +54,10 @@ def tensor_at(edge: GradientEdge) -> Tensor:
 
 
 def given_inputs(given: Inputs, function: str) -> tuple[Any, ...]:
-    """Return as a list the Tensors and edges that a function got as inputs: one, several, or a
-    dict's values.
+    """Return the inputs of a function as a list: one Tensor or edge, several, or the values of a
+    dict.
 
-    Raises  TypeError for another mapping, RuntimeError for none at all
+    Raises  TypeError for another mapping, RuntimeError if there are none
     """
     if isinstance(given, Tensor | GradientEdge):
         return (given,)

@@ -1,4 +1,4 @@
-"""The place in the graph of tensors that are changed in place, and of their views."""
+"""The graph history of tensors that are changed in place, and of their views."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from .unpacking import SavedView
 from .views import replay, replay_array, view_of
 
 # Note [In-place on views]
-# A view knows its base and the chain of view ops that makes it. A recorded in-place op on the base
-# gives the base a new Node; one on a view gives the base a CopySlices that holds the op's Node and
-# applies it to the view's part of the gradient. Either way every living view gets a new edge in the
-# same call: the chain, recorded again over the base, or, for a view made in no_grad, a StaleView.
-# In-place ops pay for this; out-of-place ops do not check anything.
+# A view has a reference to its base and the chain of view ops that makes it from the base. A
+# recorded in-place op on the base gives the base a new Node. An in-place op on a view gives the
+# base a CopySlices: it holds the op's Node and applies it to the view's part of the gradient.
+# Either way every living view gets a new edge in the same call: its chain is recorded again over
+# the base, or, for a view made in no_grad, it gets a StaleView. Only in-place ops pay for this;
+# out-of-place ops do not check anything.
 
 
 def require_may_change(target: Tensor, *, writing: bool = True) -> None:
-    """Raise PyTorch's errors for tensors whose in-place change would lose a gradient.
+    """Raise PyTorch's errors for tensors that must not be changed in place.
 
-    Raises  RuntimeError for a leaf that requires grad, a view of one, a view made in no_grad of a
-            recorded base, and (if writing) read-only memory
+    Raises  RuntimeError for a leaf that requires grad, a view of such a leaf, a view made in
+            no_grad whose base is recorded, and (if writing) read-only memory
     """
     if writing and (not target._layout.contiguous or target._array.__class__ is np.ndarray):
         require_writable(target)
@@ -57,7 +58,9 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
 
 
 def set_history(target: Tensor, node: Node) -> None:
-    """Make node the source of target's present value; bases and living views follow."""
+    """Make node the Node of target's new value; update the edges of its base and of living
+    views.
+    """
     extra = target._extra
     base = None if extra is None else extra.base
     if base is None:
@@ -80,14 +83,16 @@ def set_history(target: Tensor, node: Node) -> None:
 
 
 def renew_edge(view: Tensor, base: Tensor) -> None:
-    """Give a view an edge over the present one of its base. See Note [In-place on views]."""
+    """Give a view a new edge, made from its base's edge. See Note [In-place on views]."""
     extra: Any = view._extra
     stale = extra.made_in_no_grad
     set_edge(view, StaleView(view._layout) if stale else replay(base, extra.replay)._edge)
 
 
 def set_edge(tensor: Tensor, edge: Any) -> None:
-    """Give tensor a new edge. retain_grad belongs to the tensor, unlike hooks, and moves along."""
+    """Give tensor a new edge. Unlike hooks, retain_grad belongs to the tensor, so it moves
+    along.
+    """
     old, tensor._edge = tensor._edge, edge
     hooks = None if old is None else node_of(old).hooks
     keep = None if hooks is None else hooks.retains.pop(output_number(old), None)
@@ -96,10 +101,11 @@ def set_edge(tensor: Tensor, edge: Any) -> None:
 
 
 class StaleView(Node):
-    """A view that was made in no_grad and whose base was later changed in place with grad mode on:
-    it is undefined whether its gradient should reach the base.
+    """The Node of a view that was made in no_grad, after its base was changed in place with grad
+    mode on. It is undefined whether its gradient should reach the base.
 
-    PyTorch refuses its next use; here out-of-place ops do not check, so the backward pass refuses.
+    PyTorch raises an error at the view's next use. Here out-of-place ops do not check, so the
+    backward pass raises it.
     """
 
     __slots__ = ()
@@ -119,7 +125,9 @@ class StaleView(Node):
 
 
 class CopySlices(CallNode):
-    """The Node of a base with a view that was changed in place: that view takes its part of g."""
+    """The Node of a base, one of whose views was changed in place: it runs the op's Node on the
+    view's part of the gradient.
+    """
 
     __slots__ = ()
     saved_names = ("function", "steps")
@@ -145,8 +153,8 @@ class CopySlices(CallNode):
         first, *others = self.function.apply(inner, keep)
         room = distinct_elements(part, layout_of(part, layout.device))
         if room.__class__ is np.ndarray:
-            may_write(room)  # a part of an expanded view that repeats nothing
-        # Memory that repeats was filled with one number, so no gradient is left.
+            may_write(room)  # the distinct elements of an expanded view
+        # An expanded view can only have been filled with one number, so its gradient is zero.
         nothing = first is None or room is not part
         backend.copy_into(room, np.zeros((), part.dtype) if nothing else first)
         return (result, *others)
@@ -165,8 +173,8 @@ class CopySlices(CallNode):
         return (result, *others)
 
     def _is_dense_in_other_order(self) -> bool:
-        """Return whether as_strided would reach other elements of a contiguous copy than of the
-        base: the base has another layout, with separate memory for each element.
+        """Return whether the base is dense, but not in C order: as_strided steps would then address
+        other elements in a contiguous copy.
         """
         layout = self.output_layout
         return not layout.contiguous and all(
@@ -178,7 +186,9 @@ class CopySlices(CallNode):
 
 
 class CopyBackwards(CallNode):
-    """The Node of an overwritten tensor: no gradient for its old value, all for the source."""
+    """The Node of an overwritten tensor: zeros for its old value, the whole gradient for the
+    source.
+    """
 
     __slots__ = ()
     saved_names = ("source",)
@@ -204,7 +214,7 @@ class CopyBackwards(CallNode):
         return nothing, passed
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        # Not g * 0.0, which is NaN where g is infinite.
+        # Not g * 0.0, which would be NaN where g is infinite.
         nothing = None if self.edges[0] is None else g.clone().detach().zero_()
         passed = None
         if self.edges[1] is not None:

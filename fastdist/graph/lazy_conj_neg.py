@@ -1,18 +1,19 @@
-"""Views whose numbers are conjugated, or change their sign, when they are read."""
+"""Views whose values are conjugated or negated when they are read."""
 
 # Note [Lazily conjugated views]
-# x.conj() shares x's memory, and a NumPy array cannot present that memory conjugated. So such a
-# view is a Tensor of a class of its own with `value`, a plain view of that memory. Its `array` is
-# computed when it is read, so code that has no rule for such views computes correct results. Ops
-# get a resolved tensor instead (call.py), a view of the view is a view of value (view.py), and an
-# in-place op writes into a resolved tensor, which is then written back into value
-# (`write_through`). Short paths take only plain tensors, so other calls cost nothing extra. Such a
-# view is never an instance of a user's subclass of Tensor: converting it would make a copy, and
-# writes would be lost.
+# x.conj() shares x's memory, and a NumPy array cannot present that memory conjugated. So the view
+# is a separate subclass of Tensor with `value`, a plain view of that memory. Its `_array` is
+# computed when it is read, so code without a rule for such views computes correct results. Ops get
+# a resolved tensor instead, in which the conjugation is already computed (call.py). A view of the
+# view is a view of value (view.py). An in-place op writes into a resolved tensor, which is then
+# written back into value (`write_through`). Short paths take only plain tensors, so other calls
+# cost nothing extra. Such a view is never an instance of a user's subclass of Tensor: converting it
+# would make a copy, and writes would be lost.
 #
-# In the graph the view is one Node over value's edge. Its resolved tensors share that Node, and
-# views of it are recorded over it, because hooks and gradients of the view may be needed. An
-# in-place change gives value another edge, as for all views of a base, and the Node is made again.
+# In the graph the view is one Node over value's edge. Resolved tensors of the view share that Node,
+# and views of the view are recorded over it, because hooks and gradients of the view may be needed.
+# An in-place change gives value a new edge, as for all views of a base, and then the view's Node is
+# made again.
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ from .modes import enable_grad
 
 
 class LazyConjNeg(Tensor):
-    """A view of `value`, a plain Tensor over the same memory, with `change` applied to its numbers:
-    the op conj or neg, each of which is its own inverse.
+    """A view of `value`, a plain Tensor over the same memory, that applies `change` to its values.
+    `change` is the op conj or neg, each of which is its own inverse.
     """
 
     __slots__ = ("_kept_extra", "_node", "change", "value")
@@ -47,8 +48,8 @@ class LazyConjNeg(Tensor):
 
     @property
     def _array(self) -> Any:
-        """The numbers, in new memory, which must not be written to."""
-        # Not a call of an op: interpreters must not see it.
+        """The values of the view, in new memory, which is read-only."""
+        # Run the kernel directly, not the op: interpreters must not see a call.
         layout, numbers = self._layout, wrap(self.value._array, self._layout)
         found = self.change.route_call((numbers,), (), self.change)[0].run(numbers._array)
         made = empty_in_layout(layout)
@@ -62,7 +63,7 @@ class LazyConjNeg(Tensor):
         self.set_()
 
     def set_(self, *given: Any, **more: Any) -> Any:
-        """Raise: it views the memory of another tensor."""
+        """Raise RuntimeError: the view shows the memory of another tensor."""
         raise RuntimeError(
             f"a {self.adjective} view cannot be given other memory, or another length: it sees "
             "that of "
@@ -73,7 +74,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def _edge(self) -> Any:
-        """Its place in the graph: see Note [Unresolved views]."""
+        """The edge of the view: see Note [Lazily conjugated views]."""
         of = self.value._edge
         if of is None:
             return None
@@ -95,7 +96,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are needed of it: made a leaf, it makes value one."""
+        """Whether the view needs a gradient. Setting it makes `value` the leaf."""
         return self.value._edge is not None
 
     @requires_grad.setter
@@ -136,7 +137,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def _extra(self) -> Any:
-        """The base and version of this view; its tangents are computed from those of value."""
+        """The base and version of the view; its tangents are computed from value's."""
         self._kept_extra.tangents = None
         return self._kept_extra
 
@@ -146,11 +147,11 @@ class LazyConjNeg(Tensor):
 
     @property
     def adjective(self) -> str:
-        """Its name in errors."""
+        """The name of the change in errors: conjugated or negated."""
         return "conjugated" if self.change.name == "conj" else "negated"
 
     def no_other_dtype(self, called: str) -> DTypeError:
-        """Return the error for code that would see its memory, whose numbers are unchanged."""
+        """Return the error for code that would read the memory directly, without the change."""
         return DTypeError(
             f"{called} is not supported for a {self.adjective} view: numbers of another dtype "
             "would "
@@ -159,7 +160,7 @@ class LazyConjNeg(Tensor):
         )
 
     def resolved(self) -> Tensor:
-        """Return the numbers in new memory, at the same place of the graph."""
+        """Return a tensor with the changed values, in new memory, with the same edge."""
         made: Tensor = self.change(self.value)
         if made._edge is not None:
             if self._node[0] is not self.value._edge:
@@ -178,7 +179,7 @@ class LazyConjNeg(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """The same view of the memory without a graph; an assignment replaces value's memory."""
+        """The same view outside of any graph; an assignment replaces value's memory."""
         return lazy_view(self.value.data, self.change)
 
     @data.setter
@@ -187,7 +188,7 @@ class LazyConjNeg(Tensor):
         self._layout = self.value._layout
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """Return a copy of the numbers if force: NumPy has no such view.
+        """Return a copy of the changed values if force: NumPy has no such view.
 
         Raises  RuntimeError without force
         """
@@ -208,19 +209,19 @@ class LazyConjNeg(Tensor):
         return self.value.stride(dim)
 
     def data_ptr(self) -> int:
-        """Return the address of the first element, whose number there is unchanged."""
+        """Return the address of the first element; the number stored there is not changed."""
         return self.value.data_ptr()
 
     def storage_offset(self) -> int:
-        """Return how many elements of its memory precede the first."""
+        """Return the number of elements in the storage before the first one of the view."""
         return self.value.storage_offset()
 
     def untyped_storage(self) -> Any:
-        """Return the bytes of the memory that it views."""
+        """Return the storage of the viewed memory, as bytes."""
         return self.value.untyped_storage()
 
     def storage(self) -> Any:
-        """Return the memory that it views, as elements of its dtype."""
+        """Return the storage of the viewed memory, as elements of its dtype."""
         return self.value.storage()
 
     _typed_storage = storage
@@ -230,7 +231,7 @@ class LazyConjNeg(Tensor):
         return self.value.is_shared()
 
     def share_memory_(self) -> Tensor:
-        """Move the memory into memory that other processes can share."""
+        """Move the memory to shared memory, which other processes can map."""
         self.value.share_memory_()
         return self
 
@@ -266,7 +267,7 @@ STAY_AS_THEY_ARE.add(LazyConjNeg)
 
 
 def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
-    """Return a view of value that applies change to its numbers when they are read."""
+    """Return a view of value that applies the op change to the values when they are read."""
     out: Any = object.__new__(LazyConjNeg)
     out.value, out.change, out._layout = value, change, value._layout
     out._node, out._kept_extra = (None, None), Extra()
@@ -276,7 +277,7 @@ def lazy_view(value: Tensor, change: Any) -> LazyConjNeg:
 
 
 def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
-    """Return the edge of the result of op change for a tensor like another, at an edge."""
+    """Return the edge of change(x), for a tensor x that has like's layout and this edge."""
     numbers, made = wrap(like._array, like._layout), wrap(None, like._layout)
     numbers._edge = edge
     route, values = change.route_call((numbers,), (), change)
@@ -286,12 +287,12 @@ def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
 
 
 def resolved(value: Any) -> Any:
-    """Return an argument; for a view that is not resolved its numbers."""
+    """Return value; a lazy conj or neg view is replaced by a tensor with the computed values."""
     return value.resolved() if value.__class__ is LazyConjNeg else value
 
 
 def write_through(target: LazyConjNeg, write: Callable[[Tensor], Any]) -> Tensor:
-    """Let write change a resolved tensor, then copy the result into target's memory; return target.
+    """Call write on target's resolved tensor, copy it back into target's memory, and return target.
 
     See Note [Lazily conjugated views].
     """

@@ -1,4 +1,4 @@
-"""Grad mode, and the one flag that tells a call whether any mode is active."""
+"""Grad mode, and the flags by which a call finds whether any mode is active."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Modes:
-    """Flags that every op reads on its shortest path: attributes of one slotted object, 6 ns each.
+    """Flags that every op reads: attributes of one slotted object, 6 ns each.
 
-    `special` counts what sends ops down the general path: tracers, open forward levels, mirrors of
-    remote levels. `tracers` counts tracers, which see every op. `timed` counts the profiles among
-    them; it is 0 while a profile records more than names and times. `grad_off` counts threads with
-    grad mode off: the flag of the thread is read only while it is not 0. `plain` has the classes of
-    plain tensors while `special` is 0, and is empty otherwise, so that a function with a shorter
-    path for plain tensors makes a single look-up.
+    `special` counts everything that sends ops down the general path: tracers, open forward levels,
+    mirrors of remote levels. `tracers` counts the tracers, which see every op. `timed` counts the
+    profiles among them; it is 0 while a profile records more than names and times. `grad_off`
+    counts threads with grad mode off: a thread's own flag is read only while it is not 0. `plain`
+    has the classes of plain tensors while `special` is 0, and is empty otherwise, so that functions
+    with a fast path for plain tensors need a single look-up.
     """
 
     __slots__ = ("grad_off", "plain", "special", "timed", "tracers")
@@ -37,9 +37,9 @@ class _Modes:
         self.grad_off = 0
 
 
-# Public state of the inline pass that a thread is in: its roots, (edge, gradient) each; the
-# callbacks for its end; and the Nodes that a pass with chosen inputs reaches, None where it reaches
-# all. A plain tuple: a named one would cost a small pass 3 % of its time.
+# The state of a thread's inline pass: its roots as (edge, gradient) pairs; the callbacks for its
+# end; and the Nodes that a pass with chosen inputs reaches, or None for all Nodes. A plain tuple,
+# because a named tuple would cost a small pass 3 % of its time.
 InlinePass: TypeAlias = (
     "tuple[Sequence[tuple[Any, Any]], list[Callable[[], None]], Container[Any] | None]"
 )
@@ -47,13 +47,13 @@ InlinePass: TypeAlias = (
 
 class _ThreadModes(threading.local):
     grad = True
-    inference = False  # inside of a block of inference_mode
-    # Whether `modes.grad_off` counts this thread. A thread with grad mode off is always counted;
-    # after a Ctrl-C one may be counted for longer than needed, which costs only a read of the flag.
+    inference = False  # whether the thread is inside a block of inference_mode
+    # Whether `modes.grad_off` counts this thread. A thread with grad mode off is always counted.
+    # After a Ctrl-C it may stay counted too long; that only costs a read of the flag.
     is_counted = False
     # None outside of an inline pass.
     inline_pass: InlinePass | None = None
-    # Nodes of the tensors by which a function is differentiated (transform_inputs.py).
+    # Nodes of the inputs that a transform differentiates (transform_inputs.py).
     transform_inputs: tuple[Any, ...] = ()
 
 
@@ -73,14 +73,14 @@ _plain_classes = _NONE
 
 
 def set_plain_classes(classes: frozenset[Any]) -> None:
-    """Let tensors of these classes be the plain ones."""
+    """Define the classes of plain tensors."""
     global _plain_classes
     _plain_classes = classes
     count_special(0)
 
 
 def count_special(change: int) -> None:
-    """Notify the ops that `change` more (or fewer) modes are active."""
+    """Change the count of active special modes by `change`."""
     with _modes_lock:
         modes.plain = _NONE
         modes.special += change
@@ -89,11 +89,11 @@ def count_special(change: int) -> None:
 
 
 def count_tracers(change: int) -> None:
-    """Notify the ops that `change` more (or fewer) tracers want to see every call; they are special
-    as well.
+    """Change the count of tracers, which want to see every call, by `change`. They also count as
+    special modes.
     """
     with _modes_lock:
-        # In this order: `special` is never less than the tracers and the forward levels together.
+        # In this order, `special` is never less than the sum of tracers and forward levels.
         modes.plain = _NONE
         if change > 0:
             modes.special += change
@@ -105,33 +105,33 @@ def count_tracers(change: int) -> None:
 
 
 def runs_plain() -> bool:
-    """Return whether calls on plain tensors in this thread run directly: no interpreter gets them,
+    """Return whether calls on plain tensors in this thread run directly: no interpreter sees them,
     and no tangent exists.
 
-    Note    called where modes.special is not zero
+    Note    called only while modes.special is not zero
     """
     return modes.special == modes.tracers and not see_plain(open_interpreters())
 
 
 def may_be_differentiated() -> bool:
-    """Return whether derivatives of a result of this thread may be needed: grad mode is on, a
+    """Return whether a derivative of this thread's results may be needed: grad mode is on, a
     tangent exists, or an interpreter may see the call.
     """
     return tls.grad or modes.special > 0
 
 
 class Counted(Protocol):
-    """A thread's number of open objects, which `count_open` maintains."""
+    """A thread's state with the count that `count_open` maintains."""
 
     counted: int
 
 
 def count_open(thread: Counted, number: int) -> None:
-    """Register how many objects that want to see every call are open in a thread. A count that a
-    Ctrl-C left wrong is corrected by the next call.
+    """Set the number of open objects in a thread that want to see every call. If a Ctrl-C left a
+    wrong count, the next call corrects it.
     """
     with _modes_lock:
-        # Assignments alone: no Ctrl-C can interrupt between them.
+        # Only assignments: no Ctrl-C can interrupt them.
         change = number - thread.counted
         modes.plain = _NONE
         if change > 0:
@@ -145,7 +145,7 @@ def count_open(thread: Counted, number: int) -> None:
 
 
 def is_grad_enabled() -> bool:
-    """Return whether ops of this thread record.
+    """Return whether ops of this thread are recorded.
 
     Example:
         >>> torch.is_grad_enabled()
@@ -155,7 +155,7 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Return whether this thread is inside of a block of inference_mode."""
+    """Return whether this thread is inside a block of inference_mode."""
     return tls.inference
 
 
@@ -177,19 +177,19 @@ def set_grad_mode(enabled: bool) -> None:
 
 
 class _GradMode:
-    """A context manager and decorator that sets grad mode and puts the earlier one back."""
+    """A context manager and decorator that sets grad mode, and restores it at the end."""
 
     enabled = True
 
     def __init__(self) -> None:
-        # A stack: one object may be entered again before it is left, as a decorator on a recursive
-        # function is.
+        # A stack, because one object may be entered again before it is left, for example as the
+        # decorator of a recursive function.
         self._previous: list[bool] = []
 
     def __enter__(self) -> None:
         try:
             self._previous.append(tls.grad)
-        except AttributeError:  # a subclass that skips __init__
+        except AttributeError:  # a subclass did not call super().__init__
             self._previous = [tls.grad]
         set_grad_mode(self.enabled)
 
@@ -204,7 +204,7 @@ class _GradMode:
         set_grad_mode(self._previous.pop())
 
     def _again(self) -> _GradMode:
-        """Return a new context for a call of a decorated function, because calls may overlap."""
+        """Return a new context manager for one call of a decorated function: calls may overlap."""
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -222,7 +222,7 @@ class _GradMode:
 def _around_steps(
     function: Callable[..., Any], mode: Callable[[], _GradMode]
 ) -> Callable[..., Any]:
-    """Return a generator function whose steps run inside of a mode, and whose caller does not."""
+    """Return a generator function whose body runs inside a mode, but not the caller's code."""
 
     @functools.wraps(function)
     def steps(*args: Any, **kwargs: Any) -> Any:
@@ -248,7 +248,7 @@ def _around_steps(
 
 
 class _BareDecorator(_GradMode):
-    """A mode that decorates without brackets as well."""
+    """A mode that can decorate without parentheses as well."""
 
     @overload
     def __new__(cls, function: bool | None = None, **options: bool) -> Self: ...
@@ -321,7 +321,7 @@ class set_grad_enabled(_GradMode):
         return set_grad_enabled(self.enabled)
 
     def __call__(self, function: F) -> F:
-        # As a decorator it applies to the function alone: the switch made by __init__ is reverted.
+        # As a decorator it applies to the function alone: undo the switch that __init__ made.
         set_grad_mode(self._before)
         return super().__call__(function)
 
@@ -351,7 +351,7 @@ class inference_mode(_BareDecorator):
         self._outside.append(tls.inference)
         self._previous.append(tls.grad)
         set_grad_mode(tls.grad and not self._mode)
-        tls.inference = self._mode  # last: Ctrl-C before it leaves both modes unchanged
+        tls.inference = self._mode  # last, so that a Ctrl-C before it changes neither mode
 
     def __exit__(
         self,
@@ -359,7 +359,7 @@ class inference_mode(_BareDecorator):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        tls.inference = self._outside[-1]  # before any call, where Ctrl-C may be raised
+        tls.inference = self._outside[-1]  # before any call, because a Ctrl-C may be raised there
         if self._previous[-1]:
             tls.grad = True  # See Note [Ctrl-C and grad mode]
         try:

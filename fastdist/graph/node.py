@@ -13,14 +13,14 @@ from ..system.forked_locks import renew_in_children
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
-# Unique and growing: the deepest Node has the highest number, and heaps never compare two Nodes.
+# Unique and increasing: later Nodes have higher numbers, so heaps never compare two Nodes.
 next_sequence_number: Callable[[], int] = itertools.count().__next__
 
 
 class Hooks:
     """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after.
 
-    Each list is a dict id -> function, so that a removed hook leaves the others in order.
+    Each dict is id -> function, so that removing a hook keeps the order of the others.
     """
 
     __slots__ = ("post", "pre", "retains", "tensor")
@@ -28,8 +28,8 @@ class Hooks:
     def __init__(self) -> None:
         self.tensor: dict[
             int, dict[int, Callable[..., Any]]
-        ] = {}  # output_nr -> hooks of that tensor
-        self.retains: dict[int, Callable[[Tensor | None], None]] = {}  # output_nr -> keep .grad
+        ] = {}  # output_nr -> hooks of the tensor that is this output
+        self.retains: dict[int, Callable[[Tensor | None], None]] = {}  # output_nr -> stores .grad
         self.pre: dict[int, Callable[..., Any]] = {}
         self.post: dict[int, Callable[..., Any]] = {}
 
@@ -38,7 +38,7 @@ class Hooks:
 
 
 class RemovableHandle:
-    """Removes a hook: `remove()`, or as a context manager at the end of the block."""
+    """Removes a hook: by `remove()`, or, as a context manager, at the end of the block."""
 
     __slots__ = ("_hooks", "id")
     _next_id: ClassVar[Callable[[], int]] = itertools.count().__next__
@@ -60,46 +60,48 @@ class RemovableHandle:
 
 
 class Node:
-    """An operation of the graph. `apply` turns the gradient of its output into those of its inputs.
+    """An operation of the graph. `apply` computes the gradients of its inputs from its output's.
 
     A subclass with one output implements `apply(g)` on raw arrays and `apply_recorded(g)` on
-    Tensors; one with several outputs (`num_outputs > 1`) takes and gives tuples, with None for
+    Tensors. With several outputs (`num_outputs > 1`) both take and return tuples, with None for
     undefined gradients.
 
-    Note    `output_layout` is the output's (for several outputs: a tuple); `fresh` means that apply
-            returns new arrays, so that a gradient may be kept instead of
-            copied
-    Thread  built by the recording thread; run by one engine thread at a time for a pass, several
-            passes may overlap
+    Note    `output_layout` is the layout of the output, or a tuple for several outputs; `fresh`
+            means that apply returns new arrays, so that a gradient may be kept without a copy
+    Thread  built by the recording thread; in one pass, one engine thread at a time runs it, but
+            several passes may overlap
     """
 
     __slots__ = ("__weakref__", "_called", "edges", "hooks", "output_layout", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
-    # Whether apply is called even if no output got a gradient. Other Nodes return None for all
-    # inputs then.
+    # Whether apply is called even if no output has a gradient. Other Nodes then return None for all
+    # inputs.
     accepts_undefined: ClassVar[bool] = False
     # Whether apply takes sparse gradients; otherwise they are converted to dense ones.
     takes_sparse: ClassVar[bool] = False
-    # Whether apply waits for its device, or for other workers: its device's thread must not run it.
+    # Whether apply waits for its device or for other workers; if so, the device's thread must not
+    # run it.
     waits: ClassVar[bool] = False
     num_outputs: int = 1
-    # Guards where the first hook of a Node, or of a leaf, is stored: two threads may both add one.
-    # Nothing is made or called while it is held.
+    # Guards the place where the first hook of a Node or a leaf is stored, because two threads may
+    # add one. While it is held, nothing is allocated or called.
     _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
-    _called: str  # set only if the name differs from that of the class; only a CallNode has one
+    _called: str  # only set if the name is not that of the class; only CallNodes have one
     edges: tuple[Any, ...]
     hooks: Hooks | None
     output_layout: Any
     seq: int
-    stream: Any  # only set for Nodes of a device, see graph/forward_streams.py
+    stream: Any  # only set for Nodes on a device, see graph/forward_streams.py
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the inputs' gradients, as raw arrays; release the saved values unless keep."""
+        """Return the inputs' gradients as raw arrays; release the saved values unless keep is
+        set.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients of the inputs as Tensors, recording how they were made."""
+        """Return the inputs' gradients as Tensors, and record how they are computed."""
         raise NotImplementedError(type(self).__name__)
 
     def release(self) -> None:
@@ -110,7 +112,7 @@ class Node:
         return type(self.shown()).__name__
 
     def shown(self) -> Node:
-        """Return this Node as users see it: see call_node.py."""
+        """Return this Node in the form that users see, see call_node.py."""
         return self
 
     def name_of_call(self) -> str:
@@ -119,12 +121,12 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The functions that receive this one's gradients, each with the number of its output."""
+        """The Nodes that receive this Node's gradients, each with the index of its output."""
         return tuple((shown_node_of(edge), output_number(edge)) for edge in self.edges)
 
     @property
     def metadata(self) -> dict[Any, Any]:
-        """A dict for the user, kept as long as this Node."""
+        """A dict for the user's data, kept as long as this Node."""
         return _metadata.setdefault(self, {})
 
     def _hooks(self) -> Hooks:
@@ -136,13 +138,13 @@ class Node:
         return self.hooks
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_inputs, grad_outputs) after this Node ran; its result replaces
-        grad_inputs.
+        """Call hook(grad_inputs, grad_outputs) after this Node has run; if it returns a value, that
+        replaces grad_inputs.
         """
         return RemovableHandle(self._hooks().post, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(grad_outputs) before this Node runs; its result replaces grad_outputs."""
+        """Call hook(grad_outputs) before this Node runs; a returned value replaces grad_outputs."""
         return RemovableHandle(self._hooks().pre, hook)
 
     def __repr__(self) -> str:
@@ -153,7 +155,7 @@ renew_in_children(Node, "_first_hook_lock")
 
 
 class Edge:
-    """One output of a Node that has several."""
+    """One output of a Node that has several outputs."""
 
     __slots__ = ("node", "output_nr")
     is_accumulate = False
@@ -173,21 +175,22 @@ def node_of(edge: Any) -> Any:
 
 
 def shown_node_of(edge: Any) -> Node | None:
-    """Return the Node that an edge leads to, as users see it."""
+    """Return the Node that an edge leads to, in the form that users see."""
     return None if edge is None else node_of(edge).shown()
 
 
 def output_number(edge: Any) -> int:
-    """Return the number of the output of its Node."""
+    """Return the index of the Node's output that an edge refers to."""
     return edge.output_nr if edge.__class__ is Edge else 0
 
 
-# The users' dicts, outside of the Nodes: almost none has one, and they are freed with their Node.
+# The users' metadata dicts. They are not in the Nodes, because almost no Node has one; they are
+# freed with their Node.
 _metadata: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def raise_released(node: Node) -> Any:
-    """Raise PyTorch's error for a second pass through a graph whose saved tensors are gone."""
+    """Raise PyTorch's error for a second pass through a graph whose saved tensors were freed."""
     raise GraphError(
         "Trying to backward through the graph a second time (or directly access saved tensors "
         "after they have already "
@@ -214,5 +217,7 @@ def raise_changed(
 
 
 def oldest(outputs: Iterable[tuple[Node, int]]) -> int:
-    """Return the sequence number of the oldest of chosen inputs; a leaf may be older than all."""
+    """Return the lowest sequence number among the outputs of chosen inputs; 0 if a leaf is among
+    them.
+    """
     return min((0 if node.is_accumulate else node.seq for node, _ in outputs), default=0)

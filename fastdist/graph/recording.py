@@ -1,4 +1,4 @@
-"""The attributes that every new Node gets: number, edges, stream, and its call."""
+"""Sets the attributes of every new Node: number, edges, stream, and its call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .node import Node, next_sequence_number
 
 
 def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
-    """Make node the record of the current call; layout is its output's, or a tuple of several.
+    """Initialize node for the current call; layout is that of its output, or a tuple for several.
 
-    Note    the short paths write this out for CPU tensors while nothing traces
+    Note    the short paths inline this for CPU tensors while no tracer is open
     """
     node.seq = next_sequence_number()
     node.edges = edges

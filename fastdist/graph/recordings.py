@@ -1,4 +1,4 @@
-"""Profiles in progress: each begin and end of a recording, for everything that must be notified."""
+"""The profiles in progress, with notifications when a recording begins and ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..instrumentation.time_ranges import Recording, TimeRange, time_ranges
 from ..system.forked_locks import renew_in_children
 from .modes import count_tracers, modes
 
-# Guards the next two names.
+# Guards the two names below.
 _lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_lock")
 _num_open = 0
@@ -19,7 +19,7 @@ _watchers: list[Callable[[bool], None]] = []
 
 
 def begin(recording: Recording) -> None:
-    """Open a recording and let ops time themselves; if that fails, nothing is begun."""
+    """Start a recording, and make ops measure their times; if that fails, nothing is changed."""
     with ExitStack() as undoing:
         recording.start()
         undoing.callback(time_ranges.forget, recording)
@@ -34,7 +34,7 @@ def begin(recording: Recording) -> None:
 
 
 def end(recording: Recording) -> list[TimeRange]:
-    """End the recording; return the ranges."""
+    """End the recording; return its time ranges."""
     _count(-1)
     count_tracers(-1)
     return recording.stop()
@@ -43,7 +43,8 @@ def end(recording: Recording) -> list[TimeRange]:
 def watch(watcher: Callable[[bool], None]) -> None:
     """Call watcher(True) when the first recording begins, and watcher(False) when the last ends.
 
-    Note    called at once where one is open; a watcher is called under a lock, and must be short
+    Note    if a recording is open, watcher is called immediately; it is called under a lock, and
+            must be short
     """
     with _lock:
         _watchers.append(watcher)
@@ -52,7 +53,7 @@ def watch(watcher: Callable[[bool], None]) -> None:
 
 
 def unwatch(watcher: Callable[[bool], None]) -> None:
-    """Remove a watcher, after a call with False where a recording is open."""
+    """Remove a watcher; if a recording is open, call it with False first."""
     with _lock:
         _watchers.remove(watcher)
         if _num_open:
@@ -70,7 +71,8 @@ def _count(change: int) -> None:
 
 
 def _let_short_paths_report(is_full: bool) -> None:
-    # Never more than `modes.special` counts of profiles: `begin` counts these first, `end` last.
+    # Never more than the profiles counted in `modes.special`: `begin` counts those first, `end`
+    # last.
     modes.timed = 0 if is_full else _num_open
 
 

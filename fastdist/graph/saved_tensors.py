@@ -1,9 +1,9 @@
-"""Hooks on tensors that Nodes save, which pack a tensor when it is saved and unpack it when read.
+"""Hooks that pack tensors when Nodes save them, and unpack them when they are read.
 
 A Node that saves under hooks holds a PackedTensor instead of the tensor. It has the few attributes
 of a Tensor that Nodes read, and calls the unpack hook when its array is read. While hooks are open
-somewhere, `modes.tracers` sends every op down the general path, which packs the saved values; with
-none open there is no check.
+in any thread, `modes.tracers` sends every op down the general path, which packs the saved values.
+While no hooks are open, nothing is checked.
 """
 
 from __future__ import annotations
@@ -26,48 +26,48 @@ Unpack = Callable[[Any], Tensor]
 
 
 class _ThreadHooks(threading.local):
-    # Innermost last; each thread has its own, as in PyTorch. A tuple: code that must not leave
-    # hooks open restores the earlier one by an assignment, which no Ctrl-C can miss (see Note
-    # [Ctrl-C and grad mode]), and then calls `count_hooks`.
+    # The open hooks, innermost last; per thread, as in PyTorch. A tuple, so that code can restore
+    # the earlier hooks by one assignment, which no Ctrl-C can interrupt (see Note [Ctrl-C and grad
+    # mode]), and then call `count_hooks`.
     stack: tuple[tuple[Pack, Unpack], ...] = ()
-    # How many of them ops have counted. A count that is too high only costs time.
+    # The number of hooks that modes.tracers counts. If it is too high, that only costs time.
     counted = 0
     disabled: str | None = None
 
 
 class _Packing(Interpreter):
-    """Packs what Nodes save, which the general path does."""
+    """An interpreter that sends ops down the general path, where saved values are packed."""
 
     order = 5
 
 
 open_hooks = _hooks = _ThreadHooks()
 _packing: Final = _Packing()
-# The edge of a PackedTensor: it belongs to no Node, so that a reader makes a Tensor with the right
-# one.
+# The edge of a PackedTensor. No Node has this edge, so that unpack_input makes a Tensor with the
+# right one.
 _UNKNOWN: Any = object()
 
 
 def push_hooks(pack: Pack, unpack: Unpack) -> None:
-    """Let this thread pack values that are saved from now on.
+    """Pack the values that this thread saves from now on.
 
     Raises  RuntimeError while hooks are disabled
     """
     if _hooks.disabled is not None:
         raise GraphError(_hooks.disabled)
-    # Counted before they can be found: an op that misses the count would not pack.
+    # Count before the hooks can be found: an op that misses the count would not pack.
     count_hooks(len(_hooks.stack) + 1)
     _hooks.stack = (*_hooks.stack, (pack, unpack))
 
 
 def pop_hooks() -> None:
-    """Restore the hooks before the innermost."""
+    """Remove the innermost hooks."""
     _hooks.stack = _hooks.stack[:-1]
     count_hooks(len(_hooks.stack))
 
 
 def count_hooks(number: int) -> None:
-    """Notify the ops how many hooks are open in this thread."""
+    """Set the number of open hooks of this thread, which ops check."""
     if number:
         list_open(_packing, True)
     count_open(_hooks, number)
@@ -76,8 +76,8 @@ def count_hooks(number: int) -> None:
 
 
 def disable_hooks(message: str | None) -> str | None:
-    """Let push_hooks of this thread raise message, or work again with None; return the former
-    message.
+    """Make push_hooks raise message in this thread, or allow it again if message is None. Return
+    the previous message.
 
     Raises  RuntimeError with message while hooks are open
     """
@@ -88,10 +88,10 @@ def disable_hooks(message: str | None) -> str | None:
 
 
 class PackedTensor:
-    """Replaces a saved tensor: its array is the result of the unpack hook."""
+    """Replaces a saved tensor; its array is the result of the unpack hook."""
 
     __slots__ = ("_extra", "_layout", "_packed", "_unpack")
-    # Changes in place are not noticed through hooks.
+    # In-place changes cannot be detected through hooks.
     _storage: Storage | None = None
     _edge: Any = _UNKNOWN
 
@@ -112,8 +112,8 @@ class PackedTensor:
     def _array(self) -> Any:
         """Call the unpack hook.
 
-        Raises  TypeError if it does not return a Tensor, RuntimeError if that has another shape,
-                dtype or device
+        Raises  TypeError if it does not return a Tensor, RuntimeError if the Tensor has another
+                shape, dtype or device than the packed one
         """
         tensor = self._unpack(self._packed)
         if not isinstance(tensor, Tensor):
@@ -133,7 +133,7 @@ class PackedTensor:
 
 
 class PackedOutput:
-    """The same for a Node's own output, instead of (array, storage, version, extra)."""
+    """Replaces a Node's saved output, which is otherwise (array, storage, version, extra)."""
 
     __slots__ = ("_extra", "_packed", "_storage")
 
@@ -146,15 +146,15 @@ class PackedOutput:
 
 
 def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None:
-    """Pack the operands that a Node has just saved under their names, and its output.
+    """Pack the operands and the output that a Node has just saved; names are those of the operands.
 
-    Note    called where modes.tracers is not zero
+    Note    called only while modes.tracers is not zero
     """
     if not _hooks.stack:
         return
     hooks = _hooks.stack[-1]
     for name, operand in zip(names, operands, strict=True):
-        # Numbers are not tensors of the user, though Nodes save them as such.
+        # Nodes save numbers as tensors, but hooks get only the user's tensors.
         saved = isinstance(operand, Tensor) and getattr(node, name, None) is not None
         if saved and not _is_number(operand):
             setattr(node, name, PackedTensor(operand, hooks))
@@ -177,12 +177,12 @@ def _packed_output(saved: Any, layout: Layout, edge: Any, hooks: tuple[Pack, Unp
 
 
 def pack_one(tensor: Tensor) -> Any:
-    """Return the replacement of tensor under this thread's hooks: tensor itself without any."""
+    """Return tensor packed by this thread's innermost hooks, or tensor itself if there are none."""
     return PackedTensor(tensor, _hooks.stack[-1]) if _hooks.stack else tensor
 
 
 def has_hooks() -> bool:
-    """Return whether this thread packs saved values."""
+    """Return whether this thread has open hooks for saved values."""
     return bool(_hooks.stack)
 
 

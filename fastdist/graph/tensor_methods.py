@@ -1,4 +1,4 @@
-"""The recording's part of Tensor: requires_grad, grad, grad_fn, hooks; attached at import."""
+"""The autograd part of Tensor: requires_grad, grad, grad_fn, hooks; attached at import."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             raise TypeError(
                 f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
             )
-        grad = resolved(grad)  # gradients are added to it, and stepped through as real numbers
+        grad = resolved(grad)  # gradients are added to it, and optimizers read it
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
         if grad._layout.shape != self._layout.shape:
@@ -141,7 +141,7 @@ def retain_grad(self: Tensor) -> None:
 
     def keep(grad: Tensor | None) -> None:
         if grad is not None:
-            # A copy, because the gradient may be an expanded array of one number, or shared.
+            # Copy it: the gradient may be an expanded number, or be shared with other tensors.
             extra.grad = _copy(grad) if extra.grad is None else extra.grad + grad
 
     node = node_of(self._edge)
@@ -149,7 +149,7 @@ def retain_grad(self: Tensor) -> None:
 
 
 def _copy(grad: Tensor) -> Tensor:
-    # In C order: an expanded number could not be changed in place.
+    # In C order, because an expanded number could not be changed in place.
     return grad.clone() if grad._layout.contiguous and 0 not in grad._array.strides else grad * 1
 
 
@@ -211,7 +211,7 @@ def _base(self: Tensor) -> Tensor | None:
 
 
 def attach() -> None:
-    """Attach these to Tensor."""
+    """Attach these functions to Tensor."""
     for name, method in (
         ("requires_grad_", requires_grad_),
         ("retain_grad", retain_grad),

@@ -1,4 +1,4 @@
-"""The tangents of tensors, level by level; that of a view is a view of its base's."""
+"""The tangents of tensors at each level. A view's tangent is a view of its base's tangent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .views import view_of
 
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first needed, so a
-# view also sees the tangent that its base gets later. An in-place op on a view writes into a copy
-# of the base's tangent, which replaces the old one; views then drop theirs. Tangents themselves are
-# never overwritten: y = x + 1 has x's very tangent. A dual tensor shares memory with the tensor
-# that it was made of, but no tangent: it is a base for this purpose.
+# view also gets a tangent that its base gets later. An in-place op on a view writes into a copy of
+# the base's tangent, which replaces the old tangent; all views then drop theirs. Tangents are never
+# overwritten, because they may be shared: y = x + 1 has the same tangent object as x. A dual tensor
+# shares memory with the tensor that it was made from, but not its tangent: here it counts as a
+# base.
 
 
 class _Limit(threading.local):
-    # Only levels opened before this one count, None for all: see only_below.
+    # Only levels opened before this one count; None means all. See only_below.
     order: int | None = None
 
 
@@ -32,7 +33,9 @@ limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry only tangents of levels outside of level; none for None."""
+    """Let ops of this thread carry only tangents of levels outside of level; with None, of no
+    level.
+    """
     before = limit.order
     order = -1 if level is None else level.order
     limit.order = order if before is None else min(before, order)
@@ -75,7 +78,7 @@ def levels_in(extra: Extra) -> tuple[ForwardADLevel, ...]:
 
 
 def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
-    """Return the tensor whose tangent has this view's tangent as a view, and the steps to it."""
+    """Return the base whose tangent this view's tangent is a view of, and the view's steps."""
     if extra is None or extra.base is None or extra.tangent_root is OWN_TANGENT:
         return None
     assert extra.replay is not None
@@ -105,7 +108,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
 
 
 def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
-    """Store a tangent of tensor itself at level, in the place of a former one."""
+    """Store tensor's own tangent at level; it replaces an earlier one."""
     extra = extra_of(tensor)
     if extra.tangents is None:
         extra.tangents = ForwardGrad()
@@ -115,17 +118,17 @@ def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> Non
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
-    """Give tensor a tangent at level, in the place of a former one."""
+    """Give tensor a tangent at level; it replaces an earlier one."""
     if tangent is None:
         return
     if tensor.__class__ is LazyConjNeg:
         set_tangent(tensor.value, tensor.change.public(tangent), level)
         return
-    # Resolved: viewed as another dtype its bytes are visible, where the tensor's are.
+    # A lazy conj or neg is computed now: a view as another dtype would show the unchanged bytes.
     tangent = walkable(below(resolved(tangent), level), tensor)
     root = _root_of(tensor._extra)
     if root is not None:
-        # An in-place op on a view: the base's tangent changes in this part.
+        # An in-place op has changed a view: update this part of the base's tangent.
         base, steps = root
         old = tangent_of(base, level)
         whole = zeros_like(base) if old is None else old.clone()
@@ -136,16 +139,16 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
 
 
 def walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """Return tangent, or a copy if its order in memory is not that of tensor.
+    """Return tangent, or a copy of it in the memory order of tensor.
 
-    Every view that tensor allows must be possible for its tangent, including one of a transposed
-    tensor as rows, which C order does not allow. It is possible if axes are in tensor's order,
-    without gaps.
+    Every view of tensor must also be possible for its tangent. For example, a transposed tensor can
+    be viewed as rows, but a tangent in C order could not. It is possible if the tangent's axes have
+    tensor's order, without gaps.
     """
     own, layout = tangent._layout, tensor._layout
     if own is layout or (own.contiguous and layout.contiguous):
         return tangent
-    # Axes along which tensor does not move come first, so that they do not separate others.
+    # Axes with stride 0 in tensor come first, so that they do not separate the others.
     steps = layout.strides
     order = sorted(range(len(steps)), key=lambda i: (steps[i] != 0, -steps[i]))
     if own.has_memory_order(tuple(order)):
@@ -155,7 +158,7 @@ def walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    """Return zeros like tensor: 0 times a tensor with NaN or infinities would not be zeros."""
+    """Return zeros like tensor. Not 0 * tensor, which is NaN where tensor is NaN or infinite."""
     zeros: Tensor = wrap(tensor._array, tensor._layout).clone()
     return zeros.zero_()
 
@@ -173,10 +176,10 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
 
 
 def below(operand: Any, level: ForwardADLevel) -> Any:
-    """Return operand without its tangents of level and deeper.
+    """Return operand without its tangents of level and of inner levels.
 
-    A computation at a level must not see that level's tangents, or it would be differentiated
-    twice.
+    A computation of tangents at a level must not see that level's tangents, or it would be
+    differentiated twice.
     """
     if not isinstance(operand, Tensor) or operand._extra is None:
         return operand
@@ -192,7 +195,7 @@ def below(operand: Any, level: ForwardADLevel) -> Any:
 
 
 def value_before(target: Tensor) -> Tensor:
-    """Return a copy of target, its edge and its tangents, before an op overwrites it."""
+    """Return a copy of target's value, with its edge and tangents, before an op overwrites it."""
     copy: Tensor = wrap(target._array, target._layout).clone()
     copy._edge = target._edge
     for level in levels_of((target,)):

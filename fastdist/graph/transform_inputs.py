@@ -1,4 +1,4 @@
-"""Inputs a transform differentiates, so that code that would silently cut the graph can refuse."""
+"""The inputs that a transform differentiates, so that code can refuse to cut the graph silently."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .node import Node, node_of
 
 @contextmanager
 def differentiating(xs: Iterable[Any]) -> Iterator[None]:
-    """Register for this thread, within the block, the tensors by which the function that it runs is
-    differentiated in reverse mode.
+    """Register, for this thread and this block, the tensors that the running function is
+    differentiated by in reverse mode.
     """
     before = tls.transform_inputs
     nodes = [node_of(x._edge) for x in xs if getattr(x, "_edge", None) is not None]
@@ -25,9 +25,9 @@ def differentiating(xs: Iterable[Any]) -> Iterator[None]:
 
 
 def follows_from_inputs(tensors: Iterable[Any]) -> bool:
-    """Return whether a tensor depends on the inputs that this thread differentiates.
+    """Return whether a tensor depends on the inputs that this thread's transforms differentiate.
 
-    Note    walks the graph: call it only where tls.transform_inputs is not empty
+    Note    walks the graph, so call it only if tls.transform_inputs is not empty
     """
     wanted = set(tls.transform_inputs)
     stack: list[Node] = [node_of(one._edge) for one in tensors if one._edge is not None]

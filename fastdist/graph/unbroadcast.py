@@ -1,4 +1,4 @@
-"""Gradients of inputs that were broadcast, promoted or copied to another device."""
+"""Reduces gradients of inputs that were broadcast, promoted or copied to another device."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..tensor.tensor import Tensor
 
 
 def sum_to_layout(array: Any, target: Layout) -> Any:
-    """Return a CPU gradient summed over the axes along which an operand of layout target was
+    """Return a CPU gradient summed over the axes along which an operand with layout target was
     broadcast.
     """
     shape = array.shape
     if shape == target.shape:
         return array
     if len(shape) == 2 and shape[1:] == target.shape and 0 < shape[0] <= TERMS:
-        # The most common case: the bias of a layer. A third of np.add.reduce's time.
+        # The most common case, the bias of a layer; it takes a third of np.add.reduce's time.
         return adder_of_columns(*shape, array.dtype)(array)
     return sum_array_to(array, target)
 
 
 def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
-    """Return array in the dtype, and on the device, of target."""
+    """Return array cast to the dtype of target, and moved to its device."""
     if target.device is not layout.device:
         array = backend_of(layout.device.type).to_numpy(array)
         array = backend_of(target.device.type).from_numpy(array, target.device.index)
@@ -37,7 +37,7 @@ def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
 
 
 def zeros_of(layout: Layout) -> Any:
-    """Return a raw array of zeros of layout's shape, dtype and device."""
+    """Return a raw array of zeros with layout's shape, dtype and device."""
     backend, dtype = backend_of(layout.device.type), layout.dtype.numpy
     zeros = backend.empty(layout.shape, dtype, layout.device.index)
     backend.copy_into(zeros, np.zeros((), dtype))
@@ -45,7 +45,7 @@ def zeros_of(layout: Layout) -> Any:
 
 
 def as_array(backend: Any, operand: Any, dtype: Any, index: int | None) -> Any:
-    """Return operand in dtype."""
+    """Return operand as an array of a backend, cast to dtype."""
     if operand.dtype == dtype:
         return operand
     out = backend.empty(tuple(operand.shape), dtype, index)
@@ -58,8 +58,8 @@ def reduce_recorded(
 ) -> Tensor | None:
     """Return gradient summed and cast to the input's layout with recorded ops.
 
-    Raises  RuntimeError where it has another shape; `made_by` is the op whose vjp made the gradient
-            and the index of the input
+    Raises  RuntimeError if its shape does not fit. `made_by` is for the message: the op whose vjp
+            made the gradient, and the index of the input
     """
     if gradient is None:
         return None

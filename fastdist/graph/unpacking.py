@@ -1,4 +1,4 @@
-"""Reading the saved values of Nodes: they are checked, and get back their edges in the graph."""
+"""Reads the saved values of Nodes: checks them, and restores their edges in the graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .node import Node, raise_changed, raise_released
 
 
 def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> Tensor:
-    """Return a saved input, checked, with the place in the graph that it had when it was saved."""
+    """Return a saved input after checking its version, with the edge that it had when it was
+    saved.
+    """
     if tensor is None:
         raise_released(node)
     assert tensor is not None
@@ -39,7 +41,7 @@ def unpack_spare(node: Node, tensor: Tensor, version: int, edge: Any) -> Tensor 
 def unpack_output(
     node: Node, saved: tuple[Any, Storage, int, Any] | None, layout: Layout, edge: Any
 ) -> Tensor:
-    """Return a saved output, checked, with its edge."""
+    """Return a saved output after checking its version, with its edge."""
     if saved is None:
         raise_released(node)
     assert saved is not None
@@ -53,10 +55,10 @@ def unpack_output(
     return alias
 
 
-# Results after the first are saved as the Tensors that the caller gets: fresh, at version 0, which
-# is not stored with them.
+# Results after the first are saved as the Tensors that the caller gets. They are new, so their
+# version is 0 and is not stored.
 def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return results; one that an in-place op will write to is replaced by its alias."""
+    """Return results; one whose version is not 0 is replaced by an alias at version 0."""
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:
@@ -79,10 +81,11 @@ def require_fresh(node: Node, results: Sequence[Tensor]) -> None:
 
 
 class SavedView:
-    """The place in the graph of an output that an in-place op wrote into a view.
+    """The graph position of a saved output that an in-place op wrote into a view.
 
-    Its gradient is sent to the base's CopySlices, which holds the op's Node: sent to the Node
-    itself it would run that one twice. The CopySlices is held weakly, because it holds the Node.
+    Its gradient must go to the base's CopySlices, which holds the op's Node: sent directly to the
+    op's Node, it would run that Node twice. The CopySlices is held weakly, because it holds the
+    Node.
     """
 
     __slots__ = ("_array", "_extra", "layout", "node", "replay", "steps")
@@ -90,11 +93,11 @@ class SavedView:
     def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
         self._array, self.layout = base._array, base._layout
         self.node, self.steps, self.replay = ref(base._edge), extra.replay, replay
-        # With tangents there is a cycle, until they are freed with their level.
+        # With tangents this makes a reference cycle, until the level ends and frees them.
         self._extra = extra if modes.special else None
 
     def edge(self) -> Any:
-        """Return the edge of the view, recorded again over the base of that time."""
+        """Return the edge of the view, recorded again over the base as it was then."""
         base = wrap(self._array, self.layout)
         base._edge = self.node()
         return self.replay(base, self.steps)._edge

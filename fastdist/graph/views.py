@@ -1,4 +1,4 @@
-"""Views of tensors: how one is made of raw memory, and made again by its steps."""
+"""Views of tensors: how they are made from raw memory, and replayed by their steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .modes import modes, tls
 
 
 def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
-    """Return a raw view of input's array, made by steps, as a Tensor that is not recorded yet."""
+    """Return a raw view of input's array, made by steps, as a Tensor without an edge yet."""
     result = empty_shell()
     result._array, result._layout, result._edge = array, layout, None
     storage = input._storage
@@ -23,7 +23,7 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
     result._storage = storage
     extra = result._extra = Extra()
     of = input._extra
-    # A view that was made a leaf ends the graph: it is a base, too.
+    # A view that was made a leaf counts as a base, because it ends the graph.
     if (
         of is None
         or of.base is None
@@ -37,7 +37,7 @@ def see(array: Any, layout: Layout, steps: Any, input: Tensor) -> Tensor:
     if views is None or len(views) >= FEW_VIEWS:
         storage.add_view(result)
     else:
-        views.append(ref(result))  # as add_view does, without its call
+        views.append(ref(result))  # inlined from add_view
     if (modes.grad_off and not tls.grad) or (
         of is not None and of.made_in_no_grad and extra.base is not input
     ):
@@ -50,7 +50,7 @@ def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> 
     array = input._array
     if input._extra is not None or (modes.grad_off and not tls.grad):
         return tuple([see(array[index], layout, steps, input) for index, layout, steps in parts])
-    # As `see`, for a tensor that is not a view: what `see` looks up about it is looked up once.
+    # Like `see` for a tensor that is not a view, with the look-ups done once for all parts.
     found: list[Tensor] = []
     storage, shell, extras = storage_of(input), empty_shell, Extra
     for index, layout, steps in parts:
@@ -64,7 +64,7 @@ def see_parts(input: Tensor, parts: Sequence[tuple[Any, Layout, ViewSteps]]) -> 
 
 
 def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> None:
-    """Make extra describe a view of a view."""
+    """Fill in extra for a view of a view."""
     assert of.replay is not None
     extra.base, extra.replay = of.base, ViewSteps(of.replay, steps.last)
     root = of.tangent_root
@@ -75,8 +75,8 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
 def view_layout(of: Layout, array: Any) -> Layout:
     """Return the layout of a view of a tensor whose layout is `of`.
 
-    Note    stored with the layout that it was made from: otherwise a loop that takes the same view
-            again and again would make the view's layout each time
+    Note    cached in `of`, so that a loop that takes the same view again does not make the layout
+            each time
     """
     key = (array.shape, array.strides)
     layout: Layout | None = of.routes.get(key)
@@ -86,14 +86,14 @@ def view_layout(of: Layout, array: Any) -> Layout:
 
 
 def view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
-    """Return the view of tensor by these steps, recorded."""
+    """Return the view of tensor by these steps, recorded by the general path."""
     for op, attributes in steps:
         tensor = op.general((tensor,), attributes)
     return tensor
 
 
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
-    """Return the view that steps make of tensor."""
+    """Return the view of tensor by these steps, recorded without offering calls to interpreters."""
     for op, attributes in steps:
         array = op.view_array(tensor._array, tensor._layout.device, attributes)
         result = wrap(array, layout_of(array, tensor._layout.device))
@@ -104,7 +104,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
 
 
 def replay_array(array: Any, device: Any, steps: Iterable[Step]) -> Any:
-    """Return the view that steps make of a raw array."""
+    """Return the view of a raw array by these steps."""
     for op, attributes in steps:
         array = op.view_array(array, device, attributes)
     return array

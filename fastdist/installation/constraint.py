@@ -1,4 +1,4 @@
-"""The constraint `torch==...+fastdist`: its file, and the variables that name it to pip and uv."""
+"""The constraint `torch==...+fastdist`: its file, and the variables that pass it to pip and uv."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import pip_settings
 from .environment import Environment, InstallError, this_environment
 
 FILE_NAME = "fastdist_torch_constraint.txt"
-# For commands under as-torch where nothing is installed.
+# The file for commands under as-torch in environments without the distribution.
 SHIPPED = os.path.join(FOLDER, FILE_NAME)
 UV_VARIABLE = "UV_CONSTRAINT"
 _SCHEME = re.compile(r"(?:https?|file):", re.IGNORECASE)
@@ -26,14 +26,15 @@ def file_of(environment: Environment) -> str:
 
 
 def url_of(path: str) -> str:
-    """Return a path as pip and uv take it from lists that are separated by blanks."""
+    """Return a path as a URL, as pip and uv accept it in lists that are separated by spaces."""
     return Path(path).as_uri()
 
 
 def text_with(hidden: Sequence[str]) -> str:
-    """Return the text of the constraint file; hidden are other constraint files, which it includes.
+    """Return the text of the constraint file; it includes the files in `hidden`.
 
-    Pythons of one prefix share a pip.conf, so the constraint is for this Python's version alone.
+    Several Pythons may share a pip.conf through one prefix, so the constraint applies to this
+    Python's version only.
     """
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     lines = [
@@ -52,9 +53,9 @@ def _absolute(word: str) -> str:
 
 
 def variables_for(arguments: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that constrain `python ARGUMENTS` where it runs pip or uv.
+    """Return the variables that constrain `python ARGUMENTS` if it runs pip or uv.
 
-    The constraints that are in effect without them stay.
+    They also contain the constraints that are in effect already.
     """
     module = _module_of(arguments)
     if module not in ("pip", "uv"):
@@ -68,13 +69,13 @@ def variables_for(arguments: Sequence[str], variables: Mapping[str, str]) -> dic
     try:
         found = pip_settings.in_effect(environment, variables).words
     except InstallError:
-        # pip reports a broken configuration itself, and does nothing more.
+        # pip itself reports an invalid configuration, and does nothing more.
         found = ()
     return {pip_settings.VARIABLE: " ".join(dict.fromkeys([*found, ours]))}
 
 
 def _module_of(arguments: Sequence[str]) -> str | None:
-    """Return the module that Python runs with these arguments, None for a program or a text."""
+    """Return the module that Python runs with these arguments; None for a script or `-c`."""
     given = iter(arguments)
     for argument in given:
         if not argument.startswith("-") or argument == "-":

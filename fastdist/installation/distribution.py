@@ -53,17 +53,17 @@ class Found(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """The name of the metadata folder."""
         return os.path.basename(self.path)
 
 
 def folder_name() -> str:
-    """Return the name of the folder of the metadata, for this version."""
+    """Return the name of the metadata folder of this version."""
     return f"torch-{TORCH_VERSION}.dist-info"
 
 
 def find(site_packages: str) -> list[Found]:
-    """Return the distributions named torch of one folder."""
+    """Return the distributions named torch in a folder."""
     found = []
     for name in sorted(os.listdir(site_packages)):
         matched = _FOLDER_NAME.fullmatch(name)
@@ -75,14 +75,14 @@ def find(site_packages: str) -> list[Found]:
 
 
 def is_complete(site_packages: str) -> bool:
-    """Return whether this version's files are there as they are written."""
+    """Return whether this version's files exist with the expected content."""
     return all(_read(os.path.join(site_packages, name)) == text for name, text in _files().items())
 
 
 def require_replaceable(site_packages: str) -> None:
-    """Check that no torch is there that is not fastdist's.
+    """Check that there is no torch that is not fastdist's.
 
-    Raises  InstallError that names the torch, and how to remove it
+    Raises  InstallError with the name of the torch, and with advice how to remove it
     """
     for one in find(site_packages):
         if not one.is_ours:
@@ -101,10 +101,10 @@ def require_replaceable(site_packages: str) -> None:
 
 @contextmanager
 def written(site_packages: str) -> Iterator[None]:
-    """Write the distribution, and put back what was there where the block fails.
+    """Write the distribution, and restore the former state if the block fails.
 
-    The module is written first: metadata without a module would promise a torch that fails. The
-    folder of the metadata appears at once, by a rename, with all its files.
+    The module is written first: metadata without a module would promise a torch that cannot be
+    imported. The metadata folder appears with all its files by a single rename.
     """
     remove_parts(site_packages)
     module = os.path.join(site_packages, _MODULE)
@@ -133,9 +133,9 @@ def written(site_packages: str) -> Iterator[None]:
 
 
 def remove(site_packages: str) -> list[str]:
-    """Remove what `written` wrote, of any version; return the folders left because of other files.
+    """Remove the files that `written` wrote, of any version; return folders that hold other files.
 
-    The metadata goes last, so that a removal that was interrupted can be repeated.
+    The metadata is removed last, so that an interrupted removal can be repeated.
     """
     remove_parts(site_packages)
     folder = os.path.join(site_packages, "torch")
@@ -151,14 +151,14 @@ def remove(site_packages: str) -> list[str]:
 
 
 def _discard(path: str, site_packages: str) -> None:
-    """Remove a folder: under its name it is whole or gone, wherever this is interrupted."""
+    """Remove a folder atomically: an interruption never leaves a part of it under its name."""
     parts = tempfile.mkdtemp(prefix=_PARTS, dir=site_packages)
     os.rename(path, os.path.join(parts, "old"))
     shutil.rmtree(parts)
 
 
 def is_there(site_packages: str) -> bool:
-    """Return whether anything of the distribution is there, of any version."""
+    """Return whether any part of the distribution exists, of any version."""
     own = _is_own_module(os.path.join(site_packages, "torch"))
     return own or any(one.is_ours for one in find(site_packages))
 
@@ -168,7 +168,7 @@ def _is_own_module(folder: str) -> bool:
 
 
 def _has_no_files(folder: str) -> bool:
-    """Return whether a folder is empty, apart from files that Python compiled."""
+    """Return whether a folder is empty except for compiled Python files."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return False
     compiled = os.path.join(folder, "__pycache__")
@@ -176,7 +176,9 @@ def _has_no_files(folder: str) -> bool:
 
 
 def _write_module(module: str, parts: str) -> None:
-    """Write the module; a folder that is new appears with it, as an empty one would be imported."""
+    """Write the module; a new folder appears together with it, because an empty one is
+    importable.
+    """
     folder = os.path.dirname(module)
     if os.path.isdir(folder):
         _write(module, _PROGRAM)
@@ -188,7 +190,7 @@ def _write_module(module: str, parts: str) -> None:
 
 
 def _restore_module(module: str, old: bytes | None, site_packages: str) -> None:
-    """Write the module's old text, or remove it."""
+    """Restore the module's old text, or remove the module if there was none."""
     if old is not None:
         with atomic_file(module, len(old)) as file:
             file.write(old)
@@ -197,7 +199,7 @@ def _restore_module(module: str, old: bytes | None, site_packages: str) -> None:
 
 
 def _remove_module(folder: str, site_packages: str) -> None:
-    """Remove the module and what Python compiled of it, and the folder where nothing else is."""
+    """Remove the module and its compiled files, and the folder if it is empty then."""
     compiled = os.path.join(folder, "__pycache__")
     own = [os.path.join(folder, "__init__.py")]
     if os.path.isdir(compiled):
@@ -214,20 +216,20 @@ def _remove_module(folder: str, site_packages: str) -> None:
 
 
 def remove_parts(site_packages: str) -> None:
-    """Remove the folders of runs that were killed."""
+    """Remove temporary folders of runs that were killed."""
     for name in os.listdir(site_packages):
         if name.startswith(_PARTS):
             shutil.rmtree(os.path.join(site_packages, name))
 
 
 def _files() -> dict[str, str]:
-    """Return the text of every file, by its name below site-packages."""
+    """Return the text of every file, by its path in site-packages."""
     below = {os.path.join(folder_name(), name): text for name, text in _metadata().items()}
     return {_MODULE: _PROGRAM, **below}
 
 
 def _metadata() -> dict[str, str]:
-    """Return the text of every file in the folder of the metadata."""
+    """Return the text of every file in the metadata folder."""
     files = {
         "INSTALLER": f"{INSTALLER}\n",
         "METADATA": _read(os.path.join(FOLDER, "torch.dist-info", "METADATA")),
@@ -243,7 +245,7 @@ def _metadata() -> dict[str, str]:
 
 
 def _row(name: str, text: str) -> str:
-    """Return the line of RECORD about a file."""
+    """Return the line of a file in RECORD."""
     data = text.encode()
     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
     return f"{name},sha256={digest},{len(data)}\n"

@@ -1,4 +1,4 @@
-"""The Python environment that gets the distribution `torch`, and why it may be refused."""
+"""The Python environment that gets the distribution `torch`, and the checks that it is suitable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.errors import FastdistError
 
 _PIP_FILE = "pip.ini" if os.name == "nt" else "pip.conf"
 _PROBE_TIMEOUT_S = 60
-# Prints where a plain Python finds both modules. -E ignores PYTHONPATH, and -P the current folder.
+# Prints where Python finds both modules. -E ignores PYTHONPATH, and -P the current folder.
 _PROBE = """
 import importlib.util, json
 def origin(name):
@@ -27,18 +27,18 @@ print(json.dumps([origin("fastdist"), origin("torch")]))
 
 
 class InstallError(FastdistError):
-    """The distribution `torch` cannot be installed into this environment, or not removed."""
+    """The distribution `torch` cannot be installed into this environment, or removed from it."""
 
 
 class Environment(NamedTuple):
-    """The folders of one Python: where modules go, and where its pip.conf is."""
+    """The folders of a Python environment: site-packages, and the folder of its pip.conf."""
 
     site_packages: str
     prefix: str
 
     @property
     def pip_file(self) -> str:
-        """The configuration that pip reads in this environment alone."""
+        """The pip configuration file of this environment."""
         return os.path.join(self.prefix, _PIP_FILE)
 
 
@@ -50,8 +50,8 @@ def this_environment() -> Environment:
 def require_suitable(environment: Environment) -> None:
     """Check that `torch` may be installed into the running Python's environment.
 
-    Raises  InstallError where the operating system manages it, where its folders cannot be written,
-            where plain Python finds another fastdist or none, and where it finds another torch
+    Raises  InstallError if the operating system manages it, if its folders are not writable,
+            if Python without options finds another fastdist or none, or if it finds another torch
     """
     _require_not_managed(environment)
     _require_writable(environment)
@@ -83,7 +83,7 @@ def _require_writable(environment: Environment) -> None:
 
 
 def _require_modules(environment: Environment) -> None:
-    fastdist, torch = _found_by_plain_python()  # torch is a folder where that has no module
+    fastdist, torch = _found_by_plain_python()  # torch is a folder if it has no __init__.py
     own = os.path.dirname(FOLDER)
     if fastdist is None or not _same(os.path.dirname(fastdist), own):
         found = "none" if fastdist is None else f"another one, {fastdist}"
@@ -92,7 +92,7 @@ def _require_modules(environment: Environment) -> None:
             "`import torch` would fail; install this one into the environment first: "
             f"{sys.executable} -m pip install -e {os.path.dirname(own)!r}"
         )
-    # Files in this environment's own folder are examined in distribution.py.
+    # distribution.py checks the files in this environment's own folder.
     mine = [os.path.join(folder, "torch") for folder in (environment.site_packages, FOLDER)]
     if torch is not None and not any(
         _same(found, path) for found in (torch, os.path.dirname(torch)) for path in mine
@@ -108,7 +108,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _found_by_plain_python() -> tuple[str | None, str | None]:
-    """Return the files from which a new Python of this environment imports fastdist and torch."""
+    """Return the files from which a new Python in this environment imports fastdist and torch."""
     command = [sys.executable, "-E", "-P", "-c", _PROBE]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False

@@ -18,10 +18,10 @@ _REMOVED_BY = "fastdist as-torch --uninstall"
 def install(variables: Mapping[str, str]) -> str:
     """Install `torch` into this Python's environment, and return a report.
 
-    A second call repairs what is missing. See Note [Files outside RECORD].
+    A second call repairs missing parts. See Note [Files outside RECORD].
 
-    Raises  InstallError where this environment is not suitable or has another torch; OSError where
-            a file cannot be written. After any error the environment is as it was
+    Raises  InstallError if this environment is not suitable or has another torch; OSError if
+            a file cannot be written. After any error the environment is unchanged
     """
     environment = this_environment()
     with _alone(environment):
@@ -52,9 +52,9 @@ def _install(environment: Environment, variables: Mapping[str, str]) -> str:
 
 
 def uninstall() -> str:
-    """Remove what `install` put into this Python's environment, and return a report.
+    """Remove the files of `install` from this Python's environment, and return a report.
 
-    Raises  InstallError where pip.conf is not a configuration; OSError where a file cannot be
+    Raises  InstallError if pip.conf is not a valid configuration; OSError if a file cannot be
             removed. A second call continues
     """
     environment = this_environment()
@@ -132,7 +132,7 @@ def _export(name: str, url: str, variables: Mapping[str, str]) -> str:
 
 @contextmanager
 def _alone(environment: Environment) -> Iterator[None]:
-    """Let one such command at a time change an environment."""
+    """Lock the environment, so that one such command runs at a time."""
     try:
         descriptor = os.open(environment.site_packages, os.O_RDONLY)
     except FileNotFoundError:
@@ -146,7 +146,7 @@ def _alone(environment: Environment) -> Iterator[None]:
 
 @contextmanager
 def _written(path: str, text: str) -> Iterator[None]:
-    """Write a file, and put its old text back where the block fails."""
+    """Write a file, and restore its old text if the block fails."""
     old = pip_file.read_text(path) if os.path.exists(path) else None
     try:
         _write(path, text)
@@ -160,7 +160,9 @@ def _written(path: str, text: str) -> Iterator[None]:
 
 
 def _write_or_remove(path: str, text: str) -> None:
-    """Write a file, or remove it where nothing is left; a link stays, to an empty file."""
+    """Write a file, or remove it if the text is empty; a symbolic link is kept, with an
+    empty file.
+    """
     if text.strip() or os.path.islink(path):
         _write(path, text)
     else:

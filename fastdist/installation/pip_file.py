@@ -1,6 +1,6 @@
-"""One value of `constraint` in a pip.conf: added and removed, with all other lines kept.
+"""Adds and removes one value of `constraint` in a pip.conf, and keeps all other lines.
 
-The parser of Python's library drops comments when it writes, so lines are edited.
+The parser of Python's library drops comments when it writes, so this module edits lines.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from .environment import InstallError
 
-# pip prefers the section of its command over [global], in whichever file either is.
+# pip prefers the section of its command to [global], whichever file has them.
 SECTION, OPTION = "install", "constraint"
 _COMMENT_STARTS = ("#", ";")
 
 
 def parse(text: str, path: str) -> dict[str, str]:
-    """Return the values of a pip.conf, by `section.option`, with names spelt as pip spells them.
+    """Return the values of a pip.conf by `section.option`, with pip's spelling of names.
 
-    Raises  InstallError where pip could not read the file
+    Raises  InstallError if pip cannot read the file
     """
     parser = configparser.RawConfigParser()
     try:
@@ -34,12 +34,12 @@ def parse(text: str, path: str) -> dict[str, str]:
 
 
 def normal_name(option: str) -> str:
-    """Return an option as pip compares it."""
+    """Return an option in the form in which pip compares it."""
     return option.strip().lower().replace("_", "-").removeprefix("--")
 
 
 def read_text(path: str) -> str:
-    """Return a configuration's text with its line ends and undecodable bytes; "" without a file."""
+    """Return a configuration's text, including line ends and invalid bytes; "" without a file."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
@@ -48,7 +48,7 @@ def read_text(path: str) -> str:
 
 
 def add(text: str, value: str) -> str:
-    """Return the text with one more value of `constraint` in the section of `pip install`."""
+    """Return the text with one more value of `constraint` in the section [install]."""
     lines = text.splitlines(keepends=True)
     end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     place = _find(lines)
@@ -71,7 +71,7 @@ def add(text: str, value: str) -> str:
 
 
 def remove(text: str, value: str) -> str:
-    """Return the text without the value; an option and a section left empty by it go as well."""
+    """Return the text without the value; an option or section that becomes empty is removed too."""
     lines = text.splitlines(keepends=True)
     place = _find(lines)
     if place.option is None or value not in _values(lines, place):
@@ -88,7 +88,7 @@ def remove(text: str, value: str) -> str:
 
 
 class _Place(NamedTuple):
-    """The lines of the section's header, of its option, and of the option's values."""
+    """The lines of the section header, of the option, and of the option's values."""
 
     header: int | None
     option: int | None
@@ -100,7 +100,7 @@ def _find(lines: list[str]) -> _Place:
     header = option = None
     option_lines: list[int] = []
     in_section = is_ours = False
-    # Lines with more indentation than this continue the option above; None outside options.
+    # Lines with more indentation than this continue the current option; None outside of options.
     indent: int | None = None
     for index, line in enumerate(lines):
         text = line.strip()
@@ -140,7 +140,7 @@ def _values(lines: list[str], place: _Place) -> list[str]:
 
 
 def _without(line: str, value: str) -> str:
-    """Return a line without one of its words, and without the blank before it."""
+    """Return a line without one of its words and the space before it."""
     start = line.rindex(value)
     return line[:start].rstrip(" \t") + line[start + len(value) :]
 
@@ -156,7 +156,7 @@ def _without_empty_section(lines: list[str]) -> list[str]:
         return lines
     start = place.header
     if end == len(lines):
-        # The blank line that `add` put before a section at the end.
+        # The blank line that `add` wrote before a section at the end.
         start -= start > 0 and not lines[start - 1].strip()
     return lines[:start] + lines[end:]
 

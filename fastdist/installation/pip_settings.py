@@ -1,7 +1,8 @@
-"""The constraints that pip would read here, by the places and the order of its documentation.
+"""The constraints that pip would read here, in the order of its documentation.
 
-Each level hides the one before it, and the section [install] hides [global] of every level: the
-global files, the user's, the environment's, the file in PIP_CONFIG_FILE, and PIP_CONSTRAINT.
+Each level overrides the previous one, and the section [install] overrides [global] of every level.
+The levels are the global files, the user's, the environment's, the file in PIP_CONFIG_FILE, and
+PIP_CONSTRAINT.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _KEYS = (f"{pip_file.SECTION}.{pip_file.OPTION}", f"global.{pip_file.OPTION}")
 
 
 class Constraints(NamedTuple):
-    """Paths and addresses of constraint files, and the variable or file that names them."""
+    """Paths and URLs of constraint files, and the variable or file that lists them."""
 
     words: tuple[str, ...] = ()
     origin: str = ""
 
 
 def in_effect(environment: Environment, variables: Mapping[str, str]) -> Constraints:
-    """Return the constraints of `pip install`.
+    """Return the constraints that `pip install` uses.
 
-    Raises  InstallError where one of the files is not a configuration
+    Raises  InstallError if one of the files is not a valid configuration
     """
     words = tuple(variables.get(VARIABLE, "").split())
     if words:
@@ -46,11 +47,11 @@ def in_effect(environment: Environment, variables: Mapping[str, str]) -> Constra
 
 
 def hidden_by(environment: Environment, site_text: str, variables: Mapping[str, str]) -> list[str]:
-    """Return the constraints that a value in the environment's [install] would hide.
+    """Return the constraints that a value in the environment's [install] section would override.
 
     site_text is the environment's pip.conf without that value.
 
-    Raises  InstallError where one of the files is not a configuration
+    Raises  InstallError if one of the files is not a valid configuration
     """
     own = pip_file.parse(site_text, environment.pip_file).get(_KEYS[0], "")
     if own.split():
@@ -61,7 +62,7 @@ def hidden_by(environment: Environment, site_text: str, variables: Mapping[str, 
 
 
 def _last_of(texts: Mapping[str, str]) -> Constraints:
-    """Return the constraints of files in their order, the strongest last."""
+    """Return the constraints of files in order of increasing priority."""
     found: dict[str, Constraints] = {}
     for path, text in texts.items():
         values = pip_file.parse(text, path)
@@ -74,7 +75,7 @@ def _last_of(texts: Mapping[str, str]) -> Constraints:
 def _texts_below(
     environment: Environment, variables: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the configurations that are weaker than the environment's."""
+    """Yield path and text of the configurations with a lower priority than the environment's."""
     name = os.path.basename(environment.pip_file)
     home = os.path.expanduser("~")
     folders = [*_global_folders(variables)]
@@ -105,5 +106,5 @@ def _text(path: str) -> str:
     try:
         return pip_file.read_text(path)
     except OSError:
-        # pip skips what it cannot open.
+        # pip skips files that it cannot open.
         return ""

@@ -1,4 +1,4 @@
-"""Whether the installed `torch` is still fastdist's, for the note that a program starts with."""
+"""Checks whether the installed `torch` is still fastdist's, for a note at program start."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _UNINSTALL = "`fastdist as-torch --uninstall`"
 
 
 def note(environment: Environment | None = None, path: Sequence[str] | None = None) -> str | None:
-    """Return a note about the `torch` that was installed here; None where it is as it was.
+    """Return a note if the `torch` that was installed here has changed; otherwise None.
 
-    path has the folders from which Python imports, `sys.path` by default.
+    path has the folders from which Python imports, by default `sys.path`.
     """
     environment = environment or this_environment()
     folder = environment.site_packages
     if not os.path.exists(constraint.file_of(environment)):
         return None
-    # Loaded here, so that programs start fast where nothing is installed.
+    # Imported here, so that programs start fast in environments without the distribution.
     from . import distribution
 
     given = list(sys.path if path is None else path)
-    # A torch in a later folder is not the one that Python imports.
+    # Python imports the first torch, so torch in a later folder does not count.
     before = given[: given.index(folder)] if folder in given else given
     for place in [folder, *before]:
         if os.path.isdir(place) and not _same(place, FOLDER):

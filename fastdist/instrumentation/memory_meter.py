@@ -1,4 +1,4 @@
-"""How many bytes each thread has taken and given back, while a profile wants to know."""
+"""Counts the bytes that each thread allocates and frees, while a profile records them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Balance(NamedTuple):
-    """A thread's allocations, less its releases.
+    """A thread's allocated bytes minus its freed bytes.
 
     Units   bytes
     """
@@ -22,29 +22,31 @@ class _Balance(threading.local):
 
 
 class MemoryMeter:
-    """Counts what it is shown, arrays of the CPU and blocks of other devices, and their ends.
+    """Counts allocations of CPU arrays and of other devices' blocks, and their releases.
 
-    Thread  any; an end counts in the thread in which it comes
-    Note    without a lock, which a thread might hold when the collector ends an array in it: each
-            change of the dictionary is one of Python's own
+    Thread  any; a release counts for the thread in which it happens
+    Note    uses no lock, because a thread could hold it when garbage collection frees an array:
+            each change of the dictionary is atomic in Python
     """
 
     def __init__(self) -> None:
         self._balance = _Balance()
-        # By id(), which is another's only after the array's end took it out.
+        # By id(), which is unique because the array's finalizer removes it.
         self._living: dict[int, weakref.ref[Any]] = {}
 
     def balance(self) -> Balance:
-        """Return this thread's allocations, less its releases."""
+        """Return this thread's allocated bytes minus its freed bytes."""
         return self._balance.value
 
     def count(self, array: Any) -> None:
-        """Let an array that owns its memory, and was made by this thread, be counted once."""
+        """Count an array that owns its memory and was created by this thread; an array
+        counts once.
+        """
         self._count(array, Balance(cpu=int(array.nbytes)))
 
     def count_block(self, block: Any, size_bytes: int) -> None:
-        """Let memory that this thread took of a device other than the CPU be counted, until block
-        ends.
+        """Count memory that this thread allocated on a device other than the CPU, until block is
+        freed.
         """
         self._count(block, Balance(device=size_bytes))
 
@@ -65,7 +67,9 @@ class MemoryMeter:
         self._balance.value = Balance(before.cpu + cpu, before.device + device)
 
     def switch(self, is_wanted: bool) -> None:
-        """Forget the recorded memory if there is no observer: its releases are not counted."""
+        """Start or stop counting; when it stops, forget the recorded memory, so that its releases
+        are not counted.
+        """
         if not is_wanted:
             self._living = {}
 

@@ -1,4 +1,4 @@
-"""The module whose call a thread is in, while a profile wants to know: `Net.encoder.0`."""
+"""The path of the module whose call a thread is in, such as `Net.encoder.0`, during a profile."""
 
 from __future__ import annotations
 

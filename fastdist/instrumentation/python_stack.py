@@ -1,4 +1,4 @@
-"""Where in the user's Python a thread is."""
+"""The user's Python stack of the current thread."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from types import FrameType
 from typing import Final
 
 _ROOT: Final = os.path.dirname(os.path.dirname(__file__))
-# Where the package lies, which is not among sys.path where it was installed to be edited.
+# The folder of the package; in an editable install it is not in sys.path.
 _SOURCE: Final = os.path.dirname(_ROOT)
 _ROOMS: Final = (
     *("concurrency", "core", "instrumentation", "language", "random_numbers", "system"),
     *("dispatch", "engine", "graph", "interpreters", "namespace", "ops", "profiler", "tensor"),
 )
-# Frames between an op and its caller; generated code of an op is in no file.
+# Files of frames between an op and its caller; the generated code of ops has no file.
 _MACHINERY: Final = ("<fastdist ", *[os.path.join(_ROOT, room, "") for room in _ROOMS])
-# Frames between a module and its forward, at each of them.
+# Files of frames between a module's call and its forward, at each module.
 _BETWEEN: Final = tuple(
     [os.path.join(_ROOT, "nn", f"module{end}.py") for end in ("", "_hooks", "_ranges")]
 )
-# Frames that serve a call of another worker: outside of the called function there is only our code.
+# Files of frames that serve remote calls: all outer frames belong to fastdist.
 _SERVING: Final = os.path.join(_ROOT, "distributed", "rpc", "")
 
 
 def python_stack() -> tuple[str, ...]:
-    """Return "FILE(LINE): FUNCTION" of each function that the calling thread is in, the innermost
-    first, beginning with the first outside of the machinery of ops; in a call that is served for
-    another worker, up to the function that was called.
+    """Return "FILE(LINE): FUNCTION" for each frame of the calling thread, innermost first.
+
+    The frames of fastdist's op calls are left out. While a remote call is served, the stack ends
+    with the called function.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_MACHINERY):
@@ -42,7 +43,7 @@ def python_stack() -> tuple[str, ...]:
     return tuple(entries)
 
 
-# The same few places come again at each step: their texts are made, and kept, once.
+# The same few lines occur at each step, so their texts are cached.
 @functools.lru_cache(maxsize=10_000)
 def _entry(path: str, line: int, function: str) -> str:
     inside = [

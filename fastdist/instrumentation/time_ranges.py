@@ -1,13 +1,13 @@
-"""Named ranges of time, per thread: written by code that works, read by profilers.
+"""Named ranges of time per thread: fastdist's code adds them, and profilers read them.
 
-Code on a hot path checks the flag first, and pays one attribute while nobody listens:
+Code on a hot path checks the flag first, and costs one attribute access while nothing records:
 
     start_ns = clock() if time_ranges.on else 0
     ...
     if start_ns:
         time_ranges.add("mul", "op", start_ns)
 
-Elsewhere `with time_range("epoch 3", "user"):` is enough. Readers take a Recording.
+Other code uses `with time_range("epoch 3", "user"):`. A profiler opens a Recording.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .memory_meter import memory_meter
 from .module_path import module_path
 from .python_stack import python_stack
 
-# Monotonic and the same for all threads of a process; Recording.wall_offset_ns leads to the
-# calendar, and so to the ranges of other processes.
+# Monotonic, and the same for all threads of a process. Recording.wall_offset_ns converts it to
+# wall-clock time, so that ranges of several processes can be compared.
 clock: Final = time.perf_counter_ns
 MOST_RANGES: Final = 1_000_000
 
 
 class Wanted(NamedTuple):
-    """The wanted fields of each range in addition to its name and its times: the shapes of an op's
-    inputs, its floating-point operations, where in Python it began, the bytes that it took, the
-    module whose call contains it, how long another device than the CPU worked for it.
+    """The fields to record for each range besides its name and times: input shapes of an op,
+    floating-point operations, the Python stack at the start, allocated bytes, the module whose call
+    contains it, and the time of other devices.
     """
 
     shapes: bool = False
@@ -44,18 +44,18 @@ class Wanted(NamedTuple):
     device: bool = False
 
     def or_those_of(self, other: Wanted) -> Wanted:
-        """Return the fields that either of the two wants."""
+        """Return the fields that this object or `other` requests."""
         return Wanted._make(map(operator.or_, self, other))
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of what is wanted, for `wanted_of`."""
+        """Return the names of the requested fields, for `wanted_of`."""
         return tuple([name for name in self._fields if getattr(self, name)])
 
 
 def wanted_of(names: Iterable[str]) -> Wanted:
-    """Return the fields of these names; names that this version does not know are ignored.
+    """Return the fields with these names; unknown names are ignored.
 
-    Note    another worker may have written them
+    Note    another worker, perhaps of another version, may have sent the names
     """
     return Wanted(**{name: True for name in names if name in Wanted._fields})
 
@@ -66,16 +66,16 @@ NOTHING: Final = Wanted()
 class TimeRange(NamedTuple):
     """The work of a thread from start to stop.
 
-    `node_id` is the worker id, -1 outside of RPC; `is_remote` marks a range that came with the
-    answer to a call. An asynchronous range ends on another thread than it began on, and contains no
-    others. A message and the work that it caused share one `flow_id`, which is 0 elsewhere. `flops`
-    are an op's floating-point operations, `stack` the Python functions around it, the innermost
-    first, `memory_bytes` and `device_memory_bytes` what its thread allocated meanwhile on the CPU
-    and on other devices, less what it released. An op and its Node in a backward pass share one
-    `sequence_nr`, which is -1 elsewhere. `module` is the path of the innermost module whose call
-    its thread was in, as "Net.encoder.0". `device` is where its operands are, or where a kernel
-    ran, as "cuda:0", "" for the CPU; an op and its work on a device share one `kernel_id`, which is
-    0 elsewhere.
+    `node_id` is the worker id, or -1 outside of RPC. `is_remote` marks a range that was received
+    with the answer to a call. An asynchronous range ends on another thread than it began on, and
+    contains no other ranges. A message and the work that it causes have the same `flow_id`;
+    otherwise it is 0. `flops` is an op's number of floating-point operations. `stack` has the
+    Python functions around it, innermost first. `memory_bytes` and `device_memory_bytes` are the
+    bytes that its thread allocated meanwhile on the CPU and on other devices, minus those it freed.
+    An op and its Node in a backward pass have the same `sequence_nr`; otherwise it is -1. `module`
+    is the path of the innermost module whose call contains the range, such as "Net.encoder.0".
+    `device` is that of the operands, or that of a kernel, such as "cuda:0"; it is "" for the CPU.
+    An op and its work on a device have the same `kernel_id`; otherwise it is 0.
 
     Units   nanoseconds of `clock`
     """
@@ -102,27 +102,27 @@ class TimeRange(NamedTuple):
 
 
 class DeviceWork(Protocol):
-    """A device's work for an op; its times are known only once it is done."""
+    """A device's work for an op; its times are known only when it is done."""
 
     def when_done(self) -> TimeRange | None:
-        """Wait for it, and return its range, or None if it failed."""
+        """Wait for the work, and return its range, or None if it failed."""
 
 
 class Recording:
-    """All ranges that end between its start and its stop. `with Recording() as r:` does both.
+    """All ranges that end between start() and stop(), which `with Recording() as r:` calls.
 
     Thread  any
-    Note    keeps the first `limit` ranges and counts the rest in `dropped`, so that a recording
-            that somebody forgot does not eat the memory
+    Note    keeps the first `limit` ranges and counts the rest in `dropped`, so that a forgotten
+            recording does not use up the memory
     """
 
-    # Whether it wants the ranges of calls on other workers, and whether its owner is warned if it
-    # cannot get them.
+    # Whether to record the ranges of remote calls on other workers, and whether to warn the owner
+    # if that is not possible.
     follows_calls = True
     warns_of_calls = False
-    # Whether it is also notified of beginnings, by `began` and `ended`.
+    # Whether to call `began` and `ended` at the start and end of each block.
     hears_beginnings = False
-    # Whether all ops are added to `ops` while it has fewer than `most_ops`, without take_op.
+    # Whether ops are appended to `ops` directly, without take_op, up to `most_ops` of them.
     adds_ops = True
     most_ops = 0
 
@@ -130,7 +130,7 @@ class Recording:
         self.wanted = wanted
         self.ranges: list[TimeRange] = []
         self.works: list[DeviceWork] = []
-        # Ranges of ops without further data, as the arguments of `range_of_op`.
+        # Ranges of ops without further fields, as arguments for `range_of_op`.
         self.ops: list[tuple[Any, ...]] = []
         self.dropped = 0
         self.wall_offset_ns = time.time_ns() - clock()
@@ -139,25 +139,26 @@ class Recording:
         self._count_room()
 
     def start(self) -> Self:
-        """Listen from now on."""
+        """Start recording."""
         time_ranges.listen(self)
         return self
 
     def stop(self) -> list[TimeRange]:
-        """Listen no more; return the ranges, in the order in which they began.
+        """Stop recording; return the ranges in order of their starts.
 
-        Note    waits for devices that work for them; what fails there is raised elsewhere
+        Note    waits for pending work of devices; its errors are raised elsewhere
         """
         time_ranges.forget(self)
         self.await_devices()
         ops, self.ops = self.ops, []
         self.ranges += [range_of_op(*one) for one in ops]
-        # Sorted aside: a thread that is about to add its last range still has the old list.
+        # Sorted into a new list, because another thread may still append its last range to the old
+        # one.
         return sorted(self.ranges, key=lambda known: known.start_ns)
 
     def switch(self, *, cpu: bool | None = None, device: bool | None = None) -> None:
-        """Keep from now on what happens on the CPU, or on other devices, or keep it no more; None
-        leaves it as it is.
+        """Choose whether to record ranges of the CPU, and of other devices; None does not change
+        the choice.
         """
         self._keeps_cpu = self._keeps_cpu if cpu is None else cpu
         self._keeps_device = self._keeps_device if device is None else device
@@ -168,7 +169,7 @@ class Recording:
             self.most_ops = self._limit - len(self.ranges) if self._keeps_cpu else 0
 
     def await_devices(self) -> None:
-        """Wait for pending work of devices, and keep its ranges."""
+        """Wait for pending work of devices, and record its ranges."""
         works, self.works = self.works, []
         for work in works:
             known = work.when_done()
@@ -176,12 +177,12 @@ class Recording:
                 self.keep(known)
 
     def take(self, known: TimeRange) -> None:
-        """Hear of one range."""
+        """Record a range, unless its kind is switched off."""
         if self._keeps_device if known.category == "kernel" else self._keeps_cpu:
             self.keep(known)
 
     def take_op(self, given: tuple[Any, ...]) -> None:
-        """Take the range of an op, as the arguments of `range_of_op`."""
+        """Record the range of an op, given as arguments for `range_of_op`."""
         if not self._keeps_cpu:
             return
         if len(self.ops) < self.most_ops:
@@ -190,7 +191,7 @@ class Recording:
             self.dropped += 1
 
     def keep(self, known: TimeRange) -> None:
-        """Keep one range."""
+        """Store a range, or count it as dropped if the limit is reached."""
         if len(self.ranges) + len(self.ops) < self._limit:
             self.ranges.append(known)
             self._count_room()
@@ -198,15 +199,17 @@ class Recording:
             self.dropped += 1
 
     def await_work(self, work: DeviceWork) -> None:
-        """Add the range of a device's work, once it is done."""
+        """Record the range of a device's work when it is done."""
         if self.wanted.device and self._keeps_device and len(self.works) < self._limit:
             self.works.append(work)
 
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
-        """Hear that a block of the calling thread begins; more is what is known of it then."""
+        """Called when a block of the calling thread begins; more has the fields that are known
+        then.
+        """
 
     def ended(self) -> None:
-        """Handle the end of the calling thread's innermost block that began."""
+        """Called when the calling thread's innermost block ends."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -223,18 +226,18 @@ class Recording:
 def range_of_op(
     name: str, start_ns: int, stop_ns: int, thread: tuple[int, str], node_id: int, number: int
 ) -> TimeRange:
-    """Return the range of an op without further data; number is its sequence_nr."""
+    """Return the range of an op without further fields; number is its sequence_nr."""
     return TimeRange(name, "op", start_ns, stop_ns, *thread, node_id, sequence_nr=number)
 
 
 class TimeRanges:
-    """The place where ranges are added; there is one, and `on` says whether anybody listens.
+    """The object to which ranges are added. There is one; `on` is True while a Recording is open.
 
-    `node_id` is this process's worker id while it is in a group; `wanted` is the union of the
-    wanted fields of each range, `is_full` says whether that is more than its name and its times, or
-    when it begins, and `follows_calls` whether the ranges of calls elsewhere are wanted;
-    `hearing_beginnings` are the listeners that are notified when a block begins; `only` is the
-    listener if there is one alone, and it keeps ops as they come.
+    `node_id` is this process's worker id while it is in a group. `wanted` is the union of the
+    fields that recordings request. `is_full` says whether any field or the start of blocks is
+    requested. `follows_calls` says whether ranges of remote calls are requested.
+    `hearing_beginnings` has the recordings whose `began` must be called. `only` is the recording if
+    there is exactly one.
     """
 
     __slots__ = (
@@ -258,16 +261,17 @@ class TimeRanges:
         self.wanted = NOTHING
         self.node_id = -1
         self.only: Recording | None = None
-        # Guards the two below it; _listeners is replaced and never changed: add reads it bare.
+        # Guards the two attributes below. _listeners is replaced and never changed, so add reads it
+        # without the lock.
         self._listeners_lock = threading.Lock()
         self._listeners: tuple[Recording, ...] = ()
         self._watchers: list[_Watcher] = []
 
     def watch(self, name: str, watcher: Callable[[bool], None]) -> None:
-        """Call watcher(True) when somebody begins to want what has this name in Wanted, or to
-        listen at all ("on"), and watcher(False) when nobody does any more.
+        """Call watcher(True) when a recording first requests the field `name` of Wanted (or "on":
+        when the first recording opens), and watcher(False) when no recording requests it any more.
 
-        Note    called under a lock: it must be short
+        Note    called under a lock, so it must be short
         """
         with self._listeners_lock:
             self._watchers.append(_Watcher(name, watcher))
@@ -279,8 +283,8 @@ class TimeRanges:
     def add(
         self, name: str, category: str, start_ns: int, stop_ns: int | None = None, **more: Any
     ) -> None:
-        """Hand in a range of the calling thread, which ends now unless it is said when; more is
-        what else a TimeRange has.
+        """Add a range of the calling thread, which ends now by default; more has further fields of
+        TimeRange.
         """
         stop_ns = clock() if stop_ns is None else stop_ns
         me, my_name = threading.get_ident(), own_thread.name_or_find()
@@ -289,30 +293,30 @@ class TimeRanges:
         )
 
     def add_op(self, name: str, start_ns: int, number: int) -> None:
-        """Hand in the range of an op of the calling thread, which ends now, without further data;
+        """Add the range of an op of the calling thread, which ends now, without further fields;
         number is its sequence_nr.
         """
         thread = own_thread.ident_and_name or own_thread.own()
         given = name, start_ns, clock(), thread, self.node_id, number
         for recording in self._listeners:
             ops = recording.ops
-            if len(ops) < recording.most_ops:  # as take_op, without its call
+            if len(ops) < recording.most_ops:  # take_op, inlined
                 ops.append(given)
             else:
                 recording.take_op(given)
 
     def hand_in(self, known: TimeRange) -> None:
-        """Let all who listen have a range."""
+        """Pass a range to all recordings."""
         for recording in self._listeners:
             recording.take(known)
 
     def await_work(self, work: DeviceWork) -> None:
-        """Give the range of a device's work to all observers, once it is done."""
+        """Pass a device's work to all recordings, which record its range when it is done."""
         for recording in self._listeners:
             recording.await_work(work)
 
     def listeners(self) -> tuple[Recording, ...]:
-        """Return who listens."""
+        """Return the open recordings."""
         return self._listeners
 
     @staticmethod
@@ -321,7 +325,7 @@ class TimeRanges:
         return own_thread.name_or_find()
 
     def listen(self, recording: Recording) -> None:
-        """Let a recording have all ranges from now on; if that fails, let it have none."""
+        """Pass all later ranges to a recording; after an error, pass none."""
         with self._listeners_lock:
             before = self._listeners
             try:
@@ -334,7 +338,7 @@ class TimeRanges:
                 raise
 
     def forget(self, recording: Recording) -> None:
-        """Give a recording no more ranges. It need not be listening."""
+        """Stop passing ranges to a recording, if it is open."""
         with self._listeners_lock:
             self._listeners = tuple(r for r in self._listeners if r is not recording)
             self._look()
@@ -353,8 +357,8 @@ class TimeRanges:
 
 
 class _Watcher:
-    """A function that is called when a field becomes wanted, or no longer is; after an error it is
-    called again.
+    """A function that is called when a field becomes requested, or is no longer requested. If it
+    raises, it is called again next time.
     """
 
     __slots__ = ("_knows", "_tell", "name")
@@ -378,7 +382,7 @@ class _Thread(threading.local):
 
     def name_or_find(self) -> str:
         if self.name is None:
-            # Not current_thread(), which files a stand-in for threads that Python did not start.
+            # current_thread() would register a dummy object for a thread that Python did not start.
             mine = threading.get_ident()
             names = [known.name for known in threading.enumerate() if known.ident == mine]
             self.name = names[0] if names else f"thread {mine}"
@@ -391,7 +395,9 @@ time_ranges.watch("memory", memory_meter.switch)
 
 
 class time_range:
-    """Hand in the time that a block takes, even if it raises. Not to be entered twice at once."""
+    """Adds the time range of a block, even if it raises. One object must not be nested
+    in itself.
+    """
 
     __slots__ = ("_bytes_before", "_category", "_more", "_name", "_start_ns", "_thread", "_told")
 
@@ -402,20 +408,20 @@ class time_range:
         self._thread: tuple[int, str] | None = None
 
     def note(self, **more: Any) -> None:
-        """Add facts to the range before it ends."""
+        """Add fields to the range before it ends."""
         self._more |= more
 
     @property
     def is_left_open(self) -> bool:
-        """Whether the block's end does not end the range."""
+        """Whether the range continues after the block."""
         return self._thread is not None
 
     def leave_open(self) -> None:
-        """Let the end of the block be no end: end_elsewhere is."""
+        """Continue the range after the block, until end_elsewhere."""
         self._thread = threading.get_ident(), own_thread.name_or_find()
 
     def end_elsewhere(self) -> None:
-        """Hand in the time from the block's beginning until now, in whichever thread this is."""
+        """Add the range from the start of the block until now; it may be called in any thread."""
         if self._start_ns and self._thread is not None:
             known = TimeRange(self._name, self._category, self._start_ns, clock(), *self._thread)
             more = self._more | {"node_id": time_ranges.node_id, "is_async": True}
@@ -427,7 +433,7 @@ class time_range:
             self.note(stack=python_stack())
         if wanted.modules:
             self.note(module=module_path.get())
-        # Kept: each hears the end of what it heard the beginning of, though it listens no more.
+        # Stored, so that each recording with a `began` gets an `ended`, even if it is closed.
         self._told = time_ranges.hearing_beginnings
         for recording in self._told:
             recording.began(self._name, self._category, self._more)

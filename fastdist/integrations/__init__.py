@@ -3,18 +3,19 @@
     ray.py          WorkerGroup: actors in a placement group of Ray
     dask.py         run and FastdistPlugin: the worker processes of a Dask cluster
     dask_groups.py  the groups of a Dask cluster, on its scheduler
-    group.py        the store of a group, and the loop that starts its workers, also again
-    worker.py       one life of one worker: its environment, its function, and how that ended
+    group.py        the store of a group, and the loop that starts and restarts its workers
+    worker.py       one life of one worker: its environment, its function, and its outcome
 
-An engine has processes; fastdist has workers with ranks, which meet in a store and share a secret.
-`group.Hub` serves the store in a process that outlives the workers: the driver of Ray, the
-scheduler of Dask. `group.supervise` gives each rank a `worker.Life`, asks the engine to run it, and
-asks again, with the next number, when the process is lost or the function raises. A life sets the
-variables that `fastdist run` sets, by the same function, so `init_rpc` and `init_process_group`
-need no arguments and programs run unchanged.
+An engine runs processes. fastdist needs workers with ranks, which share a store and a secret.
+`group.Hub` serves the store in a process that outlives the workers: Ray's driver, or Dask's
+scheduler. `group.supervise` gives each rank a `worker.Life` and asks the engine to run it. If
+the process is lost or the function raises, it starts the next life. A life sets the same
+variables as `fastdist run`, so `init_rpc` and `init_process_group` need no arguments and programs
+run unchanged.
 
-The secret travels in the engine's own messages and lies in memory of the worker, which
-FASTDIST_JOB_SECRET_FILE names: it is in no command line, no environment, no log and on no disk.
+The engine's own messages carry the secret. In the worker it is stored in memory, in an unnamed file
+that FASTDIST_JOB_SECRET_FILE refers to: it appears in no command line, environment or log, and on
+no disk.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ __all__ = ["FastdistPlugin", "run"]
 
 _logger = logging.getLogger(__name__)
 _LOOK_S = 0.25
-# How long a worker without a place in a plugin's group waits at most before it asks again.
+# The longest pause of a worker without a rank before it tries to join again.
 _MOST_LOOK_S = 2.0
-# How long a worker that is closed waits for the others of its group.
+# How long a closing worker waits for the other workers of its group.
 _LEAVE_S = 5.0
 
 
@@ -62,24 +62,26 @@ def run(
 ) -> list[Any]:
     """Run train(*args) in workers of a Dask cluster that form a group; return the results by rank.
 
-    Each process is one worker with a rank, a store to meet at and a shared secret: `train` joins by
-    `init_rpc("name")` or `init_process_group()` without more arguments, and leaves before it
-    returns. It runs on a thread of the process's pool. A worker process that is lost comes back by
-    its nanny, or another free one takes its rank.
+    Each process is one worker with a rank, a common store and a shared secret. `train` calls
+    `init_rpc("name")` or `init_process_group()` without more arguments, and shuts down before it
+    returns. It runs in a thread of the process's pool. If a worker process is lost, its nanny
+    restarts it, or another free process takes its rank.
 
     Args:
         client: A `distributed.Client`.
         train: A function that pickles.
-        workers: How many, or the names or addresses of those to use; all of the cluster by default.
+        workers: How many workers, or the names or addresses of the workers to use; the whole
+            cluster by default.
         *args: Arguments of train, such as a config.
-        max_restarts: How often a worker may start again, or with restart="group" all.
-        restart: "worker" or "group", as with `fastdist run --restart`.
-        start_timeout: How long to wait for free workers in seconds, first and for each restart.
+        max_restarts: How often each worker, or with restart="group" the whole group, may be
+            restarted.
+        restart: "worker" or "group", as for `fastdist run --restart`.
+        start_timeout: Seconds to wait for free workers, at the start and at each restart.
 
     Raises:
-        WorkerFailedError: A worker raised or was lost, and may not start again. The text has the
+        WorkerFailedError: A worker raised or was lost, and may not be restarted. The text has the
             rank and the traceback; the cause is the exception.
-        EngineError: There are too few free workers in time; the text says how many there are.
+        EngineError: Too few workers became free in time; the text says how many there are.
         ValueError: An argument is out of range.
 
     Example:
@@ -106,18 +108,18 @@ def run(
 
 
 class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
-    """Joins the workers of a Dask cluster to a group for RPC, in which all tasks may call.
+    """Joins the workers of a Dask cluster to an RPC group, so that any task may make RPC calls.
 
-    Worker K is named "workerK". Workers beyond world_size wait, and one of them, or one that starts
-    later, takes the rank of a worker that was lost; the hooks of `dist.on_restart` run.
+    Worker K is named "workerK". Workers beyond world_size wait. If a worker is lost, a waiting
+    worker or one that starts later takes its rank, and the hooks of `dist.on_restart` run.
     Unregistering the plugin shuts RPC down.
 
     Args:
-        world_size: How many workers the group has.
+        world_size: The number of workers in the group.
         name: The prefix of the workers' names.
 
     Raises:
-        ValueError: world_size is not a whole number from 1 up.
+        ValueError: world_size is not a positive integer.
 
     Example:
         client.register_plugin(FastdistPlugin(world_size=4))
@@ -130,7 +132,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
         self._prefix, self._settings = name, settings_of_driver()
 
     async def setup(self, worker: Any) -> None:
-        """Join the group, or wait for a place: Dask calls this in each worker."""
+        """Join the group, or wait for a free rank. Dask calls this in each worker."""
         self._rank: int | None = None
         self._entered = ExitStack()
         self._closing = asyncio.Event()
@@ -143,7 +145,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
                 self._waiting = asyncio.ensure_future(self._wait_for_place(worker))
 
     async def _join(self, worker: Any) -> bool:
-        """Join the group in a free place, on a thread; return whether there was one."""
+        """Join the group with a free rank, in a thread; return whether there was one."""
         claim = await _on_scheduler(worker, join_group, self._plan, worker.address)
         if claim is None:
             return False
@@ -163,7 +165,7 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
         return True
 
     async def _wait_for_place(self, worker: Any) -> None:
-        """Take the first place that becomes free; an attempt that fails is repeated."""
+        """Take the first rank that becomes free; repeat an attempt that fails."""
         pause_s = _LOOK_S
         while not self._closing.is_set():
             with suppress(TimeoutError):
@@ -177,13 +179,13 @@ class FastdistPlugin(WorkerPlugin):  # type: ignore[misc]
                 _logger.warning("%s has not joined its group: %s", worker.address, error)
 
     async def teardown(self, worker: Any) -> None:
-        """Leave the group: Dask calls this when the worker closes, or the plugin is removed."""
+        """Leave the group. Dask calls this when the worker closes, or the plugin is removed."""
         self._closing.set()
         if self._waiting is not None:
             await self._waiting
         await asyncio.to_thread(self._entered.close)
         if self._rank is not None:
-            with suppress(OSError):  # the scheduler may have gone first
+            with suppress(OSError):  # the scheduler may have stopped first
                 await self._leave(worker, self._rank)
 
     async def _leave(self, worker: Any, rank: int) -> None:
@@ -199,7 +201,7 @@ def _init_rpc(name: str) -> None:
 def _shut_down_rpc() -> None:
     from fastdist.distributed import rpc
 
-    with suppress(FastdistError):  # others are lost, or were closed first
+    with suppress(FastdistError):  # other workers may be lost, or may have closed first
         rpc.shutdown(timeout=_LEAVE_S)
 
 
@@ -217,7 +219,7 @@ async def _on_scheduler(worker: Any, function: Callable[..., Any], *args: Any) -
 
 
 class _RemoteHub:
-    """The hub that the scheduler serves; each method is one of Hub's, called there."""
+    """A proxy of the scheduler's Hub: each method calls the Hub's method there."""
 
     def __init__(self, client: Any, group: str) -> None:
         self._client, self._group = client, group
@@ -243,12 +245,12 @@ class _RemoteHub:
         return lost
 
     def close(self) -> None:
-        with suppress(OSError, RuntimeError):  # the cluster may have gone first
+        with suppress(OSError, RuntimeError):  # the cluster may have stopped first
             self._client.run_on_scheduler(close_group, self._group)
 
 
 class _DaskEngine:
-    """Processes of a cluster; `group.Engine` says what each method does."""
+    """The processes of a Dask cluster; `group.Engine` documents the methods."""
 
     def __init__(
         self,
@@ -283,7 +285,7 @@ class _DaskEngine:
             self._pause()
 
     def _pause(self) -> None:
-        # The client's own events would wake for each change of any task.
+        # The client's own events would wake at each change of any task.
         threading.Event().wait(_LOOK_S)
 
     def _on_scheduler(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -326,7 +328,7 @@ class _DaskEngine:
         except distributed.KilledWorker as error:
             return Outcome(failure=f"{where} was lost: {error}", is_lost=True)
         except Exception as error:
-            # The function, its arguments or its result could not be pickled, or it was cancelled.
+            # The task was cancelled, or its function, arguments or result did not pickle.
             return Outcome(failure=f"{type(error).__name__}: {error}", error=error)
         return outcome
 
@@ -340,7 +342,9 @@ class _DaskEngine:
 def _live_in(
     pid: int, life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> Outcome:
-    """Run a life in the process for which it was made: Dask runs tasks of lost workers again."""
+    """Run a life, but only in its own process: Dask runs the tasks of lost workers
+    again elsewhere.
+    """
     if os.getpid() != pid:
         return Outcome(failure=f"its process {pid} has ended", is_lost=True)
     return live(life, function, arguments)

@@ -1,4 +1,4 @@
-"""The groups of a Dask cluster, on its scheduler: drivers and plugins call its functions there."""
+"""The groups of a Dask cluster. Drivers and plugins call these functions on the scheduler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLUGIN_NAME = "fastdist-groups"
 
 @dataclass
 class _Member:
-    """The process of a rank, by its address, which a later process may have again."""
+    """The process of a rank. A later process may have the same address, so it has an id too."""
 
     address: str
     server_id: str
@@ -31,7 +31,7 @@ class _Group:
     def __init__(self, hub: Hub, client: str | None) -> None:
         self.hub, self.client = hub, client
         self.members: dict[int, _Member] = {}
-        # How often each rank of a plugin's group was started.
+        # Maps each rank of a plugin's group to its number of starts.
         self.starts: dict[int, int] = {}
 
     def lost(self, scheduler: Any) -> list[int]:
@@ -45,7 +45,7 @@ def _is_there(scheduler: Any, member: _Member) -> bool:
 
 
 class _Groups(SchedulerPlugin):  # type: ignore[misc]
-    """The groups of a cluster; they end with the client that made them."""
+    """The groups of a cluster; a group ends with the client that created it."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
@@ -108,7 +108,7 @@ def close_group(group: str, dask_scheduler: Any) -> None:
 def claim_workers(
     group: str, ranks: Iterable[int], names: Sequence[Any] | None, dask_scheduler: Any
 ) -> dict[int, str] | str:
-    """Return the addresses of free workers for these ranks, or what is missing, in words."""
+    """Return the addresses of free workers for these ranks, or a text that says what is missing."""
     groups = _groups(dask_scheduler)
     members = groups.by_name[group].members
     ranks = list(ranks)
@@ -145,9 +145,9 @@ def claim_workers(
 
 
 def _is_named(state: Any, names: Sequence[Any]) -> bool:
-    """Say whether the user has named a worker.
+    """Return whether the user has named a worker.
 
-    Note  an unnamed worker has another address when its nanny has started it again
+    Note  the address of an unnamed worker changes when its nanny restarts it
     """
     if state.name in names or state.address in names or str(state.name) in map(str, names):
         return True
@@ -178,10 +178,10 @@ async def end_workers(
 async def _replace(
     scheduler: Any, group: _Group, ranks: Collection[int], running: Collection[int]
 ) -> None:
-    """Let nannies replace the processes of these ranks.
+    """Let nannies restart the processes of these ranks.
 
-    A process without a nanny is left alone, unless a function still runs there: that cannot be
-    ended otherwise.
+    A process without a nanny is left alone, unless a function still runs there: it can be ended
+    only by ending the process.
     """
     states = {rank: scheduler.workers[group.members[rank].address] for rank in ranks}
     ended = [state.address for rank, state in states.items() if state.nanny or rank in running]
@@ -197,7 +197,7 @@ async def _replace(
 def join_group(
     plan: Run, address: str, dask_scheduler: Any
 ) -> tuple[Place, int, int, str | None] | None:
-    """Give a worker a rank that is free, or that of one that was lost; None if there is none."""
+    """Give a worker a free rank, or the rank of a lost worker; return None if there is none."""
     groups = _groups(dask_scheduler)
     group = groups.by_name.get(plan.run_id)
     if group is None:
@@ -233,7 +233,7 @@ def join_group(
 
 def leave_group(group: str, rank: int, address: str, dask_scheduler: Any) -> None:
     found = _groups(dask_scheduler).by_name.get(group)
-    # Another worker may have the rank by now.
+    # Another worker may have taken the rank.
     if found is not None and rank in found.members and found.members[rank].address == address:
         del found.members[rank]
         if not found.members:

@@ -1,4 +1,4 @@
-"""The store of a group, and the loop that begins lives, waits for them and repeats them."""
+"""The store of a group, and the loop that runs and restarts the lives of its workers."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from fastdist.launch.lost_workers import LostWorker, LostWorkers
 from .worker import Life, Outcome, Whereabouts
 
 _logger = logging.getLogger(__name__)
-# How long the loop waits for the engine before it looks for workers that were declared lost.
+# Seconds for which the loop waits for the engine before it checks for lost workers.
 _LOOK_S = 0.5
-# How long other workers may go on after one has failed, before their processes are ended.
+# Seconds for which other workers may go on after a failure, before their processes are ended.
 GRACE_S = 5.0
-# Variables of the driver that its workers get: all must agree on them.
+# Variables of the driver that are passed to its workers: all processes must agree on them.
 _SETTINGS = ("FASTDIST_FROZEN_S", "FASTDIST_INIT_TIMEOUT", "FASTDIST_JOB_ID", "FASTDIST_SECURITY")
 
 
 def settings_of_driver() -> dict[str, str]:
-    """Return the variables of this process on which all workers must agree with it."""
+    """Return the variables of this process that workers must share with it."""
     return {name: os.environ[name] for name in _SETTINGS if name in os.environ}
 
 
 class Hub:
-    """The store at which the workers of a group meet, served by this process, and their secret.
+    """The store of a group and its secret; this process serves the store.
 
     Args:
-        host: The address of this machine by which the workers reach it.
+        host: The address by which workers reach this machine.
 
     Raises:
-        StoreError: No port can be had there.
+        StoreError: No port is available there.
 
-    Threads: any; another thread reads which workers were declared lost.
+    Threads: any; a background thread reads reports of lost workers.
     """
 
     def __init__(self, host: str) -> None:
@@ -61,38 +61,38 @@ class Hub:
         self._watch = LostWorkers(lambda: self._store, self._lost.append, self._closing)
 
     def tell_ended(self, rank: int, world_size: int) -> None:
-        """Let no worker wait for one that has ended well."""
+        """Mark a worker as ended successfully, so that no worker waits for it."""
         self._store.tell_ended(rank, world_size)
         self._store.set(f"{ENDED}{rank}", b"")
 
     def begin_round(self) -> None:
-        """Let all workers come again."""
+        """Begin a new round, in which all workers join again."""
         self._store.begin_round()
 
     def begin_run(self, world_size: int) -> None:
-        """Forget what an earlier run of the group has left."""
+        """Remove the state of an earlier run of the group."""
         self._store.begin_round()
         for key in (NO_RESTARTS, *(f"{ENDED}{rank}" for rank in range(world_size))):
             self._store.delete_key(key)
         self._lost.clear()
 
     def tell_no_restarts(self) -> None:
-        """Let no worker wait in its shutdown for a lost one to come back."""
+        """Tell workers not to wait at shutdown for a lost worker to be restarted."""
         self._store.set(NO_RESTARTS, b"")
 
     def take_lost(self) -> list[LostWorker]:
-        """Return the workers that others have declared lost since the last call."""
+        """Return the workers that other workers have declared lost since the last call."""
         return [self._lost.popleft() for _ in range(len(self._lost))]
 
     def close(self) -> None:
-        """End the store and its threads."""
+        """Close the store and end its threads."""
         self._closing.set()
         self._store.close()
         self._watch.join()
 
 
 class Meeting(Protocol):
-    """A Hub, or what calls one in another process."""
+    """The interface of a Hub, or of a proxy of one in another process."""
 
     host: str
     port: int
@@ -115,30 +115,30 @@ class Meeting(Protocol):
 
 
 class Engine(Protocol):
-    """Processes for the ranks of a group, as an engine starts, watches and ends them."""
+    """The interface of an engine: it starts, watches and ends the processes of a group's ranks."""
 
     def start(self, ranks: Sequence[int]) -> dict[int, Whereabouts]:
-        """Return where all ranks run, after a process was started for each of these.
+        """Start a process for each of these ranks; return the whereabouts of all ranks.
 
-        Raises  EngineError that names what is missing, within a bound
+        Raises  EngineError that says what is missing, after a timeout
         """
 
     def begin(self, rank: int, life: Life) -> None:
-        """Begin a life in the process of its rank."""
+        """Begin a life in the process of a rank."""
 
     def wait(self, timeout_s: float) -> Sequence[int]:
-        """Return ranks whose life has ended, or an empty sequence when the time is over."""
+        """Return ranks whose life has ended; an empty sequence after the timeout."""
 
     def outcome(self, rank: int) -> Outcome:
-        """Return how the life of a rank that `wait` has returned ended."""
+        """Return the outcome of a rank that `wait` has returned."""
 
     def end(self, ranks: Sequence[int]) -> None:
-        """End the processes of these ranks; `start` makes others."""
+        """End the processes of these ranks; `start` creates new ones."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The size of a run, and its policy of restarts."""
+    """The size of a run, and its restart policy."""
 
     world_size: int
     max_restarts: int
@@ -157,13 +157,15 @@ class Run:
 
 
 def supervise(engine: Engine, hub: Meeting, run: Run) -> list[Any]:
-    """Run a life in each worker of a group until all have ended well; return their values by rank.
+    """Run a life in each worker of a group until all have ended successfully; return their values
+    by rank.
 
-    A worker whose process is lost, whose function raises, or which others declare lost is started
-    again, with restart="worker" alone and at most max_restarts times, else with all others.
+    A worker is restarted at most max_restarts times if its process is lost, its function raises, or
+    other workers declare it lost. With restart="worker" it is restarted alone, otherwise with all
+    others.
 
-    Raises  WorkerFailedError that names the rank and has its traceback, after all have ended;
-            EngineError if a process cannot be had
+    Raises  WorkerFailedError with the rank and its traceback, after all workers have ended;
+            EngineError if a process cannot be started
     """
     return _Supervision(engine, hub, run).run()
 
@@ -229,7 +231,7 @@ class _Supervision:
         )
 
     def _look(self, timeout_s: float) -> dict[int, Outcome]:
-        """Return the failures since the last look, after at most that time."""
+        """Wait at most timeout_s, and return the failures since the last call."""
         failures: dict[int, Outcome] = {}
         for rank in self.engine.wait(timeout_s):
             outcome = self.engine.outcome(rank)
@@ -237,7 +239,7 @@ class _Supervision:
                 failures[rank] = outcome
                 continue
             self.values[rank] = outcome.value
-            with suppress(StoreError):  # then others wait as long as they would anyway
+            with suppress(StoreError):  # then other workers wait for it until they time out
                 self.hub.tell_ended(rank, self.plan.world_size)
         for lost in self.hub.take_lost():
             is_current = self.places[lost.rank].pid == lost.pid and lost.rank not in self.values
@@ -247,7 +249,7 @@ class _Supervision:
         return failures
 
     def _repeat(self, failures: dict[int, Outcome]) -> None:
-        """Start failed workers again, or all, or raise if none may be."""
+        """Restart the failed workers, or all workers; raise if no restart is left."""
         most = self.plan.max_restarts
         if self.plan.restart == WORKER:
             are_alone = bool(self.values) and not self._running_but(failures)
@@ -275,7 +277,7 @@ class _Supervision:
         self._begin(ranks)
 
     def _end_others(self, failures: dict[int, Outcome]) -> dict[int, Outcome]:
-        """Wait until the other workers have ended, for a while; return all failures."""
+        """Wait a limited time for the other workers to end; return all failures."""
         with suppress(StoreError):
             if self.plan.restart == WORKER:
                 self.hub.tell_no_restarts()
@@ -286,7 +288,7 @@ class _Supervision:
 
 
 def _first(failures: dict[int, Outcome]) -> tuple[int, Outcome]:
-    """Return the failure that explains the others: these may only have lost their connection."""
+    """Return the failure that caused the others, which may only have lost their connection."""
     causes = [rank for rank in failures if not isinstance(failures[rank].error, ConnectionError)]
     rank = (causes or list(failures))[0]
     return rank, failures[rank]

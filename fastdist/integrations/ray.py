@@ -1,4 +1,4 @@
-"""Workers as actors of Ray: `WorkerGroup`."""
+"""Workers as Ray actors: `WorkerGroup`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .worker import Life, Outcome, Whereabouts, live
 
 __all__ = ["RemoteWorker", "WorkerGroup"]
 
-# Calls of `rpc` that run at the same time in one worker, next to the function of `run`.
+# The number of `rpc` calls that may run in one worker at the same time, in addition to `run`.
 _CALLS = 8
 _CALL_GROUP = "calls"
 
@@ -37,7 +37,7 @@ def _ray() -> ModuleType:
 
 
 class _Actor:
-    """The process of a worker; Ray shows its repr before each line that it prints."""
+    """The process of a worker; Ray prefixes each line of its output with its repr."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -56,7 +56,7 @@ class _Actor:
 
 
 class RemoteWorker:
-    """One worker of a group, as the driver sees it; it keeps its rank when it is started again."""
+    """One worker of a group, as seen from the driver; a restart keeps its rank."""
 
     def __init__(self, engine: _RayEngine, rank: int) -> None:
         self._engine = engine
@@ -70,16 +70,16 @@ class RemoteWorker:
     ) -> Any:
         """Call function(*args, **kwargs) in the worker's process, and return the result.
 
-        The call runs on a separate thread, also while `run` trains there, and may use
-        `fastdist.distributed.rpc`. Ray carries arguments and result.
+        The call runs in a separate thread, even while `run` is training there. It may use
+        `fastdist.distributed.rpc`. Ray transports arguments and result.
 
         Args:
-            timeout: How long to wait in seconds; None: until it has ended.
+            timeout: Seconds to wait; None waits until the call has ended.
 
         Raises:
             WorkerLostError: The process was lost; the call may have run.
-            TimeoutError: The time is over; the call goes on.
-            Exception: The error of the function, with the worker's traceback, as Ray raises it.
+            TimeoutError: The call did not end in time; it goes on.
+            Exception: The error of the function, as Ray raises it, with the worker's traceback.
 
         Example:
             group.workers[1].rpc(os.getpid)
@@ -88,27 +88,29 @@ class RemoteWorker:
 
 
 class WorkerGroup:
-    """Workers in actors of Ray, each with a rank, a store to meet at and a shared secret.
+    """Workers in Ray actors, each with a rank, a common store and a shared secret.
 
-    The actors are placed together, in a placement group, and live until `shutdown`. A driver that
-    ends, also by SIGKILL, takes them along. A group is a context manager.
+    The actors are in one placement group, and live until `shutdown`. They end with the driver, even
+    if it is killed by SIGKILL. A group is a context manager.
 
     Args:
-        num_workers: How many workers.
-        resources: The resources that each of them reserves, by Ray's names; {"CPU": 1} by
-            default. Ray shows each worker its own GPUs, as cuda:0 and so on.
-        max_restarts: How often a worker may start again, or with restart="group" all.
-        restart: "worker": a lost worker comes back alone, and the others go on, as with
-            `fastdist run --restart=worker`. "group": all are started again.
-        strategy: Ray's for placement groups: "PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD".
-        start_timeout: How long Ray may take in seconds to have the resources, and to start actors.
+        num_workers: The number of workers.
+        resources: The resources to reserve for each worker, by Ray's names; {"CPU": 1} by
+            default. Ray shows each worker only its own GPUs, as cuda:0 and so on.
+        max_restarts: How often each worker, or with restart="group" the whole group, may be
+            restarted.
+        restart: "worker": only the lost worker is restarted, and the others go on, as with
+            `fastdist run --restart=worker`. "group": all workers are restarted.
+        strategy: Ray's strategy of the placement group: "PACK", "SPREAD", "STRICT_PACK",
+            "STRICT_SPREAD".
+        start_timeout: Seconds to wait for Ray's resources, and for the start of actors.
 
     Raises:
         ModuleNotFoundError: Ray is not installed.
-        EngineError: The resources cannot be had in time; the text names what is missing.
+        EngineError: The resources did not become available in time; the text says what is missing.
         ValueError: An argument is out of range.
 
-    Threads: one at a time, but for `workers[i].rpc`, which any may call.
+    Threads: one at a time, except for `workers[i].rpc`, which any thread may call.
 
     Example:
         with WorkerGroup(num_workers=2, resources={"GPU": 1}, max_restarts=3) as group:
@@ -147,20 +149,20 @@ class WorkerGroup:
         self._is_running = self._is_closed = False
 
     def run(self, train: Callable[..., Any], *args: Any) -> list[Any]:
-        """Run train(*args) in every worker; return the results, by rank, when all have ended.
+        """Run train(*args) in every worker; return the results by rank when all have ended.
 
-        `train` joins by `init_rpc("name")` or `init_process_group()` without more arguments, and
-        leaves before it returns. It runs again, with `dist.restart_count()` one higher, in a worker
-        that is started again. It may run on a thread that is not its process's main one.
+        `train` calls `init_rpc("name")` or `init_process_group()` without more arguments, and shuts
+        down before it returns. A restarted worker runs it again, with `dist.restart_count()`
+        increased by one. It may run in a thread other than its process's main thread.
 
         Args:
-            train: A function that pickles; one of `__main__` does.
+            train: A function that pickles; functions of `__main__` do.
             *args: Its arguments, such as a config.
 
         Raises:
-            WorkerFailedError: A worker raised or was lost, and may not start again. The text has
+            WorkerFailedError: A worker raised or was lost, and may not be restarted. The text has
                 the rank and the traceback; the cause is the exception.
-            EngineError: A process could not be had again, or the group is shut down.
+            EngineError: A process could not be restarted, or the group is shut down.
         """
         if self._is_closed:
             raise EngineError("this WorkerGroup is shut down; make another one")
@@ -181,7 +183,7 @@ class WorkerGroup:
             self._is_running = False
 
     def shutdown(self) -> None:
-        """End all workers and give the resources back; twice is once."""
+        """End all workers and release the resources; a second call does nothing."""
         if not self._is_closed:
             self._is_closed = True
             self._engine.close()
@@ -195,7 +197,7 @@ class WorkerGroup:
 
 
 class _RayEngine:
-    """The actors of a group; `group.Engine` says what each method does."""
+    """The actors of a group; `group.Engine` documents the methods."""
 
     def __init__(
         self,
@@ -209,7 +211,7 @@ class _RayEngine:
         self.program: tuple[Callable[..., Any], tuple[Any, ...]] = (int, ())
         self._actors: dict[int, Any] = {}
         self._places: dict[int, Whereabouts] = {}
-        # The lives under way, by what Ray returns for the call.
+        # Maps Ray's reference of each running life to its rank.
         self._lives: dict[Any, int] = {}
         self._ended: dict[int, Any] = {}
         self._size = size
@@ -242,7 +244,7 @@ class _RayEngine:
         asked = {}
         for rank in ranks:
             if rank in self._actors:
-                with suppress(died):  # it was lost since the last run, and another one is made
+                with suppress(died):  # it was lost since the last run: create another one
                     self._places[rank] = self._whereabouts(rank)
                     continue
             self._actors[rank] = self._make(rank)
@@ -296,7 +298,7 @@ class _RayEngine:
         except self._ray.exceptions.RayActorError as error:
             return Outcome(failure=_first_line(error), is_lost=True)
         except self._ray.exceptions.RayError as error:
-            # The function, its arguments or its result could not be pickled.
+            # The function, its arguments or its result did not pickle.
             return Outcome(failure=str(error), error=error)
         return outcome
 

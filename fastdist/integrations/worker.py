@@ -1,4 +1,4 @@
-"""One life of one worker: its environment, the function that it runs, how that ended."""
+"""One life of one worker: its environment, its function and its outcome."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _SECRET_TEXT = "FASTDIST_JOB_SECRET"
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a process of the engine runs: its id, and a name that its node alone has."""
+    """The location of an engine's process: its id, and a name that is unique to its node."""
 
     pid: int
     node: str
 
     @classmethod
     def here(cls) -> Whereabouts:
-        """Return those of this process."""
+        """Return the location of this process."""
         return cls(os.getpid(), socket.gethostname())
 
 
 @dataclass(frozen=True)
 class Life:
-    """The place of a worker in a run, the secret, and how often the worker was started.
+    """The rank of a worker in a run, the secret, and the number of its starts.
 
-    `restart` is "worker" where lost workers come back one by one, else "group". `settings` are
-    variables that the driver passes on. The secret is hexadecimal, None where security is off.
+    `restart` is "worker" if lost workers are restarted one by one, else "group". `settings` are
+    variables that the driver passes on. The secret is hexadecimal, or None if security is off.
     """
 
     place: Place
@@ -66,10 +66,10 @@ class Life:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a life ended: with a value, or with the text of a traceback and the exception.
+    """The end of a life: a value, or a traceback as text and the exception.
 
-    `error` is None where the exception does not pickle. With `is_lost` the process has ended, or
-    cannot be reached, and `failure` says how that is known.
+    `error` is None if the exception does not pickle. With `is_lost` the process has ended or
+    cannot be reached, and `failure` says how this was detected.
     """
 
     value: Any = None
@@ -78,15 +78,15 @@ class Outcome:
     is_lost: bool = False
 
 
-# Held while this process is a worker: it has one rank, one environment and one RPC agent.
+# Held while this process is a worker: a process has one rank, one environment and one RPC agent.
 _is_worker = threading.Lock()
 
 
 @contextmanager
 def environment_of(life: Life) -> Iterator[None]:
-    """Let this process be the worker that a life describes; restore its environment afterwards.
+    """Make this process the worker that a life describes; restore its environment afterwards.
 
-    Raises  EngineError if it is a worker already
+    Raises  EngineError if this process is a worker already
     """
     if not _is_worker.acquire(blocking=False):
         raise EngineError(
@@ -124,9 +124,9 @@ def environment_of(life: Life) -> Iterator[None]:
 
 
 def _begin_life() -> None:
-    """Let nothing of an earlier life in this process count.
+    """Clear the state of an earlier life in this process.
 
-    Raises  EngineError if the program of that one has left RPC or process groups open
+    Raises  EngineError if its program has left RPC or process groups open
     """
     init = sys.modules.get("fastdist.distributed.rpc.init")
     groups = sys.modules.get("fastdist.distributed.distributed_c10d")
@@ -152,10 +152,10 @@ def _change_environment(variables: Mapping[str, str]) -> None:
 
 
 def _in_memory(text: str) -> int:
-    """Return a descriptor of a file without a name that this user alone may read.
+    """Return a descriptor of an unnamed file that only this user may read.
 
-    Note  processes that the worker starts read it through /proc; it goes with the worker, also by
-          SIGKILL, so nothing is left on a disk
+    Note  processes that the worker starts read it through /proc. It disappears with the worker,
+          even after SIGKILL, so nothing is left on a disk
     """
     fd = os.memfd_create("fastdist-job-secret", os.MFD_CLOEXEC)
     try:
@@ -168,10 +168,10 @@ def _in_memory(text: str) -> int:
 
 
 def live(life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
-    """Run function(*arguments) as the worker of a life, and return how that ended.
+    """Run function(*arguments) as the worker of a life, and return the outcome.
 
-    RPC and process groups that are open when the function raises are closed at once, so that other
-    workers get an error that names this one, and do not wait for it.
+    If the function raises, open RPC and process groups are closed immediately. Other workers then
+    get an error that names this one, instead of waiting for it.
     """
     try:
         with environment_of(life):
@@ -189,7 +189,7 @@ def live(life: Life, function: Callable[..., Any], arguments: tuple[Any, ...]) -
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the traceback, from the function's own frames on."""
+    """Return the traceback, starting with the function's own frames."""
     tb = error.__traceback__
     while tb is not None and tb.tb_next is not None and tb.tb_frame.f_code.co_filename == __file__:
         tb = tb.tb_next
@@ -197,7 +197,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _leave_at_once() -> None:
-    """Close RPC and process groups of this process, if it has any, without waiting for others."""
+    """Close RPC and process groups of this process, if any, without waiting for other workers."""
     rpc = sys.modules.get("fastdist.distributed.rpc")
     groups = sys.modules.get("fastdist.distributed.distributed_c10d")
     if rpc is not None:

@@ -1,9 +1,9 @@
 """Mixed precision: the dtype in which an op of PyTorch's lists computes while autocast is on.
 
-While it is on in some thread, `modes.tracers` is not zero and every op takes the general path,
-which calls this module; while it is off, there is no check. A composite whose name is in the lists
-is cast before it runs, an op on its general path: the ops inside a composite may be cast again, but
-have that dtype already.
+While it is on in some thread, `modes.tracers` is not zero. The short path then casts the operands
+of calls on plain tensors (`cast_plain` in dispatch/call.py); other calls are offered to this
+module. While it is off, nothing is checked. A composite whose name is in the lists is cast before
+it runs; its ops are offered as well, but find their operands cast already.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LOSSES = """
     smooth_l1_loss soft_margin_loss triplet_margin_loss
     binary_cross_entropy_with_logits multilabel_soft_margin_loss
 """
-# Device type -> the ops that compute in autocast's dtype, in float32, in the widest of their
-# inputs' dtypes. Source: PyTorch, aten/src/ATen/autocast_mode.h.
+# Device type -> the ops that compute in autocast's dtype, in float32, and in the widest dtype of
+# their inputs. Source: PyTorch, aten/src/ATen/autocast_mode.h.
 _LOWER = {
     "cpu": _words(
         f"""{_CONVOLUTIONS} addbmm addmm baddbmm bmm linear matmul mm prelu
@@ -79,15 +79,15 @@ NAMES = frozenset[str]().union(*[s for by in (_LOWER, _FLOAT32, _WIDEST) for s i
 
 
 class _ThreadCasts(threading.local):
-    # Device type -> the dtype, of the innermost open block; None for enabled=False.
+    # Device type -> the dtype of the innermost open block; None for enabled=False.
     dtypes: dict[str, DType | None]
     depth = 0
-    # Parameters cast in this outermost block, each with its version: a weight is cast once.
+    # Parameters cast within the outermost block, with their versions, so that each is cast once.
     cache: dict[tuple[int, bool, DType], tuple[Tensor, int, Tensor]]
     is_cached = True
-    # The dtype of a block without dtype=, if set_autocast_dtype has set it.
+    # The dtype for blocks without dtype=, if set_autocast_dtype has set it.
     chosen: dict[str, DType]
-    # Whether the ops count this thread because autocast was switched on without a block.
+    # Whether modes.tracers counts this thread because autocast was switched on without a block.
     is_counted = False
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class _Autocast(Interpreter):
     needs_general_path = False
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Make a call again on cast operands, if the lists cast one of them."""
+        """Run a call on cast operands, if the lists demand a cast."""
         given, more = args
         if op.kind == "composite":
             wanted = wanted_dtype(op.cast_as, (*given, *more.values()))
@@ -129,15 +129,16 @@ def _is_on() -> bool:
 
 
 def enter(device_type: str, dtype: DType | None, is_cached: bool) -> None:
-    """Cast on a device from now on (None: no longer) in this thread."""
+    """Cast to dtype on a device type from now on in this thread; None switches casting off."""
     _enter(({**casts.dtypes, device_type: dtype}, is_cached))
 
 
 def leave(before: tuple[Any, bool], depth: int) -> None:
-    """Restore the state before enter, which casting_now returned, with so many open blocks.
+    """Restore the state before enter, which casting_now returned; depth is the number of open
+    blocks.
 
-    Note    a Ctrl-C may be raised before the first line: code that must not miss it does these
-            assignments first, see Note [Ctrl-C and grad mode]
+    Note    a Ctrl-C may be raised before the first line: code that must not lose the assignments
+            makes them itself before the call, see Note [Ctrl-C and grad mode]
     """
     casts.dtypes, casts.is_cached = before
     casts.depth = depth
@@ -149,9 +150,9 @@ def leave(before: tuple[Any, bool], depth: int) -> None:
 
 @contextmanager
 def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
-    """Inside this block, cast as this thread did when it called `casting_now`."""
+    """Inside this block, cast as the thread that called `casting_now` did at that time."""
     outside = casting_now()
-    if not before[0] and not outside[0]:  # the usual case, in which ops keep their short path
+    if not before[0] and not outside[0]:  # the usual case; ops keep their short path
         yield
         return
     depth = casts.depth
@@ -164,7 +165,7 @@ def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
 
 
 def casting_now() -> tuple[Any, bool]:
-    """Return the dtypes to which this thread casts, by device, and whether it keeps cast
+    """Return the dtypes to which this thread casts, by device type, and whether it caches cast
     parameters.
     """
     return casts.dtypes, casts.is_cached
@@ -173,14 +174,14 @@ def casting_now() -> tuple[Any, bool]:
 def _enter(state: tuple[Any, bool]) -> None:
     count_tracers(1)
     list_open(autocast, True)
-    # Last: a Ctrl-C before this changes nothing.
+    # Last, so that a Ctrl-C before this changes nothing.
     casts.depth += 1
     casts.dtypes, casts.is_cached = state
 
 
 def switch(device_type: str, dtype: DType | None) -> None:
-    """Cast on a device from now on (None: no longer) in this thread, until another switch or the
-    end of the block around.
+    """Cast to dtype on a device type in this thread, until the next switch or the end of the
+    enclosing block; None switches casting off.
     """
     list_open(autocast, True)
     casts.dtypes = {**casts.dtypes, device_type: dtype}
@@ -192,22 +193,22 @@ def switch(device_type: str, dtype: DType | None) -> None:
 
 
 def dtype_on(device_type: str) -> DType | None:
-    """Return the dtype to which this thread casts on a device now, or None."""
+    """Return the dtype to which this thread casts on a device type now, or None."""
     return casts.dtypes.get(device_type)
 
 
 def cast_operands(name: str, operands: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the operands of an op, or arguments of a composite, in the dtype of the lists.
+    """Return the operands of an op, or arguments of a composite, cast as the lists demand.
 
-    Note    called where modes.tracers is not zero
+    Note    called only while modes.tracers is not zero
     """
     wanted = wanted_dtype(name, operands)
     return tuple(operands if wanted is None else [_cast(one, wanted) for one in operands])
 
 
 def wanted_dtype(name: str, operands: Sequence[Any]) -> DType | None:
-    """Return the dtype to which this thread casts operands of an op or a composite, None for as
-    they are.
+    """Return the dtype to which this thread casts the operands of an op or a composite; None for no
+    cast.
     """
     dtypes = casts.dtypes
     if not dtypes or name not in NAMES:
@@ -254,7 +255,7 @@ def _cast(value: Any, wanted: DType) -> Any:
 
 
 def is_to_cast(value: Any, wanted: DType | None) -> bool:
-    """Return whether a value is a tensor that is cast where a dtype is wanted."""
+    """Return whether a value is a tensor that must be cast to get the wanted dtype."""
     return (
         wanted is not None
         and isinstance(value, Tensor)
@@ -264,11 +265,11 @@ def is_to_cast(value: Any, wanted: DType | None) -> bool:
 
 
 def cast_one(value: Tensor, wanted: DType) -> Tensor:
-    """Return a tensor in another dtype; a parameter is cast once in an outermost block."""
+    """Return a tensor cast to wanted; a parameter is cast once within an outermost block."""
     edge = value._edge
     if edge is None or not edge.is_accumulate or wanted is float32 or not casts.is_cached:
         return value.to(wanted)
-    # Without grad mode it is another tensor, which is in no graph.
+    # The key has grad mode, because a cast made without it is in no graph.
     cache, key, storage = casts.cache, (id(value), tls.grad, wanted), value._storage
     version = 0 if storage is None else storage.version
     found = cache.get(key)

@@ -1,4 +1,4 @@
-"""Calls on a batch, run one after the other: random draws, composites that read raw numbers."""
+"""Runs a function once for each element of a batch: random draws, and functions without a rule."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .batched_tensor import (
     value_at,
 )
 
-# Functions that draw a tensor of a given shape; all other draws use these, or arrays.
+# Functions that draw a tensor of a given shape; all other draws call these, or draw arrays.
 _DRAWS = frozenset(
     ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
 )
-# Functions that make a tensor like another: for a batch, one that its calls may write into.
+# Functions that make a tensor like another one; for a batch they make a writable batch.
 _LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
-# Functions that depend on where elements are in memory, which differs for a batch.
+# Functions that depend on where elements are in memory, which a batch changes.
 _REFUSED = frozenset({"as_strided_scatter"})
-# Functions whose results have lengths that depend on numbers.
+# Functions whose results have lengths that depend on values.
 _OF_ANY_LENGTH = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
-# How results are put together again; composites use it.
+# The functions that stack or join results; composites provides them.
 STACK: Final[list[Callable[..., Any]]] = []
 
 
 def warn_of_loop(name: str) -> None:
-    """Warn that calls of a function are made one after the other."""
+    """Warn that a function is called once for each element of a batch."""
     warn_caller(
         "There is a performance drop because we have not yet implemented the batching rule for "
         f"aten::{name}: its calls are made one after the other."
@@ -45,8 +45,8 @@ def warn_of_loop(name: str) -> None:
 
 
 def loop(function: Callable[..., Any], args: Sequence[Any], level: int) -> Any:
-    """Return the results of function for each of a batch of arguments, stacked; for no call, an
-    empty batch of the results for zeros.
+    """Call function once for each element of the batches in args, and return the stacked results.
+    For an empty batch, return an empty batch of the results for zeros.
     """
     size = levels.sizes[level - 1]
     if not size:
@@ -67,7 +67,7 @@ def _joined(found: Sequence[Any]) -> Any:
 
 
 def _nth(arg: Any, i: int | None, level: int) -> Any:
-    """Return the arguments of the i-th call; with None, zeros in their place."""
+    """Return the argument for the i-th call; zeros in its place if i is None."""
     if isinstance(arg, list | tuple) and level_of(arg):
         return type(arg)([_nth(one, i, level) for one in arg])
     value = value_at(arg, level)
@@ -77,8 +77,8 @@ def _nth(arg: Any, i: int | None, level: int) -> Any:
 
 
 def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the results of a composite for arguments one of which is a batch, or of a draw for
-    each of the calls; NOT_TAKEN otherwise. `rest` are the interpreters that come then.
+    """Run a composite that has a batch among its arguments, or a random draw inside vmap; NOT_TAKEN
+    for other calls. `rest` are the interpreters that come after vmap.
     """
     name, function = op.name, op.general
     draws = name in _DRAWS
@@ -114,15 +114,16 @@ def over_batch(op: Any, rest: Interpreters, args: tuple[Any, ...], kwargs: dict[
             return found
         except NeedsNumbers:
             warn_of_loop(name)
-    # A draw has entered its levels at once; other values of a call may be a batch of an outer one.
+    # A draw was offered to all levels already, but other arguments may be batches of an outer
+    # level.
     result = loop(call if draws else anew, given, level)
     if name.endswith("_"):
-        return args[0]  # its value was written to, part by part
+        return args[0]  # the calls have written to its elements
     return tree_map(lambda one: batched(one, level), result)
 
 
 def _refuse(name: str, given: Sequence[Any]) -> None:
-    """Raise TakesNoBatch for a function that cannot take batches."""
+    """Raise TakesNoBatch for a function that does not support batches."""
     if name in _REFUSED:
         raise TakesNoBatch(
             f"vmap: {name} has no batching rule, because it addresses memory directly; use "
@@ -137,7 +138,7 @@ def _refuse(name: str, given: Sequence[Any]) -> None:
 
 
 def writable_copy(input: Any, others: Sequence[Any]) -> Any:
-    """Return a copy of input to write into; one for each call, if others are a batch."""
+    """Return a copy of input to write into; if others are a batch, a batch of copies."""
     level = level_of((input, *others))
     if not level or (isinstance(input, Batched) and input.level == level):
         return input.clone()
@@ -145,14 +146,14 @@ def writable_copy(input: Any, others: Sequence[Any]) -> Any:
 
 
 def batch_like(input: Tensor, made: Tensor) -> Tensor:
-    """Return a tensor that was made for one call as one for each call in which input is a batch,
-    with new memory.
+    """Return made, a tensor for one call, as a writable batch at each level at which input is a
+    batch.
     """
     found = []
     while isinstance(input, Batched):
         found.append(input.level)
         input = input.value
-    found.reverse()  # from the outermost on
+    found.reverse()  # outermost level first
     sizes = [levels.sizes[level - 1] for level in found]
     made = made.expand(*sizes, *made._layout.shape).contiguous()
     for level in found:
@@ -161,7 +162,7 @@ def batch_like(input: Tensor, made: Tensor) -> Tensor:
 
 
 def require_randomness() -> None:
-    """Raise where vmap does not define how its calls draw random numbers.
+    """Raise an error if an open vmap has randomness="error".
 
     Raises  RuntimeError
     """

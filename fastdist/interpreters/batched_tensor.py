@@ -1,4 +1,4 @@
-"""A Tensor that represents a batch of tensors, one for each call that `vmap` runs at once."""
+"""A Tensor that represents a batch of tensors, one for each call that `vmap` runs in parallel."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ..tensor.tensor import Tensor
 
 
 class NeedsNumbers(RuntimeError):
-    """A function that reads the numbers of one tensor, and so cannot run on a batch."""
+    """Raised if a function reads the values of one tensor, so it cannot run on a batch."""
 
 
 class TakesNoBatch(RuntimeError):
-    """A function that has no meaning for a batch: its result's shape depends on numbers."""
+    """Raised if a function is undefined for a batch: its result's shape depends on values."""
 
 
 class Batched(Tensor):
-    """The tensors value[0], value[1] ... of the calls of one level of `vmap`; its layout is that of
-    each of them. Its value may be a Batched of an outer level; graphs and tangents are the value's.
+    """A batch at one level of `vmap`: call i has the tensor value[i]. The layout is that of one
+    such tensor. The value may be a Batched of an outer level. The batch has no graph or tangents:
+    its value has them.
     """
 
     __slots__ = ("level", "value")
@@ -32,7 +33,7 @@ class Batched(Tensor):
 
     @property
     def _array(self) -> Any:
-        """Raise: there is no array of a single tensor."""
+        """Raise an error: a batch does not have the array of a single tensor."""
         if self.level > levels.depth:
             raise TransformError(
                 "Either your tensor may have escaped from inside a function being vmapped and this "
@@ -52,11 +53,13 @@ class Batched(Tensor):
         )
 
     def detach(self) -> Tensor:
-        """Return the same numbers outside of any graph."""
+        """Return the same values outside of any graph."""
         return batched(self.value.detach(), self.level)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Raise: inside of vmap, the functions of `func` define the inputs of a derivative."""
+        """Raise RuntimeError: inside vmap, the functions of `func` define the inputs of a
+        derivative.
+        """
         raise RuntimeError(
             "You are attempting to call Tensor.requires_grad_() (or perhaps using "
             "torch.autograd.functional.* APIs) inside of a function being transformed by a "
@@ -67,21 +70,21 @@ class Batched(Tensor):
 
     @property  # type: ignore[misc]
     def requires_grad(self) -> bool:
-        """Whether the value does."""
+        """Whether the value requires grad."""
         return self.value.requires_grad
 
     @property
     def grad_fn(self) -> Any:
-        """The value's."""
+        """The Node of the value."""
         return self.value.grad_fn
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the value is."""
+        """Whether the value is a leaf."""
         return self.value.is_leaf
 
     def item(self) -> Any:
-        """Raise: each call would get another number."""
+        """Raise an error: each call would get another number."""
         raise NeedsNumbers(
             "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
             "calling .item() on a Tensor, please try to rewrite what you're doing with other "
@@ -103,21 +106,21 @@ class Batched(Tensor):
 
 
 class _ThreadState(threading.local):
-    depth = 0  # open levels of vmap
-    counted = 0  # of these, by count_open
-    sizes: tuple[int, ...] = ()  # the number of calls of each of them, the outermost first
+    depth = 0  # the number of open levels of vmap
+    counted = 0  # the number of levels that count_open has counted
+    sizes: tuple[int, ...] = ()  # the batch size of each level, outermost first
     randomness: tuple[str, ...] = ()
 
 
 levels: Final = _ThreadState()
 
 
-# The key of the layout of each tensor of a batch, next to the Routes of the batch's layout.
+# The key under which a layout stores the layout of the elements of a batch.
 _OF_EACH: Final = "layout of each"
 
 
 def batched(value: Tensor, level: int) -> Tensor:
-    """Return the batch that a tensor is along its first axis."""
+    """Return value as a batch along its first axis."""
     layout = value._layout
     out: Any = object.__new__(Batched)
     out.value, out.level = value, level
@@ -131,34 +134,36 @@ def batched(value: Tensor, level: int) -> Tensor:
 
 
 def level_of(values: Iterable[Any]) -> int:
-    """Return the innermost level at which one of the values is a batch; 0 for none."""
+    """Return the innermost level at which a value is a batch; 0 if no value is one."""
     return max([one.level for one in values if one.__class__ is Batched], default=0)
 
 
 def unbatched(tensor: Tensor) -> Tensor:
-    """Return the underlying unbatched tensor: for a check that raises if it fails in one call."""
+    """Return the tensor of all calls, without batch levels, for checks that fail if one call
+    fails.
+    """
     while tensor.__class__ is Batched:
         tensor = tensor.value
     return tensor
 
 
 def map_unbatched(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
-    """Return the result of function for each call's tensor, if it works on each element alone."""
+    """Apply an elementwise function to the unbatched tensor, and return the result as a batch."""
     if tensor.__class__ is Batched:
         return batched(map_unbatched(function, tensor.value), tensor.level)
     return function(tensor)
 
 
 def max_over_batch(counts: Tensor) -> int:
-    """Return the greatest number of all calls; 0 for no call."""
+    """Return the greatest number of all calls; 0 for an empty batch."""
     every: Any = unbatched(counts)
     return int(every.max()) if every._layout.numel else 0
 
 
 def same_over_batch(name: str, lengths: Tensor) -> int:
-    """Return how long the result of each call is; 0 for no call.
+    """Return the length of the result, which must be the same in all calls; 0 for an empty batch.
 
-    Raises  RuntimeError where they differ
+    Raises  RuntimeError if the lengths differ
     """
     if lengths.__class__ is not Batched:
         return int(lengths)
@@ -172,8 +177,8 @@ def same_over_batch(name: str, lengths: Tensor) -> int:
 
 
 def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
-    """Return the value of a batch of a level; for a tensor that is not one, the tensor itself, or
-    size of it.
+    """Return the value of a batch at a level. For a tensor that is not a batch at this level,
+    return the tensor itself, or, if size is given, expanded to that batch size.
     """
     if one.__class__ is Batched and one.level == level:
         return one.value
@@ -181,8 +186,8 @@ def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
 
 
 def base_of(tensor: Tensor, depth: int) -> Tensor:
-    """Return the unbatched tensor of the outermost levels, as many as depth says. Their axes come
-    first, the outermost first of all.
+    """Return the tensor without its batches of levels 1 to depth. Their axes come first, outermost
+    first.
     """
     for level in range(depth, 0, -1):
         tensor = value_at(tensor, level, size=levels.sizes[level - 1])
@@ -190,7 +195,7 @@ def base_of(tensor: Tensor, depth: int) -> Tensor:
 
 
 def rebatched(base: Tensor, depth: int) -> Tensor:
-    """Return the Tensor that is the base of this view."""
+    """Return base as a batch at the levels 1 to depth: the inverse of base_of."""
     for level in range(1, depth + 1):
         base = batched(base, level)
     return base

@@ -1,7 +1,7 @@
-"""How an op runs on a batch of tensors at once, derived from its declaration: `vmap`.
+"""How an op runs on a whole batch of tensors, by a rule that follows from its declaration: `vmap`.
 
-While a level of vmap is open, `modes.tracers` is not zero and every op takes the general path,
-which offers its operands here. See Note [Batching rules].
+While a level of vmap is open, `modes.tracers` is not zero, and calls with a batch among their
+operands are offered to this module. See Note [Batching rules].
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .batched_tensor import (
 )
 
 # Note [Batching rules]
-# A batch has its calls along the first axis of a value, so an op runs on it as on one tensor if its
-# axes are counted without it. Most rules follow from the declaration: pointwise ops if all operands
-# have as many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted
-# from the end. Other ops declare their rule by `batch=` (BATCH_WORDS in the package dispatch), or
-# register it with `@op.batches`. For all others (`call_one_by_one`) the calls are made one after
-# the other, with PyTorch's warning that names the op. A rule calls ops on values, which may be
-# batches of an outer level, and so recurses; nested vmap needs nothing else.
+# A batch is a value whose first axis counts the calls. An op can run on the value as on one tensor
+# if its axes are counted without the first one. Most rules follow from the declaration: pointwise
+# ops run if all operands have equally many axes (`aligned`), and ops with attributes that name axes
+# (`_AXES`) if these are shifted by one. Other ops declare their rule by `batch=` (BATCH_WORDS in
+# the package dispatch), or register it with `@op.batches`. All other ops are called once for each
+# element (`call_one_by_one`), with PyTorch's warning, which names the op. A rule calls ops on
+# values, which may be batches of an outer level, so nested vmap needs no further code.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 
@@ -47,7 +47,7 @@ class _Batches(Interpreter):
     needs_general_path = False
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Run a call that has a batch among its operands, or that draws."""
+        """Run a call that has a batch among its operands, or that draws random numbers."""
         if op.kind == "composite":
             return over_batch(op, rest, *args) if levels.depth else NOT_TAKEN
         operands, attributes = args
@@ -61,7 +61,7 @@ Levels = tuple[int, tuple[int, ...], tuple[str, ...]]
 
 @contextmanager
 def open_level(size: int, randomness: str) -> Iterator[int]:
-    """Let ops of this thread take batches of size at a new level, inside this block."""
+    """Open a level of vmap with batches of this size, in this thread and block."""
     depth, sizes, kinds = levels_now()
     with using_levels((depth + 1, (*sizes, size), (*kinds, randomness))):
         yield depth + 1
@@ -74,7 +74,7 @@ def levels_now() -> Levels:
 
 @contextmanager
 def using_levels(open: Levels) -> Iterator[None]:
-    """Open exactly these levels in this thread inside this block."""
+    """Inside this block, make exactly these levels the open ones of this thread."""
     before = levels_now()
     try:
         list_open(batches, open[0] > 0)
@@ -82,16 +82,16 @@ def using_levels(open: Levels) -> Iterator[None]:
         count_open(levels, open[0])
         yield
     finally:
-        # Assignments first: no Ctrl-C can come between them.
+        # Assignments first: no Ctrl-C can interrupt them.
         levels.depth, levels.sizes, levels.randomness = before
         count_open(levels, before[0])
         list_open(batches, before[0] > 0)
 
 
 def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
-    """Return the result of op for operands one of which is a batch; NOT_TAKEN where none is.
+    """Return the result of op if one of the operands is a batch; NOT_TAKEN otherwise.
 
-    Note    called where modes.tracers is not zero
+    Note    called only while modes.tracers is not zero
     """
     level = level_of(operands) if levels.depth else 0
     if not level:
@@ -115,7 +115,7 @@ def _batched_results(result: Any, level: int) -> Any:
 
 
 def _derived(op: Any, operands: Sequence[Any]) -> Rule:
-    """Return the rule that follows from op's declaration."""
+    """Return the rule that follows from op's declaration and the operands."""
     if op.kind == "pointwise":
         return pointwise
     if op.batching == "last axes":
@@ -136,14 +136,14 @@ def _shape(operand: Any) -> tuple[int, ...]:
 
 
 def whole(operands: Sequence[Any], level: int) -> list[Any]:
-    """Return the values of operands, all of which are batches."""
+    """Return the values of operands; a tensor that is not a batch is expanded to one."""
     size = levels.sizes[level - 1]
     return [value_at(o, level, size=size) if isinstance(o, Tensor) else o for o in operands]
 
 
 def aligned(operands: Sequence[Any], level: int, values: Sequence[Any] = ()) -> list[Any]:
-    """Return the values of operands, batches with axes of length 1 after the first, so that they
-    broadcast as the operands do.
+    """Return the values of operands. Batches get axes of length 1 after the first axis, so that the
+    values broadcast as the operands do.
     """
     most = max(len(_shape(operand)) for operand in operands)
     found = []
@@ -162,8 +162,8 @@ def pointwise(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], lev
 
 
 def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return operands, with those without axes cast as they would be: with the axis of the batch
-    they would take part in the promotion.
+    """Return operands, with 0-d batches cast to the promoted dtype: with their batch axis they
+    would not count as 0-d in the promotion.
     """
     pairs = list(zip(op.tensors, operands, strict=True))
     meeting = [o for name, o in pairs if name not in CONDITIONS]
@@ -178,12 +178,14 @@ def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _on_last_axes(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    op.require_plan(operands, attributes)  # the batch would look like an axis that they lack
+    op.require_plan(operands, attributes)  # the plan must not see the batch axis
     return op.general(tuple(aligned(operands, level, whole(operands, level))), attributes)
 
 
 def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    """Use the first axis of the first operand, along which op does the same, for the batch."""
+    """Merge the batch axis with the first axis of the first operand: op treats its rows
+    separately.
+    """
     input, *others = operands
     if level_of(others) == level:
         return call_one_by_one(op, operands, attributes, level)
@@ -195,7 +197,9 @@ def fold_into_first_axis(op: Any, operands: Sequence[Any], attributes: Any, leve
 
 
 def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    """Run an op whose operands have the same axes where attributes name axes."""
+    """Run an op whose operands have the same axes, with the axes in its attributes shifted by
+    one.
+    """
     ndim = len(_shape(operands[0]))
     values = whole(operands, level)
     named = dict(zip(op.attributes, attributes, strict=True))
@@ -214,7 +218,9 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
 
 
 def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: int) -> Any:
-    """Run a reduction over all axes: along the one axis into which they are flattened."""
+    """Run a reduction over all axes: flatten each element of the batch, and reduce along that
+    axis.
+    """
     if "keepdim" not in named and op.name != "count_nonzero":
         return call_one_by_one(op, operands, tuple(named.values()), level)
     value = whole(operands, level)[0]
@@ -232,7 +238,7 @@ def _reduce_all(op: Any, operands: Sequence[Any], named: dict[str, Any], level: 
 def _scalars_as_rows(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Run an op on tensors without axes as on tensors with one axis."""
+    """Run an op on 0-d tensors as on tensors with one axis of length 1."""
     rows = [batched(value.reshape(-1, 1), level) for value in whole(operands, level)]
     found = along_axes(op, rows, attributes, level)
     if isinstance(found, tuple):
@@ -243,8 +249,8 @@ def _scalars_as_rows(
 def for_empty_batch(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Return an empty batch of op's results for zeros: for an op that refuses an axis without
-    elements.
+    """Return an empty batch of op's results for zeros. It is for ops that do not accept an axis of
+    length 0.
     """
     return loop(lambda *one: op.general(one, attributes), operands, level)
 
@@ -252,7 +258,7 @@ def for_empty_batch(
 def call_one_by_one(
     op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int
 ) -> Any:
-    """Make the calls one after the other, with a warning."""
+    """Call op once for each element of the batch, with a warning."""
 
     def call(*one: Any) -> Any:
         return op.general(one, attributes)
@@ -266,9 +272,10 @@ def call_one_by_one(
 
 
 def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: Any) -> Tensor:
-    """Return the first operand, on whose value an in-place method was called with the others'.
+    """Call an in-place method on the value of the first operand, with the values of the others;
+    return the first operand.
 
-    Raises  RuntimeError if another operand is a batch of more levels than it
+    Raises  RuntimeError if another operand is a batch at a level at which the first is not
     """
     target, level = operands[0], level_of(operands)
     if not isinstance(target, Batched) or target.level != level:
@@ -286,7 +293,7 @@ def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: A
 
 
 def joined_batch(tensors: Sequence[Any], dim: int, join: Callable[..., Any], out: Any) -> Any:
-    """Return tensors, one of which is a batch, joined along the axis; NOT_TAKEN if none is."""
+    """Join tensors, one of which is a batch, along the axis dim; NOT_TAKEN if none is a batch."""
     level = level_of(tensors)
     if not level:
         return NOT_TAKEN

@@ -1,11 +1,11 @@
-"""How long a device works for an op: the time between two events, one before and one after it."""
+"""Measures how long a device works for an op, by an event before the op and one after it."""
 
 # Note [Work of devices]
-# The GPU's work for an op is done after the op has returned. While a profile records it, an event
-# is recorded on the current stream before the op and another after it; when the profile ends, the
-# time between them is the op's work, whatever kernels it launched. An op within an op is a part of
-# the outer one's. The offset between the clocks of a device and of the host is measured once for
-# each device, by an event that is waited for.
+# A GPU finishes the work of an op after the op has returned. While a profile records the work, an
+# event is recorded on the current stream before the op, and another one after it. When the profile
+# ends, the time between them is the op's work, whichever kernels it launched. Work of an op that
+# runs within another op counts for the outer op. The offset between the clocks of a device and of
+# the host is measured once per device, by waiting for an event.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _next_id: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class _Base(NamedTuple):
-    """A moment of a device's clock, and of ours."""
+    """One moment, as an event of a device and as a time of the host's clock."""
 
     event: Any
     at_ns: int
@@ -35,13 +35,13 @@ class _Within(threading.local):
 
 
 _within: Final = _Within()
-# Two threads at the same time measure two offsets, either of which is right.
+# If two threads measure at the same time, either offset is right.
 _bases: Final[dict[Device, _Base]] = {}
 time_ranges.watch("device", lambda is_wanted: None if is_wanted else _bases.clear())
 
 
 def device_of_operands(operands: Any) -> Device:
-    """Return the device on which an op works: that of its first operand that is not on the CPU."""
+    """Return the device on which an op works: that of the first operand that is not on the CPU."""
     for value in operands:
         if isinstance(value, Tensor) and value._layout.device is not CPU:
             return value._layout.device
@@ -50,7 +50,7 @@ def device_of_operands(operands: Any) -> Device:
 
 @contextmanager
 def work_of(name: str, device: Device, known: Any) -> Iterator[None]:
-    """Count the work that a device gets in the block for an op, whose range is `known`."""
+    """Measure a device's work for an op within this block; `known` is the time range of the op."""
     if _within.is_open:
         yield
         return
@@ -91,7 +91,7 @@ class _Work(NamedTuple):
     kernel_id: int
 
     def when_done(self) -> TimeRange | None:
-        """Wait for it, and return its range, or None if it failed."""
+        """Wait for the work to end; return its time range, or None if it failed."""
         if not self.after.wait_quietly():
             return None
         event, at_ns = self.base

@@ -10,11 +10,11 @@ _Shape = tuple[int, ...]
 
 
 def flops_of(name: str, operands: Any, result: Any) -> int:
-    """Return the operations of a product, a convolution, a sum or a product of elements; 0 for all
-    other ops, and for in-place ones.
+    """Return the number of operations of a matrix product, a convolution, or an elementwise add or
+    mul; 0 for all other ops, and for in-place ones.
 
-    Note    a convolution's are per output, so that groups and dilation are right; where operands
-            are broadcast the result is counted, and biases, as in PyTorch, are not
+    Note    convolutions are counted per output element, so that groups and dilation are right; if
+            operands broadcast, the result's elements count; as in PyTorch, biases do not
     """
     count = _COUNTED.get(name)
     if count is None:

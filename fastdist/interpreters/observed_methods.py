@@ -1,6 +1,6 @@
 """Methods of tensors that are not ops, reported to a profile and to a recorder while one is open.
 
-While none is open the methods are the original ones, at no cost.
+While neither is open, the original methods are in place, which costs nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _EVENTS: Final = {
     "reshape": "reshape",
     "zero_": "zero_",
 }
-# Methods whose numbers a program reads: values that it computes from them are the same in each call
-# of the trace.
+# Methods by which a program reads values: a trace treats what the program computes from them as
+# constants.
 _READING: Final = (
     *("__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "item"),
     *("numpy", "tolist"),
 )
-# Guards the count and the methods of Tensor that are replaced; no other lock is taken under it.
+# Guards the count and the replaced methods of Tensor; while it is held, no other lock is taken.
 _observers_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_observers_lock")
 _num_observers = 0
@@ -43,7 +43,7 @@ _num_observers = 0
 def install() -> None:
     """Replace the methods whenever a profile or a recorder is open.
 
-    Note    called once, when Tensor has its methods
+    Note    called once, after Tensor has got its methods
     """
     names = {*_EVENTS, *_READING}
     owners = {name: next(one for one in Tensor.__mro__ if name in vars(one)) for name in names}

@@ -1,8 +1,8 @@
-"""Ops on sparse tensors: the rule that is registered for them, or an error that explains itself.
+"""Ops on sparse tensors: runs the rule registered for an op, or raises an explaining error.
 
-An op's general path calls this module for operands that it does not take. Rules
-(ops/sparse/rules.py and its neighbours) work on coordinates and values, which are dense Tensors,
-so they run on every device.
+An op's general path calls this module for operands that it does not take. The rules
+(ops/sparse/rules.py and the files next to it) work on coordinates and values, which are dense
+Tensors, so they run on every device.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ RULES: dict[str, Rule] = {}
 
 
 def on_sparse(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function of (operands..., attributes...) for ops of these names, called if one is
-    sparse.
+    """Register a rule, a function of (operands..., attributes...), for ops of these names. It is
+    called if an operand is sparse.
     """
 
     def file(rule: Rule) -> Rule:
@@ -36,7 +36,7 @@ def is_sparse(value: Any) -> bool:
 def meet_sparse(
     name: str, operands: Sequence[Any], attributes: Sequence[Any] = (), out: Any = None
 ) -> Any:
-    """Return the result of the rule for an op; NotImplemented if no operand is sparse.
+    """Return the result of an op's rule; NotImplemented if no operand is sparse.
 
     Raises  NotImplementedError if there is no rule
     """
@@ -50,7 +50,7 @@ def meet_sparse(
 
 
 def refusal(name: str, tensor: Tensor) -> NotImplementedError:
-    """Return the error for a function that cannot take sparse tensors."""
+    """Return the error for a function that does not take sparse tensors."""
     return NotImplementedError(
         f"Could not run 'aten::{name}' with arguments from the "
         f"'Sparse{tensor._layout.device.type.upper()}' backend: it is not implemented for sparse "

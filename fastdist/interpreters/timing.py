@@ -1,9 +1,9 @@
-"""Ops that report how long they took, while instrumentation/time_ranges.py records.
+"""Measures how long ops take, while instrumentation/time_ranges.py records.
 
-Profiles see ops on their general path, where `modes.tracers` is read in any case: without a profile
-this costs nothing. Where they want names and times alone, a timed text of the short path reports
-the call, see Note [The short path] in dispatch/short_path.py. A function that is made of ops
-reports a range around theirs; dispatch/declaration.py has the names of events.
+Profiles get ops on their general path, which reads `modes.tracers` anyway: without a profile this
+costs nothing. If they need only names and times, a timed version of the short path reports the
+call, see Note [The short path] in dispatch/short_path.py. A composite reports a time range that
+contains those of its ops; dispatch/declaration.py has the names of events.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .flops import flops_of
 
 
 class _Profiles(Interpreter):
-    """Measures the calls of all threads."""
+    """An interpreter that measures the calls of all threads."""
 
     order = 2
 
@@ -57,8 +57,8 @@ time_ranges.watch("on", partial(list_in_process, profiles))
 
 
 def time_composite(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return the result of a call of a composite, of which profiles want name and times alone, or
-    NOT_TAKEN for one without an event, or which is being timed.
+    """Run a composite and report its time, for profiles that need only names and times. Return
+    NOT_TAKEN if it has no event, or is being timed already.
     """
     outer, event = of_thread.resuming, op.event_name
     if outer is not None and outer[0] is op:
@@ -76,7 +76,7 @@ def time_composite(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
 
 
 def should_time(op: Any) -> bool:
-    """Return whether the call of op that begins here must go through `run_timed`."""
+    """Return whether the present call of op must go through `run_timed`."""
     return profiles in interpreters_of_call(op) and time_ranges.on
 
 
@@ -88,12 +88,11 @@ def run_timed(
     *,
     op: Any = None,
 ) -> Any:
-    """Return call(*args, **kwargs), and report its time under the name of an event, with further
-    data if wanted.
+    """Run call(*args, **kwargs), report its time under the name of an event, with further data if
+    wanted, and return its result.
 
-    Note    for the general path of an op, whose operands are the first of args, the Node, the
-            operations and the device's work belong to it; a function that is made of ops leaves
-            these to them
+    Note    with op, call is the general path and args begin with the operands; then the Node, the
+            operations and the device's work are reported too. A composite leaves these to its ops
     """
     if not time_ranges.is_full and op is None:
         start_ns = clock()
@@ -108,10 +107,10 @@ def run_timed(
     if device is not CPU:
         known.note(device=str(device))
     if wanted.shapes:
-        # () for a value that is not a tensor.
+        # () stands for a value that is not a tensor.
         known.note(shapes=tuple([tuple(getattr(value, "shape", ())) for value in given]))
     if op is not None and tls.grad:
-        # A guess until the call is over: other threads record Nodes as well.
+        # A preliminary number, corrected after the call: other threads record Nodes as well.
         known.note(sequence_nr=before + 1)
     works = wanted.device and device is not CPU
     with known:
@@ -127,7 +126,7 @@ def run_timed(
 
 
 def _recorded_as(result: Any, before: int) -> int:
-    """Return the number of the Node that stands for the op, -1 if it was not recorded."""
+    """Return the number of the Node that records the op; -1 if it was not recorded."""
     for tensor in result if isinstance(result, tuple) else (result,):
         node = node_of(tensor._edge) if isinstance(tensor, Tensor) else None
         if node is not None and not node.is_accumulate and node.seq > before:
@@ -136,7 +135,7 @@ def _recorded_as(result: Any, before: int) -> int:
 
 
 def _count_memory(given: tuple[Any, ...], result: Any) -> None:
-    """Count the arrays of a result that were made for it: not those of an argument, or of out."""
+    """Count the memory of a result's new arrays; arrays of arguments or of out do not count."""
     known = {id(root) for value in values_of(given) for root in _roots_of(value)}
     for tensor in result if isinstance(result, tuple) else (result,):
         for root in _roots_of(tensor):
@@ -145,7 +144,7 @@ def _count_memory(given: tuple[Any, ...], result: Any) -> None:
 
 
 def _roots_of(value: Any) -> list[Any]:
-    """Return the NumPy arrays that hold the numbers of a value."""
+    """Return the NumPy arrays that own the memory of a value."""
     if not isinstance(value, Tensor):
         return [value] if isinstance(value, np.ndarray) else []
     if value._layout.device is not CPU or value.__class__ is Batched:

@@ -1,4 +1,4 @@
-"""Offers calls to overrides and modes, before an op or a composite runs on plain Tensors.
+"""Offers calls to `__torch_function__` of arguments and modes, before an op or a composite runs.
 
 See Note [Calls that others take over] in core/torch_function.py.
 """
@@ -30,29 +30,29 @@ from ..tensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Names of parameters that take several tensors, in a list or tuple.
+# Names of parameters that take several tensors in a list or tuple.
 MANY = frozenset({"coordinates", "given", "indices", "matrices", "operands", "tensors"})
-# The ones that find themselves that an argument is not a plain Tensor.
+# The functions that find subclasses of Tensor in such lists themselves.
 LOOKING = frozenset({"cat", "stack"})
 # Common argument types that never override.
 _USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})
-# Queries about the value itself, and functions that make a new tensor of any data.
+# Queries about any value, and functions that make a new tensor from any data: never offered.
 IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"})
 
 
 def none_overrides(values: Iterable[Any]) -> bool:
-    """Return whether values are of classes that never override; False may mean either."""
+    """Return whether all values are of classes known never to override; False may mean either."""
     return NEVER_ASKED.issuperset(map(type, values))
 
 
 def overridable(function: F) -> F:
-    """Return a hand-written function that is offered first."""
+    """Return a hand-written function that offers each call to overrides first."""
     return _offered(function, _USUAL.issuperset)
 
 
 def overridable_method(function: F) -> F:
-    """Return the same for a function whose first argument must be a Tensor; otherwise it raises
-    TypeError.
+    """Return a hand-written method that offers each call first, and raises TypeError if its first
+    argument is not a Tensor.
     """
 
     @wraps(function)
@@ -66,7 +66,7 @@ def overridable_method(function: F) -> F:
 
 
 def overridable_by_modes(function: F) -> F:
-    """Return a function that is not an op and is offered to the mode of its thread."""
+    """Return a function that is not an op, which offers each call to its thread's mode first."""
     return _offered(function, None)
 
 
@@ -89,7 +89,9 @@ def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) ->
 
 
 def offer_op(op: Any, operands: Sequence[Any], attributes: Sequence[Any], out: Any) -> Any:
-    """Offer a call of op's public function, or of the function that users call for it."""
+    """Offer a call of op, under its public function or its `offered_as`; return a result or
+    NOT_TAKEN.
+    """
     if not mode_is_open() and none_overrides((*operands, out)):
         return NOT_TAKEN
     if not op.homes and op.offered_as is None:
@@ -104,7 +106,7 @@ def arguments_of(
     op: Any, operands: Sequence[Any], attributes: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments for op's public function: required ones by position, others by name if
-    they are not at their defaults.
+    they differ from their defaults.
     """
     values = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
     args: list[Any] = []
@@ -121,8 +123,8 @@ def arguments_of(
 
 
 def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., Any]:
-    """Return the general path of an operator of op, offered under the operator's name; swapped says
-    that its operands are given in the opposite order.
+    """Return the general path of an operator of op, which offers calls under the operator's name.
+    swapped says that the operands come in the opposite order.
     """
 
     def general(operands: tuple[Any, ...], numbers: tuple[Any, ...] = (), out: Any = None) -> Any:
@@ -143,10 +145,10 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
 
 
 def classes_in_lists(args: Iterable[Any]) -> set[type]:
-    """Return the classes of the items of lists and tuples among the arguments."""
+    """Return the classes of the items in those arguments that are lists or tuples."""
     return {type(one) for value in args if isinstance(value, list | tuple) for one in value}
 
 
 def any_overrides(classes: Iterable[Any]) -> bool:
-    """Return whether one of the classes takes calls over."""
+    """Return whether one of the classes overrides calls."""
     return any(isinstance(kind, type) and takes_over(kind) for kind in classes)

@@ -1,7 +1,7 @@
-"""Recorders, which observe every call of a thread: ops report their calls to them.
+"""Recorders, which record every call of a thread: ops report their calls to them.
 
-While one is open, `modes.tracers` is not zero and every op takes the general path, which reports
-here; while none is, there is no check. See Note [What is recorded].
+While a recorder is open, `modes.tracers` is not zero and every op takes the general path, which
+reports here. While none is open, nothing is checked. See Note [What is recorded].
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
 
 # Note [What is recorded]
-# The calls of ops that a thread makes itself, in order, without those that an op makes for its own
-# work. A composite is recorded as the calls of its ops; one whose result no op made (`cat`,
-# `randn`) is one call, and so is one with an op that has tensors in an attribute. A tensor that is
-# read but was made by no call is an input or a constant. A tensor that shares the very array of a
-# known one (`x.detach()`, `x.data`) is its `detach`. An op that is a part of others has the name of
-# the function that the user called, or PyTorch's name for it (`shown_as`). Where lines of the user
-# read numbers (`x.item()`, `if x > 0`), a call notes which: the trace keeps their values. The same
-# holds for the answer of another worker, whose calls are not observed here.
+# A recorder records the calls of ops that a thread makes itself, in order, without the calls that
+# an op makes inside. A composite is recorded as the calls of its ops. It is recorded as one call if
+# no op made its result (`cat`, `randn`), or if one of its ops has tensors in an attribute. A tensor
+# that is read, but was not made by a recorded call, is an input or a constant. A tensor that shares
+# the array of a known one (`x.detach()`, `x.data`) is recorded as its `detach`. A helper op has the
+# name of the function that the user called, or PyTorch's name for it (`shown_as`). Where the user's
+# code reads values (`x.item()`, `if x > 0`), a call in the trace notes it: the trace keeps these
+# values as constants. The same holds for answers of another worker, whose calls are not recorded
+# here.
 
 
 class Value(NamedTuple):
@@ -46,8 +47,8 @@ class Value(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of a trace: `function(*args, **kwargs)` computes `results` again, with Values for
-    tensors; `site` is the user's line, FILE:LINE, `note` further information for a reader.
+    """One call of a trace: `function(*args, **kwargs)`, with Values for tensors, computes `results`
+    again. `site` is the user's line as FILE:LINE; `note` has further information for readers.
     """
 
     op: str
@@ -60,16 +61,16 @@ class Call(NamedTuple):
 
 
 class Recorder:
-    """The calls of one thread since the recorder was opened."""
+    """The calls of one thread since the recorder was opened, and the tensors known to it."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.constants: dict[Value, Tensor] = {}
         self.count = 0
         self.busy = False
-        # The name of the composite that the user has called.
+        # The name of the outermost composite that is running.
         self.composite = ""
-        # Tensors by their identity, held weakly: whether a view is alive is a fact of the program.
+        # Known tensors by their ids. Held weakly, so that the recorder does not keep views alive.
         self._known: dict[int, tuple[Any, Any, Value]] = {}
         self._by_array: dict[Any, tuple[Any, Value]] = {}
 
@@ -84,12 +85,12 @@ class Recorder:
         return value
 
     def knows(self, tensor: Tensor) -> bool:
-        """Return whether an input is this tensor, or a call made it."""
+        """Return whether a tensor is an input, or the result of a recorded call."""
         found = self._known.get(id(tensor))
         return found is not None and found[1] is tensor._layout
 
     def value_of(self, tensor: Tensor) -> Value:
-        """Return the Value of a tensor that is read; a new constant for an unknown tensor."""
+        """Return the Value of a tensor that is read; an unknown tensor becomes a constant."""
         if self.knows(tensor):
             return self._known[id(tensor)][2]
         source = self._by_array.get(_identity_of(tensor)[0])
@@ -101,7 +102,7 @@ class Recorder:
         return value
 
     def replace_tensors(self, given: Any) -> Any:
-        """Return arguments with Values in the place of tensors."""
+        """Return arguments with tensors replaced by their Values."""
         return tree_map_only(Tensor, self._replace_tensor, given)
 
     def _replace_tensor(self, given: Tensor) -> Any:
@@ -109,7 +110,7 @@ class Recorder:
         return self.value_of(given) if number is None else number
 
     def forget(self, constants: Sequence[Value], but: Sequence[Tensor]) -> None:
-        """Forget these constants, except for some tensors."""
+        """Forget these constants; the tensors in `but` stay known."""
         kept = {id(one) for one in but}
         for value in constants:
             tensor = self.constants.pop(value)
@@ -125,7 +126,7 @@ class Recorder:
         kwargs: dict[str, Any],
         results: Sequence[Tensor],
     ) -> None:
-        """Record a call that has been made."""
+        """Record a call that has just been made."""
         given, named = self.replace_tensors(args), self.replace_tensors(kwargs)
         made = tuple(
             [self._known[id(r)][2] if self.knows(r) else self.new_value(r) for r in results]
@@ -134,7 +135,7 @@ class Recorder:
 
 
 def _identity_of(tensor: Tensor) -> tuple[Any, Any]:
-    """Return the known Value with which a tensor shares an array, and the array."""
+    """Return the key by which tensors over the same array are recognized, and the array."""
     if isinstance(tensor, LazyConjNeg):
         return (id(tensor.value._array), tensor.change.name), tensor.value._array
     return id(tensor._array), tensor._array
@@ -145,12 +146,12 @@ class _ThreadState(threading.local):
 
 
 class _Recorders(Interpreter):
-    """Writes down the calls of a thread."""
+    """An interpreter that reports the calls of a thread to its recorder."""
 
     order = 4
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Report a call, or the calls of which a composite is made."""
+        """Report a call as one, or let the ops of a composite report theirs."""
         recorder = active_recorder()
         if recorder is None:
             return NOT_TAKEN
@@ -166,13 +167,13 @@ thread: Final = _ThreadState()
 recorders: Final = _Recorders()
 
 
-# Called with True before a recorder opens, and with False after it closes.
+# Each is called with True after a recorder opens, and with False before it closes.
 watchers: Final[list[Callable[[bool], None]]] = []
 
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Let a recorder observe this thread's calls inside this block."""
+    """Let a recorder record this thread's calls inside this block."""
     list_open(recorders, True)
     before, thread.recorder = thread.recorder, recorder
     count_tracers(1)
@@ -192,9 +193,10 @@ def _notify(is_open: bool) -> None:
 
 
 def active_recorder() -> Recorder | None:
-    """Return the recorder of the call that begins here, None for a part of another call.
+    """Return this thread's recorder; None if there is none, or inside a call that is recorded as
+    one.
 
-    Note    called where modes.tracers is not zero
+    Note    called only while modes.tracers is not zero
     """
     recorder = thread.recorder
     if recorder is None or recorder.busy:
@@ -203,14 +205,16 @@ def active_recorder() -> Recorder | None:
 
 
 def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str:
-    """Return the name under which users know an op."""
+    """Return the name of an op that users know."""
     if op.homes:
         return op.name  # type: ignore[no-any-return]
     return recorder.composite or op.event(operands, attributes).removeprefix("aten::")
 
 
 def note_read(name: str, tensor: Any, found: Any) -> None:
-    """Notify this thread's recorder, if one is open, that the user read numbers of a tensor."""
+    """Record, if a recorder is open in this thread, that the user's code read values of a
+    tensor.
+    """
     recorder = active_recorder()
     if recorder is None or not isinstance(tensor, Tensor) or not recorder.knows(tensor):
         return
@@ -220,9 +224,9 @@ def note_read(name: str, tensor: Any, found: Any) -> None:
 
 
 def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
-    """Notify this thread's recorder, if one is open, that the user called another worker.
+    """Record, if a recorder is open in this thread, that the user's code called another worker.
 
-    Note    called where modes.tracers is not zero
+    Note    called only while modes.tracers is not zero
     """
     recorder = active_recorder()
     if recorder is not None:
@@ -232,7 +236,7 @@ def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
 
 
 def _not_again(*tensors: Tensor) -> None:
-    """Replaces a read of numbers, whose later use by the program is unknown."""
+    """Stands for a read of values in a trace, which cannot be repeated: their use is unknown."""
 
 
 def traced(
@@ -242,10 +246,10 @@ def traced(
     args: tuple[Any, ...],
     run: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return function(*args), and report it to recorder as one call; `run` makes it, if given."""
+    """Return function(*args) and record it as one call; if `run` is given, it runs instead."""
     recorder.busy = True
     try:
-        recorder.replace_tensors(args)  # as they are before a write
+        recorder.replace_tensors(args)  # now, because the call may overwrite them
         result = (run or function)(*args)
     finally:
         recorder.busy = False
@@ -256,8 +260,8 @@ def traced(
 def traced_composite(
     recorder: Recorder, op: Any, rest: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return the result of a composite, whose ops recorder observes; as one call where none of them
-    made the result. `rest` are the interpreters that come then.
+    """Run a composite while recorder records its ops. If no op made the result, replace their calls
+    by one call of the composite. `rest` are the interpreters that come after recorders.
     """
     name, function = op.name, op.call
     recorder.replace_tensors((args, kwargs))
@@ -269,7 +273,7 @@ def traced_composite(
         recorder.composite = around
     made = tensors_of(result)
     wrote = name.endswith("_") and len(recorder.calls) == before
-    # A tensor that its ops read and that was not an argument may be computed from numbers.
+    # Constants that appeared inside the composite may be computed from values of its arguments.
     secret = [*recorder.constants][constants:]
     if wrote or secret or not all(recorder.knows(one) for one in made):
         del recorder.calls[before:]

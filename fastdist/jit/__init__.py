@@ -1,4 +1,4 @@
-"""TorchScript's names: what they are given runs as it is, and saved programs are refused."""
+"""TorchScript's names: functions and modules are returned unchanged; saved programs are refused."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ save = refusing(__name__, "save", _NO_PROGRAMS)
 load = refusing(__name__, "load", _NO_PROGRAMS)
 
 
-# The modules that `script` and `trace` returned: programs check that they are ScriptModules now.
+# The modules that `script` and `trace` have returned: isinstance says that they are ScriptModules.
 _scripted: WeakSet[Module] = WeakSet()
 
 
 class _ScriptMeta(type):
-    """The metaclass by which modules that `script` returned are instances too."""
+    """A metaclass for isinstance(): modules that `script` returned count as instances too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if type.__instancecheck__(cls, instance):
@@ -64,36 +64,36 @@ class _ScriptMeta(type):
 
 
 class ScriptModule(Module, metaclass=_ScriptMeta):
-    """Base class of modules that PyTorch compiles; here one runs as any other Module.
+    """Base class of modules that PyTorch compiles; here it is an ordinary Module.
 
-    Note    plain Modules are instances of it once `script` or `trace` has returned them, unchanged
+    Note    a plain Module counts as an instance once `script` or `trace` has returned it, unchanged
     """
 
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Do nothing for the block: programs run as they are."""
+    """Do nothing: programs are not compiled."""
     yield
 
 
 class RecursiveScriptModule(ScriptModule):
-    """The class of PyTorch's compiled modules: nothing here makes one."""
+    """PyTorch's class of compiled modules: there are no instances here."""
 
 
 class ScriptFunction:
-    """The class of PyTorch's compiled functions: nothing here makes one."""
+    """PyTorch's class of compiled functions: there are no instances here."""
 
 
 class Error(RuntimeError):
-    """The error of PyTorch's compiled programs: nothing here raises it."""
+    """PyTorch's error of compiled programs: it is never raised here."""
 
 
 class ScriptWarning(Warning):
-    """The category of PyTorch's warnings about compiled code: nothing here gives one."""
+    """The category of PyTorch's warnings about compiled code: it is never issued here."""
 
 
 class TracerWarning(Warning):
-    """The category of PyTorch's warnings about traces: nothing here gives one."""
+    """The category of PyTorch's warnings about traces: it is never issued here."""
 
     @staticmethod
     def ignore_lib_warnings() -> None:
@@ -128,7 +128,7 @@ def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Return the function or module unchanged: it follows its own `if`s also for other inputs.
+    """Return the function or module unchanged: its control flow still depends on its inputs.
 
     Args:
         func: The function or module.
@@ -166,7 +166,7 @@ def script_method(fn: Any) -> Any:
 
 
 def script_if_tracing(fn: Any) -> Any:
-    """Return the function unchanged: nobody traces."""
+    """Return the function unchanged, because there is no tracing."""
     return fn
 
 
@@ -199,7 +199,7 @@ def interface(obj: Any) -> Any:
 
 
 def _overload(func: Any) -> Any:
-    """Return the function unchanged: it declares a signature, and the next definition computes."""
+    """Return the function unchanged: it only declares a signature."""
     return func
 
 
@@ -207,7 +207,7 @@ _overload_method = _overload
 
 
 def _script_if_tracing(fn: Any) -> Any:
-    """Return the function unchanged: nobody traces."""
+    """Return the function unchanged, because there is no tracing."""
     return fn
 
 
@@ -215,7 +215,7 @@ _get_trace_graph = refusing(__name__, "_get_trace_graph", NO_GRAPHS)
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return a Future of the function's result, which is computed at once, in this thread."""
+    """Compute the function in this thread, and return a Future of its result."""
     from ..futures import Future
 
     future: Future[Any] = Future()
@@ -231,7 +231,7 @@ def wait(future: Any) -> Any:
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
     """Return the module unchanged.
 
-    Raises  RuntimeError for one in training mode
+    Raises  RuntimeError for a module in training mode
     """
     if mod.training:
         raise RuntimeError(
@@ -247,22 +247,22 @@ def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """Return the value."""
+    """Return the_value unchanged."""
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Return whether obj is of the type, parameters of containers aside."""
+    """Return whether obj is of target_type, ignoring the type parameters of containers."""
     origin = cast(Any, getattr(target_type, "__origin__", target_type))
     return _isinstance(obj, origin)
 
 
 def is_scripting() -> bool:
-    """Return False."""
+    """Return False: programs are not compiled."""
     return False
 
 
 is_tracing: Callable[[], bool] = is_scripting
 
-del annotations  # the feature of Python: here it is the name of a module
+del annotations  # imported from __future__; here it must be the module
 load_later(__name__, {"annotations": ""})

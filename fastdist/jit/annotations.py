@@ -1,4 +1,4 @@
-"""Types that programs write in annotations for PyTorch's compiler; here they annotate only."""
+"""Types for annotations of programs for PyTorch's compiler; they have no effect here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 _T = TypeVar("_T")
-# One value, or a list of as many.
+# A single value, or a list of that length.
 BroadcastingList1 = Union[_T, Sequence[_T]]  # noqa: UP007 (subscripted by programs)
 BroadcastingList2 = BroadcastingList3 = BroadcastingList1
 

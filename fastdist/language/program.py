@@ -1,4 +1,4 @@
-"""Program: assignments of the scalar language to arrays, one after the other."""
+"""Program: a list of assignments in the scalar language to arrays."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .scalar import Body, Node, parse, substitute
 
 
 class Line(NamedTuple):
-    """One assignment; the body's names are those that it uses."""
+    """One assignment; its body has only the names that it uses."""
 
     target: str
     body: Body
 
 
 class Program:
-    """A program over the elements of several arrays of one shape: `m = m + new * (g - m)`, one line
-    each.
+    """A program over the elements of several arrays of one shape, one assignment per line: `m = m +
+    new * (g - m)`.
 
-    A line sees the results of the lines above it.
+    A line uses the results of the lines above it.
 
-    Note    get it from read_program, which makes each once; a reader keeps its result in
-            `readings`
+    Note    create it with read_program, which returns one object per text; code that derives
+            something from it stores the result in `readings`
     """
 
     __slots__ = ("arrays", "lines", "numbers", "readings", "written")
@@ -49,8 +49,8 @@ class Program:
         self.written = tuple([name for name in arrays if name in targets])
 
     def results(self) -> dict[str, Node]:
-        """Return the final value of each array that is written, in terms of the initial values of
-        all.
+        """Return the final value of each assigned array, as a function of the initial values of all
+        arrays.
         """
         now: dict[str, Node] = {}
         for line in self.lines:
@@ -60,8 +60,8 @@ class Program:
 
 @functools.cache
 def read_program(text: str, arrays: Sequence[str], numbers: Sequence[str]) -> Program:
-    """Return the program of a text over these names, the same one each time.
+    """Return the program of a text with these names; equal arguments return the same object.
 
-    Raises  ScalarSyntaxError for a line that is not an assignment, or whose body is wrong
+    Raises  ScalarSyntaxError for a line that is not an assignment, or that has an invalid body
     """
     return Program(text, tuple(arrays), tuple(numbers))

@@ -1,13 +1,13 @@
-"""The scalar language: a line of arithmetic that NumPy, Numba, CUDA, autograd and the fuser read.
+"""The scalar language: expressions that NumPy, Numba, CUDA, autograd and the fuser use.
 
 A body is an expression in Python's grammar over declared inputs, primitives and literals, for
-example `x / (T(1) + abs(x))`. A name for what is used twice may come first, as in
-`t = exp(x); t / (T(1) + t)`. `T(2)` is 2 in the dtype of the inputs, `T(2 / pi ** 0.5)` a constant
-worked out beforehand; bare numbers are errors. Every operator is the call of a primitive:
-`x ** y` is `pow(x, y)`, `x % y` is `remainder(x, y)`.
+example `x / (T(1) + abs(x))`. Assignments may precede it, to name a value that is used twice:
+`t = exp(x); t / (T(1) + t)`. `T(2)` is 2 in the dtype of the inputs, and `T(2 / pi ** 0.5)` is a
+constant that is computed in advance; bare numbers are errors. Every operator is a call of a
+primitive: `x ** y` is `pow(x, y)`, `x % y` is `remainder(x, y)`.
 
-Trees are interned: two equal nodes are one object, so equality is identity, and whoever keeps a
-dict by node meets each common piece once. Nothing made here changes: any thread may use it.
+Trees are interned: two equal nodes are one object, so equality is identity. A dict by node thus
+contains each common subexpression once. Nodes are immutable, so any thread may use them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Literal as OneOf
 from ..core.errors import ScalarSyntaxError
 from ..system.forked_locks import renew_in_children
 
-_ATTEMPTS: Final = 10  # of a text that Python fails to parse because another thread parses
+_ATTEMPTS: Final = 10  # for a text that Python fails to parse because another thread parses
 
-# Inputs of these names choose: they are bool, and stay so whatever a body is computed in.
+# Inputs with these names are conditions: they are bool, whatever dtype the body is computed in.
 CONDITIONS: Final = frozenset({"condition", "mask"})
 
 
 class Primitive(NamedTuple):
-    """A function of scalars that every reader of the language knows; also the name of an op."""
+    """A function of scalars that the language defines; its name is also that of an op."""
 
     name: str
     arity: int
@@ -92,11 +92,11 @@ _OPERATORS: Final[dict[type[ast.AST], str]] = {
 
 
 class Node:
-    """A piece of a body: Name, Literal or Call. Interned, so `==` is `is`."""
+    """A node of a body's tree: Name, Literal or Call. Interned, so `==` is `is`."""
 
     __slots__ = ("__weakref__",)
     _interned: ClassVar[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
-    _interned_lock = threading.Lock()  # guards _interned; taken alone
+    _interned_lock = threading.Lock()  # guards _interned; no other lock is taken with it
 
     @classmethod
     def _intern(cls, key: tuple[Any, ...], **fields: Any) -> Any:
@@ -117,7 +117,7 @@ class Node:
 
 
 class Name(Node):
-    """One of the body's inputs."""
+    """An input of a body."""
 
     __slots__ = ("id",)
     id: str
@@ -137,7 +137,7 @@ class Literal(Node):
     value: int | float
 
     def __new__(cls, value: int | float) -> Self:  # noqa: PYI041 (an int stays one)
-        # Keyed by repr: 0.0 and -0.0, 1 and 1.0 are different literals, and nan equals itself.
+        # Keyed by repr, so that 0.0 and -0.0, or 1 and 1.0, are different, and nan equals itself.
         node: Self = cls._intern((repr(value),), value=value)
         return node
 
@@ -146,7 +146,7 @@ class Literal(Node):
 
 
 class Call(Node):
-    """A primitive of its arguments."""
+    """A call of a primitive with arguments."""
 
     __slots__ = ("args", "primitive")
     primitive: str
@@ -164,15 +164,15 @@ class Call(Node):
 
 
 class Body:
-    """A parsed body. Interned per text and names: compare with `is`.
+    """A parsed body. Interned by text and names, so compare bodies with `is`.
 
-    Note    `names` are the inputs as declared, `used` those that the tree mentions; a reader keeps
-            what it made of the body in `readings`, so that both go together
+    Note    `names` are the declared inputs, `used` those in the tree. Code that derives something
+            from a body stores the result in `readings`, so that it is freed with the body
     """
 
     __slots__ = ("__weakref__", "names", "readings", "text", "tree", "used")
     _interned: ClassVar[weakref.WeakValueDictionary[Any, Body]] = weakref.WeakValueDictionary()
-    _interned_lock = threading.Lock()  # guards _interned; taken alone
+    _interned_lock = threading.Lock()  # guards _interned; no other lock is taken with it
     text: str
     names: tuple[str, ...]
     tree: Node
@@ -181,18 +181,18 @@ class Body:
 
     @classmethod
     def of(cls, tree: Node, names: Sequence[str]) -> Body:
-        """Return the body of a tree, for instance of one that substitute made."""
+        """Return the body of a tree, such as a result of substitute."""
         text, names = to_text(tree), tuple(names)
         return _interned_body(text, names) or _new_body(text, names, tree)
 
     def in_used_order(self) -> Body:
-        """Return it over the inputs that it uses and no others: kernels take one array a name."""
+        """Return the body with only the inputs that it uses: kernels take one array per name."""
         names = tuple([name for name in self.names if name in self.used])
         if names == self.names:
             return self
         found: Body | None = self.readings.get("in used order")
         if found is None:
-            # Kept with the body: what is compiled of one goes with it.
+            # Stored in the body, so that compiled code is freed with it.
             found = self.readings.setdefault("in used order", Body.of(self.tree, names))
         return found
 
@@ -204,9 +204,9 @@ class Body:
 
 
 def parse(text: str, names: Sequence[str]) -> Body:
-    """Return the body that text says over the inputs names.
+    """Parse text into a body over the inputs names.
 
-    Raises  ScalarSyntaxError naming the word and its column
+    Raises  ScalarSyntaxError with the invalid word and its column
     """
     text, names = text.strip(), tuple(names)
     return _interned_body(text, names) or _new_body(text, names, _Parser(text, names).tree())
@@ -231,7 +231,7 @@ def _new_body(text: str, names: tuple[str, ...], tree: Node) -> Body:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield every different node below and including node once, arguments before their call."""
+    """Yield every distinct node of a tree once, arguments before their call."""
     done: set[Node] = set()
     stack = [(node, False)]
     while stack:
@@ -247,7 +247,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
-    """Return node with each Name that replacements has put in its place."""
+    """Return node with each Name in replacements replaced by its node."""
     made: dict[Node, Node] = {}
     for piece in walk(node):
         if isinstance(piece, Name):
@@ -260,10 +260,11 @@ def substitute(node: Node, replacements: Mapping[str, Node]) -> Node:
 
 
 def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
-    """Return emit's result for node, given its results for the arguments.
+    """Call emit(node, results for the arguments) for a tree bottom-up, and return the result for
+    its root.
 
-    Note    emit sees each different node once, arguments first: one that writes statements and
-            returns a variable computes common pieces once
+    Note    emit is called once for each distinct node, arguments first. So an emit that writes
+            statements and returns variables computes common subexpressions once
     """
     made: dict[Node, str] = {}
     for piece in walk(node):
@@ -273,7 +274,7 @@ def render(node: Node, emit: Callable[[Node, list[str]], str]) -> str:
 
 
 def to_text(node: Node) -> str:
-    """Return the text that parses to node; what occurs more than once gets a name first."""
+    """Return a text that parses to node; a node that occurs more than once gets a name first."""
     uses: dict[Node, int] = {}
     for piece in walk(node):
         for arg in piece.args if isinstance(piece, Call) else ():
@@ -287,7 +288,7 @@ def to_text(node: Node) -> str:
             return f"T({piece.value!r})"
         assert isinstance(piece, Call)
         text = f"{piece.primitive}({', '.join(args)})"
-        # Deep nesting is cut as well: Python's parser gives up at about a hundred open parentheses.
+        # Deep nesting is split too: Python's parser fails at about a hundred open parentheses.
         if uses.get(piece, 0) > 1 or text.count("(") > 50:
             lines.append(f"_{len(lines)} = {text}")
             return f"_{len(lines) - 1}"
@@ -300,9 +301,9 @@ def to_text(node: Node) -> str:
 def _statements(text: str) -> list[ast.stmt]:
     """Return the statements of a text.
 
-    Python 3.11 counts the depth of syntax trees in one place for all threads. If it collects
-    garbage while it builds a tree, another thread may parse, and the depths do not match: for a
-    correct text `ast.parse` raises SystemError (CPython issue 106905), and a later attempt passes.
+    Python 3.11 counts the depth of syntax trees in one place for all threads. If garbage collection
+    runs while a tree is built, another thread may parse, and the depths do not match. `ast.parse`
+    then raises SystemError for a valid text (CPython issue 106905); another attempt succeeds.
     """
     for _ in range(_ATTEMPTS - 1):
         with contextlib.suppress(SystemError):
@@ -311,7 +312,7 @@ def _statements(text: str) -> list[ast.stmt]:
 
 
 class _Parser:
-    """One text on its way from Python's tree to ours."""
+    """Converts a text from Python's tree to ours."""
 
     def __init__(self, text: str, names: tuple[str, ...]) -> None:
         self._text = text
@@ -415,7 +416,8 @@ class _Parser:
         return ast.get_source_segment(self._text, at) or self._text
 
     def _refuse(self, at: ast.expr | ast.stmt, why: str) -> ScalarSyntaxError:
-        # ast counts columns in UTF-8 bytes of the line; a reader counts letters of the whole text.
+        # ast counts columns in UTF-8 bytes of the line; the error counts characters of the whole
+        # text.
         lines = self._text.splitlines(keepends=True)
         before = lines[at.lineno - 1].encode()[: at.col_offset].decode()
         return self._error(self._word(at), sum(map(len, lines[: at.lineno - 1])) + len(before), why)

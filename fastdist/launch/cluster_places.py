@@ -1,4 +1,4 @@
-"""This node's place in a job that Slurm or Kubernetes has started: `--slurm` and `--k8s`."""
+"""Reads this node's rank and address from variables of Slurm or Kubernetes: `--slurm`, `--k8s`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from fastdist.distributed.store.environment import slurm_host, slurm_port
 
-# Where --k8s and the manifest of a JobSet expect the store.
+# The store's port for --k8s and in a JobSet manifest.
 KUBERNETES_PORT = 29500
 _COUNT = re.compile(r"[0-9]{1,9}")
 
@@ -20,11 +20,11 @@ def read_cluster(
     environment: Mapping[str, str] = os.environ,
     own_name: Callable[[], str] = socket.getfqdn,
 ) -> int:
-    """Fill in the flags of a node that --slurm or --k8s leaves to the variables of the cluster.
+    """Fill in those flags of a node that --slurm or --k8s reads from the cluster's variables.
 
-    Flags that are given stay. Return how often the cluster has started the job before.
+    Flags on the command line have precedence. Return how often the cluster started the job before.
 
-    Raises  ValueError that names the variable which is missing, and what sets it
+    Raises  ValueError with the missing variable, and what sets it
     """
     if given.slurm and given.k8s:
         raise ValueError("--slurm and --k8s exclude each other: give the one that starts this job")
@@ -93,9 +93,9 @@ def _read_kubernetes(
 
 
 def first_pod(name: str, index: str) -> str:
-    """Return the name of the pod of index 0, from the whole name of the one of another index.
+    """Return the name of the pod with index 0, from the full name of a pod with another index.
 
-    Raises  ValueError where a pod does not have a name by which others find it
+    Raises  ValueError if the pod does not have a name with which other pods can reach it
     """
     host, dot, domain = name.partition(".")
     if not dot or not host.endswith(f"-{index}"):

@@ -1,4 +1,4 @@
-"""A command line whose mistakes are reported in one line, with a near match if there is one."""
+"""A command-line parser that reports a mistake in one line, and suggests a similar option."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-# argparse's own words
+# argparse's message
 _MISSING = "the following arguments are required: "
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse's parser, but a mistake does not print the whole usage; `example` shows some.
+    """argparse's parser, but a mistake prints `example` and not the complete usage.
 
-    `instead` says, of flags that another command has, what to do here.
+    `instead` maps flags of another command to advice for this one.
     """
 
     def __init__(
         self, prog: str, example: str, instead: Mapping[str, str] | None = None, **settings: Any
     ) -> None:
-        # argparse makes a formatter for each option, and loads shutil for the width of the first.
+        # argparse creates a formatter per option, and the first one imports shutil for the width.
         formatter = settings.pop("formatter_class", argparse.HelpFormatter)
         settings["formatter_class"] = partial(formatter, width=_columns() - 2)
         super().__init__(prog=prog, allow_abbrev=False, **settings)
@@ -30,7 +30,9 @@ class CommandParser(argparse.ArgumentParser):
         self._instead = instead or {}
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """Read all arguments (None: the process's); on a mistake say so and exit with status 2."""
+        """Read all arguments (None: the process's); on a mistake, report it and exit with status
+        2.
+        """
         given, unknown = self.parse_known_args(arguments)
         for word in unknown:
             flag = word.partition("=")[0].replace("_", "-")
@@ -41,23 +43,23 @@ class CommandParser(argparse.ArgumentParser):
         return given
 
     def error(self, message: str) -> NoReturn:
-        """Tell a command line that cannot be read, and show one that can; exit with status 2."""
+        """Report an invalid command line and show a valid one; exit with status 2."""
         if message.startswith(_MISSING):
             message = message.removeprefix(_MISSING).replace(", ...", "") + " is missing"
         more = f"for example: {self._example}; `{self.prog} --help` tells more"
         self.exit(2, f"{self.prog}: {message}\n{more}\n")
 
     def refuse(self, message: str) -> NoReturn:
-        """Tell what is wrong with a command line that could be read; exit with status 2."""
+        """Report what is wrong with a parsed command line; exit with status 2."""
         self.exit(2, f"{self.prog}: {message}\n")
 
     def _flags(self) -> list[str]:
-        # The twins with underscores are out of sight here as well.
+        # The aliases with underscores are left out here too.
         return [f for f in self._option_string_actions if f.startswith("--") and "_" not in f]
 
 
 def _columns() -> int:
-    """Return the width of the terminal as shutil.get_terminal_size does, which loads 0.2 MB."""
+    """Return the terminal's width like shutil.get_terminal_size, whose import takes 0.2 MB."""
     told = os.environ.get("COLUMNS", "")
     if told.isdecimal() and int(told) > 0:
         return int(told)
@@ -68,13 +70,14 @@ def _columns() -> int:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return `; did you mean ...?` if the word begins or resembles a known one, else nothing."""
+    """Return `; did you mean ...?` if a known word is similar or begins with this one, else ""."""
     import difflib  # imported only to report an unknown option
 
     word = given.partition("=")[0]
     candidates = list(known)
     longer = [name for name in candidates if len(word) > 2 and name.startswith(word)]
-    # Without their dashes, in which all flags are alike; of a flag and a command, the word's kind.
+    # Compared without dashes, which all flags share. Of a flag and a command that are equally
+    # similar, the one of the word's kind comes first.
     candidates.sort(key=lambda name: name.startswith("-") == word.startswith("-"))
     bare = {name.lstrip("-"): name for name in candidates}
     close = difflib.get_close_matches(word.lstrip("-"), bare, 1)

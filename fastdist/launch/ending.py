@@ -1,4 +1,4 @@
-"""The end of one node's workers: signals, notices about those that still run, and SIGKILL."""
+"""The end of one node's workers: signals, notices about workers that still run, and SIGKILL."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from fastdist.launch.worker_process import WorkerProcess
 # Kubernetes and Slurm send SIGKILL 30 s after SIGTERM. The launcher still has to kill its workers,
 # report, and remove the job's files before that.
 SHUTDOWN_S = 25.0
-# A worker that has used all of it has still to leave its group, and Python to end.
+# Extra time for a worker that has used all of SHUTDOWN_S: it must leave its group, and exit.
 _EXIT_S = 1.0
 CTRL_C_S = 5.0
-# The first notice: most jobs end before it. Each later one comes after a longer pause.
+# The first notice comes after most jobs have ended; the pause before each later one is longer.
 NOTICE_S = 1.0
 _NEXT_NOTICE_S = 5.0
 _LONGEST_PAUSE_S = 60.0
-# A process that SIGKILL does not end within this time hangs in the kernel (state D).
+# A process that survives SIGKILL for this time hangs in the kernel (state D).
 KILLED_S = 1.0
 
 
 def grace_s(number: signal.Signals, given_s: float | None) -> float:
-    """Return the seconds that workers have after a signal; given_s is --shutdown-timeout."""
+    """Return the seconds that workers get after a signal; given_s is --shutdown-timeout."""
     if given_s is not None:
         return given_s
     return CTRL_C_S if number is signal.SIGINT else SHUTDOWN_S + _EXIT_S
 
 
 class Ending:
-    """Signals workers, reports now and then which ones still run, and kills these at the deadline.
+    """Signals workers, reports which ones still run, and kills these at a deadline.
 
-    `say(line)` shows a line of the launcher's own.
+    `say(line)` prints a line of the launcher.
 
-    Thread  the launcher's main thread alone
+    Thread  only the launcher's main thread
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        # When the end began (time.monotonic).
+        # The start of the end, in time.monotonic().
         self.began = math.inf
-        # The ranks that were sent the signal.
+        # The ranks to which the signal was sent.
         self.asked: set[int] = set()
         self._say = say
         self._workers: Sequence[WorkerProcess] = ()
@@ -60,9 +60,9 @@ class Ending:
         because: str,
         ask_after_s: Mapping[int, float],
     ) -> None:
-        """Send all workers the signal, those in ask_after_s later than the others.
+        """Send the signal to all workers; to those in ask_after_s with a delay.
 
-        `workers` may grow afterwards: a new one gets SIGKILL alone, with the others.
+        `workers` may grow afterwards: a new worker only gets SIGKILL, together with the others.
         """
         self.began = now = time.monotonic()
         self._workers, self._number, self._because = workers, number, because
@@ -72,40 +72,40 @@ class Ending:
         self._ask(worker for worker in workers if worker.rank not in self._ask_at)
 
     def hurry(self) -> None:
-        """Leave the workers no more time."""
+        """End the workers' grace period now."""
         self._kill_at = min(self._kill_at, time.monotonic())
 
     def put_off(self, worker: WorkerProcess, after_s: float) -> None:
-        """Send a worker the signal only so long after the beginning."""
+        """Delay a worker's signal until after_s seconds after the start."""
         self._ask_at[worker.rank] = self.began + after_s
 
     def due(self, now: float) -> list[WorkerProcess]:
-        """Return the running workers whose later signal is due."""
+        """Return the running workers whose delayed signal is due."""
         return [one for one in self._running() if self._ask_at.get(one.rank, math.inf) <= now]
 
     def left_s(self) -> float:
-        """Return how long the workers still have."""
+        """Return the workers' remaining time in seconds."""
         return max(0.0, self._kill_at - time.monotonic())
 
     @property
     def is_over(self) -> bool:
-        """Whether no worker runs any more, or those that do cannot be ended."""
+        """Whether no worker runs any more, or the running ones cannot be ended."""
         return not self._running() or time.monotonic() >= self._give_up_at
 
     def next_deadline(self) -> float:
-        """Return when meet_deadlines has something to do next, math.inf for never."""
+        """Return when to call meet_deadlines next; math.inf for never."""
         if self.is_over:
             return math.inf
         return min(self._notice_at, self._kill_at, self._give_up_at, *self._ask_at.values())
 
     def meet_deadlines(self, now: float) -> None:
-        """Do what is due."""
+        """Perform all actions that are due."""
         self._ask(self.due(now))
         running = self._running()
         if running and now >= self._kill_at:
             self._kill(running, now)
         elif running and now >= self._give_up_at:
-            self._give_up_at = -math.inf  # said once
+            self._give_up_at = -math.inf  # reported only once
             self._say(f"{_names(running)} cannot be killed: a process hangs in the kernel")
         elif running and now >= self._notice_at:
             pause_s = min(max(_NEXT_NOTICE_S, now - self.began), _LONGEST_PAUSE_S)

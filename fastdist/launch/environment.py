@@ -1,4 +1,4 @@
-"""The environment of a worker: its rank, the address of the store, the number of threads."""
+"""The environment of a worker: its rank, the store's address, the number of threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREADS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Place:
-    """Where the workers of this node stand in the whole job."""
+    """The position of this node's workers in the complete job."""
 
     first_rank: int
     world_size: int
@@ -28,7 +28,7 @@ class Place:
     master_port: int
     local_address: str | None
     nodes: int = 1
-    # --role, and how many workers of nodes with that role come before those here, and there are.
+    # From --role: the number of workers with that role on earlier nodes, and on all nodes.
     role: str = "default"
     first_role_rank: int = 0
     role_world_size: int = 0
@@ -45,9 +45,11 @@ def worker_environment(
     gpus: str | None,
     job: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the environment of one worker; `job` holds what all workers share (secret, folder).
+    """Return the environment of one worker.
 
-    Note  FASTDIST_STORE_HOSTED says that the launcher serves the store: no rank binds the port
+    `job` has the variables that all workers share (secret, folder).
+
+    Note  FASTDIST_STORE_HOSTED means that the launcher serves the store, so no rank binds the port
     """
     environment = dict(base)
     environment.update(
@@ -66,20 +68,21 @@ def worker_environment(
         FASTDIST_RESTART_COUNT=str(restart_count),
         TORCHELASTIC_RESTART_COUNT=str(restart_count),
     )
-    # torchrun's own default: programs look whether there is one to know that a launcher began them.
+    # torchrun's default. Programs detect a launcher by this variable.
     environment.setdefault(RUN_ID, "none")
     if gpus is not None:
         environment[VISIBLE_GPUS] = gpus
     if place.local_address is not None:
         environment["FASTDIST_ADDRESS"] = place.local_address
-    # A pipe is block buffered: without this a worker's lines would come in heaps, or not at all.
+    # Output to a pipe is block-buffered: without this, a worker's lines would come late or not at
+    # all.
     environment.setdefault("PYTHONUNBUFFERED", "1")
-    # A crash inside a kernel then names the Python lines that led to it.
+    # A crash inside a kernel then prints the Python stack.
     environment.setdefault("PYTHONFAULTHANDLER", "1")
     for name in _THREADS:
         environment.setdefault(name, str(threads))
     for name in (TERMINAL_WIDTH, ALLOW_RESTART, "TORCHELASTIC_USE_AGENT_STORE"):
-        # Variables of another job, in which this launcher may be a worker.
+        # Remove variables of another job, in which this launcher may be a worker.
         environment.pop(name, None)
     if terminal_width is not None:
         environment[TERMINAL_WIDTH] = environment["COLUMNS"] = str(terminal_width)

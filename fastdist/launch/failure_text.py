@@ -1,4 +1,4 @@
-"""A worker's last words: held back until they are known to be, and what they say was raised."""
+"""Holds back a worker's traceback until it is known to be its last, and finds its error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEADLINES = (
     b"  + Exception Group Traceback (most recent call last):",
 )
 _FATAL = b"Fatal Python error:"
-# A script that Python cannot read: there is no headline, for nothing has been called.
+# For a script with a syntax error, Python prints no headline, because nothing was called.
 _FRAME = b'  File "'
 _STARTS = (*_HEADLINES, _FATAL, _FRAME)
 _CHAINS = (b"The above exception was the direct cause of ", b"During handling of the above ")
@@ -23,10 +23,10 @@ _HELD_LIMIT_BYTES = 256 << 10
 
 
 class FailureText:
-    """Holds back a traceback of a worker until it is known whether it ended the worker.
+    """Holds back a worker's traceback until it is known whether it ended the worker.
 
     The first failure's traceback is shown once, at the end of the run. While a worker is alive, its
-    stderr is held here from the first line of a traceback on. If the worker continues (it caught
+    stderr is held back from the first line of a traceback on. If the worker continues (it caught
     the error, or only a thread ended), `release` shows these lines after a moment.
     """
 
@@ -34,19 +34,19 @@ class FailureText:
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._before = b""
-        # The shown part of the last traceback, as long as the error itself is not part of it.
+        # The shown part of the last traceback, while its error line has not come yet.
         self._cut: list[bytes] = []
-        # Since when something is held.
+        # The time of the first held line; None if no line is held.
         self.since: float | None = None
-        # When the traceback that is held last began: the first of a chain of causes.
+        # The start of the last held traceback; for a chain of causes, the start of the first.
         self.began: float | None = None
         # The error of the last traceback that was shown.
         self.shown = b""
 
     def feed(self, text: bytes, now: float, *, is_redrawn: bool = False) -> list[bytes]:
-        """Return the lines to show now: this one, none, or all that were held and this one.
+        """Return the lines to show now: this line, none, or all held lines and this one.
 
-        A line that was redrawn may be a bar that did not end before the traceback began.
+        A redrawn line may be a progress bar that had not ended when the traceback began.
         """
         if is_redrawn and text.endswith(_HEADLINES[0]) and text != _HEADLINES[0]:
             bar = text.removesuffix(_HEADLINES[0])
@@ -64,7 +64,7 @@ class FailureText:
         return self.release() if self._held_bytes > _HELD_LIMIT_BYTES else []
 
     def release(self) -> list[bytes]:
-        """Return the held text, and hold nothing."""
+        """Return the held lines, and stop holding."""
         held, self._held = self._held, []
         self._held_bytes = 0
         self.since = None
@@ -84,10 +84,10 @@ class FailureText:
 
 
 def what_was_raised(text: Sequence[bytes]) -> bytes:
-    """Return the line of a traceback that says what happened; nothing if it was cut off before.
+    """Return the error line of a traceback; nothing if the text was cut off before it.
 
-    The last traceback counts, except those that Python itself adds while it ends. In a text without
-    one, it is the last line.
+    The last traceback counts, except those that Python itself prints while it exits. In a text
+    without a traceback it is the last line.
     """
     raised = _all_raised(text)
     if raised or any(line.startswith(_STARTS) for line in text):
@@ -96,7 +96,7 @@ def what_was_raised(text: Sequence[bytes]) -> bytes:
 
 
 def lost_ranks(text: Sequence[bytes]) -> set[int]:
-    """Return the ranks whose loss a traceback gives as what was raised, or as its cause."""
+    """Return the ranks whose loss a traceback reports as its error, or as the cause of it."""
     found = (_LOST.match(line) for line in _all_raised(text))
     return {int(match[1]) for match in found if match}
 

@@ -1,4 +1,4 @@
-"""The flags of `fastdist run`, and their help."""
+"""The flags of `fastdist run`, and their help texts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fastdist.launch.command_parser import CommandParser
 from fastdist.launch.ending import CTRL_C_S, SHUTDOWN_S
 from fastdist.launch.torchrun_flags import INSTEAD
 
-# How long nodes wait for each other.
+# How long nodes wait for each other to join.
 NODES_WAIT_S = 300.0
-# How long a lost node is waited for, and more nodes at the start once there are enough.
+# How long to wait for a lost node's return, and at the start for more nodes than are necessary.
 REJOIN_S = 60.0
-# The workers that --max-restarts starts again.
+# The values of --restart: the workers that are started again after a failure.
 GROUP, WORKER = "group", "worker"
 _EXAMPLES = """
 examples:
@@ -27,7 +27,7 @@ FASTDIST_JOB_SECRET_FILE on every node.
 
 
 def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
-    """Return the parser of the command line, with the texts of --help."""
+    """Return the parser of the command line, with the help texts."""
     parser = CommandParser(
         prog,
         f"{prog} -n 3 train.py",
@@ -116,7 +116,7 @@ def _add_places(parser: CommandParser) -> None:
 
 
 def _add_torchrun_places(parser: CommandParser) -> None:
-    """Add options of torchrun that mean others here, or nothing."""
+    """Add torchrun's options that have another meaning here, or none."""
     _add(
         parser,
         ("--rdzv-endpoint",),
@@ -238,7 +238,7 @@ def _add_logs(parser: CommandParser) -> None:
 
 
 def _add(parser: CommandParser, flags: tuple[str, ...], **settings: Any) -> None:
-    """Add an option, and its twin with underscores, as torchrun takes it, out of sight."""
+    """Add an option, and a hidden alias with underscores as torchrun accepts it."""
     parser.add_argument(*flags, **settings)
     name = flags[-1].removeprefix("--").replace("-", "_")
     if f"--{name}" != flags[-1]:

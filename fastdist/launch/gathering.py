@@ -1,11 +1,11 @@
-"""How the node runs of one job find each other: a card from each, and what does not fit."""
+"""How the launchers of a job's nodes find each other, and compare their settings."""
 
 # Note [Membership]
-# Each run leaves a card in the store, and claims the place of its node there. Node 0 decides which
-# cards take part in a round, and publishes their tokens with the number of the round. If the number
-# of nodes is fixed and nothing is started again, the nodes need no such record for the first round:
-# it begins when all cards are there. A run that comes while the job runs waits until its place is
-# free, and then for a record that has its token.
+# Each launcher publishes a card, the description of its node, in the store, and claims its node's
+# place there. Node 0 decides which cards take part in a round, and publishes their tokens with the
+# number of the round. If the number of nodes is fixed and there are no restarts, the first round
+# needs no such record: it begins when all cards have been published. A launcher that joins a
+# running job waits until its node's place is free, and then for a record that contains its token.
 
 from __future__ import annotations
 
@@ -31,37 +31,38 @@ _OVER = f"{_MEET}over"
 BEATS = f"{ROOT}beat/"
 _TOLD = f"{ROOT}told/"
 _SAME = (("--nnodes", "nnodes"), ("--max-restarts", "max_restarts"), ("--restart", "restart"))
-# The node of a run that takes the first free place but that of node 0.
+# The node number of a launcher that takes the first free place, except node 0's.
 NO_PLACE = -1
 _LOOK_S = 0.5
 _TELL_S = 1.0
-# A run that holds a place, and beats twice a second, shows within this that it lives.
+# How long to wait for a heartbeat of a launcher, which sends one twice per second.
 _LIVES_S = 2.5
 
 
 @dataclass(frozen=True)
 class Card:
-    """The description of one node run; `token` is new in each, so that two are never mistaken for
-    one.
+    """The description of one node run by a launcher.
+
+    `token` is random for each run, so that two runs are never confused.
     """
 
     node: int
     nodes: int
     workers: int
     host: str
-    # How often workers are started again, all or `worker`: one alone.
+    # How often all workers (`group`) or a single one (`worker`) are started again.
     max_restarts: int = 0
     restart: str = "group"
     token: str = field(default_factory=lambda: secrets.token_hex(8))
-    # The least number of nodes; 0 for all of them.
+    # The smallest number of nodes; 0 means all of them.
     least_nodes: int = 0
     role: str = "default"
-    # The first round that it can take part in: later where it comes back from a lost node 0.
+    # The first round in which the node can take part; later if it returns after the loss of node 0.
     first_round: int = 0
 
     @property
     def name(self) -> str:
-        """How messages speak of the node."""
+        """The name of the node in messages."""
         return f"node {self.node} ({one_line(self.host, 100)})"
 
     @property
@@ -71,17 +72,17 @@ class Card:
 
     @property
     def least(self) -> int:
-        """The least number of nodes that the job can go on with."""
+        """The smallest number of nodes with which the job can continue."""
         return self.least_nodes or self.nodes
 
     @property
     def is_flexible(self) -> bool:
-        """Whether the nodes of a round may be others than those of the one before."""
+        """Whether a later round may have other nodes than the one before."""
         return self.least < self.nodes or (self.max_restarts > 0 and self.restart == "group")
 
     @property
     def after_loss(self) -> str:
-        """The end of messages about a lost node whose place no other may take by these options."""
+        """The end of messages about a lost node that no other can replace with these options."""
         if self.max_restarts == 0:
             return (
                 "; the job ends: with --max-restarts N it would wait for another launcher to take "
@@ -96,28 +97,28 @@ class Card:
 
 
 def card_key(card: Card) -> str:
-    """Return where a card lies in the store of its job."""
+    """Return the key of a card in the job's store."""
     return CARDS + card.token
 
 
 def place_key(card: Card) -> str:
-    """Return where the card is that holds a node's place."""
+    """Return the key of the card that holds a node's place."""
     return f"{_PLACES}{card.node}"
 
 
 def card_text(card: Card) -> str:
-    """Return a card as it lies in the store."""
+    """Return a card as text for the store."""
     return json.dumps(asdict(card))
 
 
 def read_card(text: bytes) -> Card:
-    """Return the card of a text in the store."""
+    """Return the card from a text in the store."""
     return Card(**json.loads(text))
 
 
 @dataclass(frozen=True)
 class Members:
-    """The nodes of one round, in the order of their ranks."""
+    """The nodes of one round, ordered by rank."""
 
     round: int
     cards: tuple[Card, ...]
@@ -127,18 +128,18 @@ class Members:
         return json.dumps({"round": self.round, "cards": [asdict(card) for card in self.cards]})
 
     def has(self, card: Card) -> bool:
-        """Say whether a run takes part."""
+        """Return whether a launcher takes part."""
         return any(card.token == one.token for one in self.cards)
 
 
 def read_members(text: bytes) -> Members:
-    """Return the record of a text in the store."""
+    """Return the record from a text in the store."""
     found = json.loads(text)
     return Members(found["round"], tuple(Card(**card) for card in found["cards"]))
 
 
 class JobIsOverError(RendezvousError):
-    """The job has ended before it took this run in."""
+    """The job ended before this launcher could join it."""
 
 
 def gather(
@@ -150,13 +151,13 @@ def gather(
     former: Card | None = None,
     more_s: float = 0.0,
 ) -> Members:
-    """Leave my card, and return the nodes of the first round in which it takes part.
+    """Publish my card, and return the nodes of the first round that contains it.
 
-    `former` is the card of an earlier connection of this run to the job. Node 0 waits for more
-    nodes for `more_s` once there are enough.
+    `former` is the card of this launcher's earlier connection to the job. When there are enough
+    nodes, node 0 waits `more_s` for more nodes.
 
-    Raises  RendezvousError, on every node, where two do not fit together; StoreTimeoutError naming
-            the nodes that did not come before the line's time is over
+    Raises  RendezvousError, on every node, if settings of two nodes do not agree; StoreTimeoutError
+            with the nodes that did not join before the line's deadline
     """
     meeting = _Gathering(store, mine, line, is_closing, more_s)
     try:
@@ -166,7 +167,7 @@ def gather(
             return meeting.join_running_job(former)
         return meeting.wait_for_all()
     except StoreLostError as lost:
-        # Its host may have waited longer than this node, and have given up.
+        # The host of the store may have had a longer wait than this node, and have given up.
         missing = meeting.missing()
         if not missing:
             raise
@@ -174,7 +175,7 @@ def gather(
 
 
 class _Gathering:
-    """One run's part in it."""
+    """The state of one launcher while nodes gather."""
 
     def __init__(
         self,
@@ -193,7 +194,7 @@ class _Gathering:
     def wait_for_all(self) -> Members:
         store, mine = self._store, self._mine
         text = card_text(mine)
-        # Only one of two can have the place; and all who still wait see both cards.
+        # Only one of two launchers gets the place, and every waiting launcher sees both cards.
         holder = read_card(store.compare_set(place_key(mine), b"", text))
         store.set(card_key(mine), text)
         self._cards[holder.token] = holder
@@ -216,7 +217,7 @@ class _Gathering:
                     return found
 
     def _are_enough(self, missing: Collection[int]) -> bool:
-        """Say whether this run can decide who takes part, and does so now."""
+        """Return whether this launcher decides which nodes take part, and does so now."""
         mine, now = self._mine, time.monotonic()
         if mine.node != 0 and mine.is_flexible:
             return False
@@ -258,7 +259,7 @@ class _Gathering:
                 self._store.wait([_OVER], _LOOK_S)
 
     def join_running_job(self, former: Card | None) -> Members:
-        """Wait for my place, and then for a round with me."""
+        """Wait for this node's place, and then for a round that contains it."""
         store, mine = self._store, self._mine
         first = read_members(store.get(MEMBERS)).cards[0]
         if first.node != mine.node and (fault := find_fault([first, mine])):
@@ -281,7 +282,7 @@ class _Gathering:
         self._store.set(BEATS + self._mine.token, str(self._beat))
 
     def _take_place(self, former: Card | None) -> None:
-        """Claim the place of this node as soon as nobody holds it who lives."""
+        """Claim this node's place as soon as no live launcher holds it."""
         store, mine = self._store, self._mine
         text = card_text(mine)
         if former is not None:
@@ -296,7 +297,9 @@ class _Gathering:
         raise StoreError("the job has ended")
 
     def _lives(self, holder: Card) -> bool:
-        """Say whether the run that holds my place still beats, after looking for a while."""
+        """Watch the holder of my place for a while, and return whether it still sends
+        heartbeats.
+        """
         beats: set[bytes] = set()
         until = time.monotonic() + _LIVES_S
         with closing(self._store.watch(BEATS + holder.token)) as watch:
@@ -326,7 +329,7 @@ class _Gathering:
         if self._is_closing():
             raise StoreError("the job has ended")
         if self._line.is_over:
-            # Where none is missing, node 0 has not published the nodes of the round.
+            # If no node is missing, node 0 has not published the nodes of the round.
             told = (self.did_not_come(missing or {0}), self._store.refused())
             raise StoreTimeoutError("; ".join(part for part in told if part))
 
@@ -342,7 +345,7 @@ class _Gathering:
 
 
 def let_newcomers_know_of_end(store: Store) -> None:
-    """Let runs that wait for the next restart end: there is none."""
+    """End the launchers that wait to join the next round: there will be none."""
     with suppress(StoreError):
         store.set(_OVER, b"")
 
@@ -350,7 +353,7 @@ def let_newcomers_know_of_end(store: Store) -> None:
 def free_place(store: Store, card: Card) -> None:
     """Release the place of a lost launcher, so that another one can take it."""
     store.delete_key(card_key(card))
-    # Unless another launcher has taken it already.
+    # Only if no other launcher has taken it already.
     if store.compare_set(place_key(card), card_text(card), card_text(card)) == (
         card_text(card).encode()
     ):
@@ -358,7 +361,7 @@ def free_place(store: Store, card: Card) -> None:
 
 
 def find_fault(cards: Iterable[Card]) -> str:
-    """Return the settings that do not agree, naming the nodes; nothing if all do."""
+    """Return the settings that differ between nodes, with the nodes' names; "" if all agree."""
     by_number = sorted(cards, key=lambda card: (card.node, card.host))
     for flag, what in _SAME:
         if len({getattr(card, what) for card in by_number}) > 1:
@@ -375,7 +378,7 @@ def find_fault(cards: Iterable[Card]) -> str:
 
 
 def renewed(card: Card, first_round: int) -> Card:
-    """Return the card with which a run comes back to a job that it has lost sight of."""
+    """Return the card with which a launcher returns to a job after it lost the connection."""
     return replace(card, token=secrets.token_hex(8), first_round=first_round)
 
 
@@ -387,7 +390,8 @@ def _name_nodes(nodes: Collection[int], count: int) -> str:
 
 
 def _let_all_know(store: Store, mine: Card, cards: Mapping[str, Card]) -> None:
-    """Let the others read of a fault before the node that serves the store ends it."""
-    with suppress(StoreError):  # who was first to know may have ended it already
+    """Report a fault to the other nodes before the node that serves the store ends it."""
+    # the node that found the fault first may have ended the store already
+    with suppress(StoreError):
         store.set(_TOLD + mine.token, b"")
         store.wait([_TOLD + token for token in cards], _TELL_S)

@@ -1,4 +1,4 @@
-"""GPUs for the workers of a node, each its own, in the words of CUDA_VISIBLE_DEVICES."""
+"""Assigns GPUs to the workers of a node, in the format of CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from itertools import takewhile
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-# An index, or the beginning of an id, of a GPU or of a slice of one.
+# An index, or a prefix of the id, of a GPU or of a MIG instance.
 _GPU = re.compile(r"[0-9]+|(GPU|MIG)-\S+")
 
 
 def gpus_of_workers(
     per_worker: int, workers: int, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return, by local rank, the value of each worker's CUDA_VISIBLE_DEVICES.
+    """Return the values of CUDA_VISIBLE_DEVICES of the workers, by local rank.
 
-    Raises  ValueError where this machine shows fewer GPUs than that takes
+    Raises  ValueError if this machine has fewer visible GPUs than needed
     """
     gpus = visible_gpus(environment)
     needed = per_worker * workers
@@ -31,15 +31,15 @@ def gpus_of_workers(
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
-    """Return the GPUs that programs may use here, by the names that CUDA_VISIBLE_DEVICES takes.
+    """Return the names of the GPUs that programs may use here, as in CUDA_VISIBLE_DEVICES.
 
-    Raises  ValueError if that names one twice: CUDA would then show none
+    Raises  ValueError if the variable names a GPU twice, for which CUDA would show none
     """
     count = count_gpus()
     given = environment.get(VARIABLE)
     if given is None:
         return [str(index) for index in range(count or 0)]
-    # As CUDA has it, the list ends before the first that is no GPU.
+    # As in CUDA, the list ends before the first invalid entry.
     names = list(takewhile(_GPU.fullmatch, (name.strip() for name in given.split(","))))
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -48,7 +48,7 @@ def visible_gpus(environment: Mapping[str, str]) -> list[str]:
 
 
 def count_gpus() -> int | None:
-    """Return how many GPUs the driver shows to this process, None where there is no driver."""
+    """Return the number of GPUs that the driver shows to this process; None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class Guard:
-    """Tells the watcher which groups live, so that they die with the launcher."""
+    """Sends the watcher the live process groups, so that they end with the launcher."""
 
     def __init__(self, folder: str) -> None:
         script = Path(__file__).with_name("watcher.py")
-        # In a separate session: a signal that ends the launcher's group must not end the watcher
+        # In a separate session, so that a signal to the launcher's group does not end the watcher
         # first.
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(script)],
@@ -26,15 +26,15 @@ class Guard:
         self._tell(b"!" + os.fsencode(folder))
 
     def add(self, group: int) -> None:
-        """Kill this group if the launcher dies."""
+        """Have this process group killed if the launcher dies."""
         self._tell(b"+%d" % group)
 
     def discard(self, group: int) -> None:
-        """Forget this group: all of it has ended."""
+        """Remove this process group, all of whose processes have ended."""
         self._tell(b"-%d" % group)
 
     def close(self) -> None:
-        """End the watcher; it kills what is still in its list."""
+        """End the watcher, which kills the groups that are still in its list."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -44,5 +44,5 @@ class Guard:
         try:
             self._process.stdin.write(line + b"\n")
         except BrokenPipeError:
-            # Somebody killed the watcher. The job runs on: only the protection is lost.
+            # The watcher was killed. The job continues without its protection.
             return

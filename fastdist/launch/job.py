@@ -1,4 +1,4 @@
-"""The loop of one node: its workers, the launcher's signals, and the deadlines of an end."""
+"""The loop of one node: its workers, the launcher's signals, and the deadlines at the end."""
 
 from __future__ import annotations
 
@@ -28,66 +28,67 @@ from fastdist.launch.signals import (
 from fastdist.launch.stopped_workers import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
-# When another worker has failed, a program that does not handle SIGTERM gets this long first: its
-# call to the failed one ends with an error, which it can report or act on.
+# When another worker has failed, a program without a SIGTERM handler gets the signal this much
+# later. In that time its call to the failed worker raises an error, which it can report or handle.
 NOTICES_S = 0.3
-# A worker that has begun a traceback by then may end with it, before it gets a signal.
+# A worker that has begun to print a traceback gets this long to end before it gets a signal.
 SPARED_S = 2.0
-# Within this time a signal that comes twice is one request.
+# A signal that comes twice within this time is one request.
 _TWICE_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
-# The statuses of workers that end as a signal wants.
+# The exit statuses of workers that end as a signal requests.
 _AGREED = frozenset({0, PREEMPTED_EXIT_STATUS})
 _LAST_OF_JOB = "it is not started again, for all other workers have finished"
 
 
-# Starts a worker that has been started so often before.
+# Starts a worker; the argument is how often it was started before.
 Start = Callable[[int], WorkerProcess]
 
 
 def _do_nothing(*said: object) -> None:
-    """Be told, and leave it at that."""
+    """Ignore a call."""
 
 
 def _others_run(rank: int, ended: Collection[int]) -> bool:
-    """Say that some workers still run."""
+    """Return that some workers still run."""
     return False
 
 
 @dataclass(frozen=True)
 class Comebacks:
-    """The handling of a worker that fails while the others go on: by default they are ended as
-    well.
+    """The handling of a worker that fails while others continue.
+
+    By default the others are ended as well.
     """
 
-    # How often each worker may come back.
+    # How often each worker may be started again.
     most: int = 0
-    # Told of each failure, how often the worker has been back then, and how often it may be.
+    # Called at each failure with the number of the worker's restarts, and their limit.
     tell: Callable[[Failure, int, int], None] = _do_nothing
-    # Whether all workers but that of a rank have ended with status 0, given those of this node
-    # that have.
+    # Returns whether all workers except the given rank have ended with status 0; the second
+    # argument has this node's ranks that have.
     others_have_ended: Callable[[int, Collection[int]], bool] = _others_run
     counts: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Endings:
-    """How a round ends: how long workers have, and which functions are called."""
+    """The end of a round: the workers' time limit, and callbacks."""
 
-    # --shutdown-timeout, None where it is not given.
+    # --shutdown-timeout, or None if it is not given.
     timeout_s: float | None = None
-    # Shows a line of the launcher's own.
+    # Prints a line of the launcher.
     say: Callable[[str], None] = _do_nothing
-    # Called with the first failure as soon as the workers of this node are signalled.
+    # Called with the first failure when this node's workers are signalled.
     begins: Callable[[Failure], None] = _do_nothing
 
 
 class Job:
     """This node's workers in one round, from their start to their end.
 
-    `failure` is the first thing that went wrong, None while nothing did; `interrupt` says by which
-    signal somebody ended the job; `is_last` whether what happened leaves no sense to another round.
-    Thread  the launcher's main thread alone
+    `failure` is the first failure, or None. `interrupt` has the signal with which a user or a
+    scheduler ended the job, if any. `is_last` says that another round would make no sense.
+    Thread  only the launcher's main thread
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Job:
         self._signals = signals
         self._guard = guard
         self._where = where
-        # Told the rank of each worker that ends without having failed.
+        # Called with the rank of each worker that ends without a failure.
         self._has_ended_well = has_ended_well
         self._comebacks = Comebacks() if comebacks is None else comebacks
         self._output = Output(screen, selector)
@@ -118,7 +119,7 @@ class Job:
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
         self._hangs = Hangs()
-        # Why a worker was killed that was frozen, by its pid.
+        # The reason why a frozen worker was killed, by its pid.
         self._given_up: dict[int, Failure] = {}
         self._endings = Endings() if endings is None else endings
         self._ending = Ending(self._endings.say)
@@ -129,13 +130,13 @@ class Job:
         selector.register(signals.fileno(), EVENT_READ, self._take_signals)
 
     def close(self) -> None:
-        """Leave the signals to another round."""
+        """Unregister from the signals, so that another round can use them."""
         self._selector.unregister(self._signals.fileno())
 
     def run(self, starts: Mapping[int, Start], number: int = 0) -> None:
-        """Start the workers by rank, and show what they write until the last has ended."""
+        """Start the workers by rank, and show their output until the last one has ended."""
         self._starts = starts
-        # A signal may have come since the round before.
+        # A signal may have come since the last round.
         self._take_signals()
         for rank in starts:
             if self.failure is not None:
@@ -143,7 +144,7 @@ class Job:
             worker = self._start(rank, number)
             if worker is not None:
                 self._workers.append(worker)
-        # One may have ended before its SIGCHLD had a number to be looked up by.
+        # A worker may have ended before its pid was stored for the look-up at SIGCHLD.
         self._take_exits()
         self.turn_until(lambda: self._has_ended)
         self.settle()
@@ -156,8 +157,9 @@ class Job:
 
     @property
     def was_stopped_well(self) -> bool:
-        """Whether a scheduler's signal ended the job, and all workers here have agreed to it: they
-        have exited with 0, or with the status that asks for a later start.
+        """Whether a scheduler's signal ended the job, and all workers here agreed to it.
+
+        They agreed if they exited with 0, or with the status that requests a later start.
         """
         asked = self.failure is not None and self.failure.may_end_well
         statuses = [worker.status for worker in self._workers]
@@ -165,7 +167,7 @@ class Job:
 
     @property
     def agreed_end(self) -> Failure | None:
-        """After `was_stopped_well`, the end to report: None, or the wish for a later start."""
+        """After `was_stopped_well`, the failure to report: None, or a request for a later start."""
         if all(worker.status == 0 for worker in self._workers):
             return None
         assert self.failure is not None
@@ -173,7 +175,7 @@ class Job:
 
     @property
     def is_hurried(self) -> bool:
-        """Whether nothing is waited for: after Ctrl-C, or once the output has lost its reader."""
+        """Whether to wait for nothing: after Ctrl-C, or when the reader of the output is gone."""
         asked = [one for one in (self.failure, self.interrupt) if one is not None and one.was_asked]
         return self.is_asked_twice or any(
             not (one.may_end_well or one.is_from_afar) for one in asked
@@ -181,14 +183,15 @@ class Job:
 
     @property
     def left_s(self) -> float:
-        """How long the workers still have, on this node and about as long on the others."""
+        """The workers' remaining time in seconds; on other nodes it is about the same."""
         return self._ending.left_s()
 
     def _start(self, rank: int, restart_count: int) -> WorkerProcess | None:
         try:
             worker = self._starts[rank](restart_count)
         except OSError as error:
-            # No process, no memory or no descriptor is left: those that run must end again.
+            # No process, memory or file descriptor is available: the running workers must end
+            # again.
             sentence = f"rank {rank} could not be started: {error}"
             self.stop_because(Failure(sentence, 1, is_final=True))
             return None
@@ -197,7 +200,7 @@ class Job:
         return worker
 
     def turn_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> None:
-        """Serve pipes, signals, exits and deadlines until is_over, called after each turn."""
+        """Handle pipes, signals, exits and deadlines until is_over() is true after a turn."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while not is_over() and time.monotonic() < until:
             self._output.keep_pace()
@@ -211,7 +214,9 @@ class Job:
                 self.stop(_lost_output(self._screen.error), signal.SIGTERM)
 
     def stop(self, failure: Failure, number: signal.Signals) -> None:
-        """Ask all workers to end, and kill those that do not in time; the first call decides."""
+        """Ask all workers to end, and kill those that do not in time. Only the first call
+        counts.
+        """
         self.is_last = self.is_last or failure.is_final or failure.was_asked
         if self.failure is not None:
             self._also(failure)
@@ -225,9 +230,9 @@ class Job:
         self._endings.begins(failure)
 
     def _also(self, failure: Failure) -> None:
-        """Keep a later failure, or one that another node has reported before in fewer words.
+        """Keep a later failure, or replace another node's earlier report by one with more detail.
 
-        After a Ctrl-C, or once the reader of the output has gone, it is dropped.
+        After a Ctrl-C, or when the reader of the output is gone, the failure is dropped.
         """
         assert self.failure is not None
         known = [self.failure, *self.also_failed]
@@ -241,7 +246,7 @@ class Job:
             self.also_failed.append(failure)
 
     def _head_starts(self) -> dict[int, float]:
-        """Return by rank how much later some workers get SIGTERM where another one has failed."""
+        """Return, by rank, the delay of SIGTERM for some workers after another one has failed."""
         self._output.read_errors()
         after_s = {}
         for worker in self._workers:
@@ -252,11 +257,11 @@ class Job:
         return after_s
 
     def stop_because(self, failure: Failure) -> None:
-        """Stop as for a worker that failed."""
+        """Stop all workers as after a worker's failure."""
         self.stop(failure, signal.SIGTERM)
 
     def finish(self) -> None:
-        """Write out what is still to be shown: all of it, but only for a moment after a signal."""
+        """Write the remaining output; after a signal, only for a moment."""
         until = None
         was_asked = self.failure is not None and self.failure.was_asked
         if self.is_asked_twice or self.interrupt is not None or was_asked:
@@ -269,7 +274,7 @@ class Job:
                 key.data()
 
     def _take_signals(self) -> None:
-        # A signal that came twice since the last turn is one request.
+        # A signal that came twice since the last turn counts as one request.
         for number in dict.fromkeys(self._signals.take()):
             if number is signal.SIGTSTP:
                 self._suspend()
@@ -281,7 +286,7 @@ class Job:
         self._take_exits()
 
     def _take_ending(self, number: signal.Signals) -> None:
-        """End the job; a second signal leaves the workers no more time, nor does a late Ctrl-C."""
+        """End the job; a second signal, or a later Ctrl-C, kills the workers immediately."""
         failure = Failure(
             f"ended by {signal_name(number)}", 128 + number, was_asked=True, asked_by=number
         )
@@ -293,13 +298,13 @@ class Job:
         elif now - self._interrupted_at > _TWICE_S or not (
             former.asked_by == number and comes_twice(number)
         ):
-            # It does not wait for a slow reader of the output either.
+            # The output is not waited for either, if its reader is slow.
             self.is_asked_twice = True
             self._ending.hurry()
         self.stop(failure, number)
 
     def _suspend(self) -> None:
-        # A Ctrl-Z reaches the launcher alone: its workers would run on, and miss their store.
+        # A Ctrl-Z stops only the launcher: running workers would miss their store.
         for worker in self._workers:
             worker.send(signal.SIGSTOP)
         suspend_process()
@@ -308,7 +313,8 @@ class Job:
 
     def _take_exits(self) -> None:
         ended = [worker for worker in self._workers if worker.has_ended()]
-        # A worker that was killed did not fail because of another; one that raised may have.
+        # Workers that were killed come first: a worker with a traceback may have failed because of
+        # one.
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
             text, began = self._output.last_words(worker)
@@ -317,7 +323,7 @@ class Job:
                 self._has_ended_well(worker.rank)
                 continue
             if was_ended and not text:
-                # It was ended like the others, which says nothing.
+                # It ended because of the signal, like others, which is not a failure.
                 continue
             failure = self._given_up.pop(worker.pid, None) or worker_failure(
                 worker, text, self._where(), began=began, was_ended=was_ended
@@ -326,9 +332,7 @@ class Job:
                 self.stop_because(failure)
 
     def _starts_again(self, lost: WorkerProcess, failure: Failure) -> bool:
-        """Start a lost worker again while the others go on; return False where that is not
-        possible.
-        """
+        """Start a lost worker again while the others continue; return whether that was possible."""
         counts = self._comebacks.counts
         if failure.is_final or counts.get(lost.rank, 0) >= self._comebacks.most:
             return False
@@ -345,7 +349,9 @@ class Job:
         return True
 
     def _is_last_of_job(self, lost: WorkerProcess) -> bool:
-        """Say whether all other workers have ended well: started again, it would find nobody."""
+        """Return whether all other workers have ended well, so that a restarted one would be
+        alone.
+        """
         here = [worker for worker in self._workers if worker is not lost]
         ended = {worker.rank for worker in here if worker.status == 0}
         if len(ended) < len(self._starts.keys() - {lost.rank}):
@@ -353,7 +359,9 @@ class Job:
         return self._comebacks.others_have_ended(lost.rank, ended)
 
     def end_lost(self, lost: LostWorker) -> None:
-        """Kill a worker that another has declared lost, unless it has ended, and the job does."""
+        """Kill a worker that another one declared lost, unless it has ended or the job is
+        ending.
+        """
         for worker in self._workers:
             if worker.rank != lost.rank or not worker.leads(lost.pid) or self.failure is not None:
                 continue
@@ -367,7 +375,7 @@ class Job:
         self._give_up(worker, Failure(sentence, 1, rank=worker.rank))
 
     def _give_up(self, worker: WorkerProcess, frozen: Failure) -> None:
-        """Kill a frozen worker, which comes back if it may."""
+        """Kill a frozen worker; it is started again if that is allowed."""
         self._given_up[worker.pid] = frozen
         worker.send(signal.SIGKILL)
 
@@ -378,9 +386,9 @@ class Job:
                 self._give_up(worker, frozen)
 
     def settle(self) -> None:
-        """Find which failure was the first, now that all are known; the first to end may not be.
+        """Determine the first failure, now that all are known; it may not be the first that ended.
 
-        Those of other nodes may be known later than those of this one: it is checked again then.
+        Failures of other nodes may become known later, and then this is called again.
         """
         if self.failure is None or self.failure.was_asked:
             return
@@ -392,14 +400,15 @@ class Job:
                 continue
             outlived = failure.was_ended and failure.began <= self._ending.began
             if outlived and failure.rank is not None and not lost_ranks(failure.text):
-                # It was spared, and went on after its traceback: it had caught that error.
+                # The worker was spared, and continued after its traceback: it had caught that
+                # error.
                 self._output.print_held(failure.rank, failure.text)
             else:
                 self.also_failed.append(failure)
 
     def _next_deadline(self) -> float:
         if self.failure is not None:
-            # Once the job ends, held text waits for its worker's end.
+            # While the job ends, held text waits for the end of its worker.
             return self._ending.next_deadline()
         release = self._output.next_release()
         look = min(self._stopped.next_look(self._workers), self._hangs.next_look())
@@ -416,15 +425,15 @@ class Job:
                 self._kill_lost(worker, what)
             return
         for worker in self._ending.due(now):
-            # Its error came meanwhile.
+            # Its traceback came in the meantime.
             if self._output.holds_text_of(worker) and now < self._ending.began + SPARED_S:
                 self._ending.put_off(worker, SPARED_S)
         self._ending.meet_deadlines(now)
 
 
 def _lost_output(error: OSError) -> Failure:
-    """Describe the end of a job whose output nobody takes any more."""
+    """Return the failure of a job whose output cannot be written any more."""
     if isinstance(error, BrokenPipeError) or error.errno == errno.EIO:
-        # The reader (`| head`, a terminal) has gone: end as by SIGPIPE, without words.
+        # The reader (`| head`, a terminal) is gone: end silently, as by SIGPIPE.
         return Failure("", 128 + signal.SIGPIPE, was_asked=True)
     return Failure(f"the output could not be written: {error.strerror}", 1, is_final=True)

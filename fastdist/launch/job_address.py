@@ -1,4 +1,4 @@
-"""Where the jobs of this user on this machine have their stores, for `fastdist top`."""
+"""Finds the stores of this user's jobs on this machine, for `fastdist top`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECRET = "secret"
 
 
 class RunningJob(NamedTuple):
-    """A job that a launcher of this user runs here: its store, and the secret if it made one."""
+    """A job whose launcher runs here: its store, and the secret if the launcher created it."""
 
     host: str
     port: int
@@ -31,22 +31,22 @@ class RunningJob(NamedTuple):
 
 
 def leave_address(folder: JobFolder, host: str, port: int) -> None:
-    """Leave the address of a job's store in its folder, which is removed with the job."""
+    """Write the address of the job's store to the job's folder, which is removed at its end."""
     folder.write_private(_NAME, f"{os.getpid()} {port} {host}\n")
 
 
 def running_jobs() -> list[RunningJob]:
-    """Return the jobs whose launchers run here, the latest first."""
+    """Return the jobs with a launcher on this machine, latest first."""
     found: list[tuple[float, RunningJob]] = []
     for folder in Path(private_base()).glob("fastdist-*"):
         try:
             information = folder.stat()
             if information.st_uid != os.getuid() or information.st_mode & 0o077:
-                continue  # another user could have written it
+                continue  # another user could have written the folder
             pid, port, host = (folder / _NAME).read_text("ascii").split()
             os.kill(int(pid), 0)
             job = RunningJob(host, int(port), int(pid), _secret_in(folder))
-        except (OSError, ValueError):  # no job's folder, or the job has just ended
+        except (OSError, ValueError):  # not a job's folder, or the job has just ended
             continue
         found.append((information.st_mtime, job))
     return [job for _, job in sorted(found, key=lambda one: one[0], reverse=True)]
@@ -63,9 +63,9 @@ def _secret_in(folder: Path) -> JobSecret | None:
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT.
+    """Return host and port from HOST:PORT.
 
-    Raises  ValueError
+    Raises  ValueError for another format
     """
     match = re.fullmatch(r"\[?([^\[\]]+?)\]?:([0-9]{1,5})", text)
     if match is None or not 0 < int(match[2]) < 65536:

@@ -1,4 +1,4 @@
-"""One private folder a job: the secret, the socket files; it goes when the job ends."""
+"""A private folder per job, for the secret and socket files; it is removed at the job's end."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fastdist.core.errors import StoreError
 from fastdist.distributed.sockets.addresses import private_base
 
 VARIABLE = "FASTDIST_RUNTIME_DIR"
-# The same folder, for the socket files by which the launcher reads its workers.
+# The same folder, where the workers' socket files for the launcher's readings are.
 MONITOR_VARIABLE = "FASTDIST_MONITOR_DIR"
 
 
 class JobFolder:
-    """A folder of mode 0700 whose path the workers find in FASTDIST_RUNTIME_DIR.
+    """A folder of mode 0700; workers get its path in FASTDIST_RUNTIME_DIR.
 
-    Raises  StoreError if it can be made nowhere
+    Raises  StoreError if the folder cannot be created anywhere
     """
 
     def __init__(self) -> None:
@@ -38,5 +38,5 @@ class JobFolder:
         return path
 
     def remove(self) -> None:
-        """Remove the folder and all in it; workers may have left socket files behind."""
+        """Remove the folder with its contents; workers may have left socket files."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""One reading of a whole job: its workers, their waits for each other, and stalls."""
+"""A reading of a complete job: its workers, their waits for each other, and stalls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fastdist.distributed.store import Store
 from fastdist.launch.gathering import MEMBERS, Members, read_members
 from fastdist.launch.monitor import ANSWER, ASK, WORKERS_S
 
-# Launchers read their workers for that long, and answer.
+# The launchers' time to read their workers, plus time for the answer.
 _ANSWER_S = WORKERS_S + 1.5
 _MEET_S = 2.0
-# A wait that is shown as a stall has lasted this long.
+# A wait that is shown as a stall has lasted at least this long.
 STALL_S = 5.0
 _MOST_NAMED = 8
 
@@ -34,9 +34,9 @@ class JobReading:
 
 
 class JobReader:
-    """Asks the launchers of a job, through its store, for readings of their workers.
+    """Requests readings from the launchers of a job through its store.
 
-    Raises  StoreError where the store is gone; StoreTimeoutError where no launcher published the
+    Raises  StoreError if the store is gone; StoreTimeoutError if no launcher has published the
             job's nodes
     """
 
@@ -45,7 +45,7 @@ class JobReader:
         self._number = 0
 
     def read(self) -> JobReading:
-        """Return a reading; launchers that do not answer in time are named in it."""
+        """Return a reading; it names the launchers that did not answer in time."""
         store = self._store
         try:
             store.wait([MEMBERS], _MEET_S)
@@ -62,7 +62,7 @@ class JobReader:
         try:
             store.wait(list(keys), _ANSWER_S)
         except StoreTimeoutError:
-            pass  # those that have answered are shown, and the others named
+            pass  # the launchers that have answered are shown, and the others are named
         workers: list[Worker] = []
         silent: list[str] = []
         for key, card in keys.items():
@@ -75,7 +75,7 @@ class JobReader:
         return JobReading(members, tuple(workers), tuple(silent), time.monotonic())
 
     def close(self) -> None:
-        """Leave nothing in the store."""
+        """Remove this reader's key from the store."""
         try:
             self._store.delete_key(ASK + self._token)
         except StoreError:
@@ -84,12 +84,12 @@ class JobReader:
 
 
 def waits(reading: JobReading) -> list[str]:
-    """Return a sentence for each wait of workers for others, collectives first."""
+    """Return one sentence per wait of workers for others; collectives come first."""
     return [*_collective_waits(reading.workers), *_call_waits(reading.workers)]
 
 
 def stalls(reading: JobReading) -> list[str]:
-    """Return a sentence for each node, worker and call that makes no progress, by name."""
+    """Return one sentence per node, worker and call that makes no progress, ordered by kind."""
     found = [f"{node}: its launcher does not answer" for node in reading.silent_nodes]
     for worker in reading.workers:
         if "silent" in worker:
@@ -125,7 +125,7 @@ def _collective_waits(workers: Sequence[Worker]) -> list[str]:
             if group["under_way"] is not None and group["collectives"] == furthest
         ]
         there = {rank for rank, _ in inside}
-        # A member without a reading may be the one that the others wait for.
+        # A member without a reading may be the one for which the others wait.
         late = [rank for rank in ranks if rank not in there]
         if inside and late:
             now = max((group["under_way"] for _, group in inside), key=lambda one: one["for_s"])

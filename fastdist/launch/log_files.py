@@ -1,4 +1,4 @@
-"""The workers' output in files: one for each stream of each worker in each of its incarnations."""
+"""Log files of the workers' output: one per stream, worker and start of the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fastdist.core.errors import FastdistError
 
-# As torchrun counts streams: each is a bit of a number.
+# Bits of torchrun's numbers for streams.
 STDOUT, STDERR = 1, 2
 _BOTH = STDOUT | STDERR
 _OF_ONE = re.compile(r"([0-9]{1,9}):([0-3])")
@@ -19,7 +19,7 @@ _OF_ONE = re.compile(r"([0-9]{1,9}):([0-3])")
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Which streams go to files below `folder`, by local rank, and which of them to the screen."""
+    """The streams that are written to files below `folder`, by local rank, and those also shown."""
 
     folder: str
     kept: tuple[int, ...]
@@ -29,9 +29,9 @@ class LogOptions:
 def log_options(
     folder: str | None, redirects: str | None, tee: str | None, workers: int
 ) -> LogOptions | None:
-    """Return the log settings of the command line, None without any or for `0`.
+    """Return the log settings of the command line; None without any, or for `0`.
 
-    Raises  ValueError for streams that are not given as torchrun takes them
+    Raises  ValueError for streams that are not in torchrun's format
     """
     if redirects is None and tee is None:
         tee = "0" if folder is None else str(_BOTH)
@@ -60,9 +60,9 @@ def _streams(flag: str, text: str, workers: int) -> tuple[int, ...]:
 
 
 class LogFile:
-    """One stream of one worker; if its file cannot be written any more, the screen shows the rest.
+    """One stream of one worker. If its file becomes unwritable, the screen shows the rest.
 
-    Thread  the launcher's main thread alone
+    Thread  only the launcher's main thread
     """
 
     def __init__(self, path: str, *, is_shown: bool, complain: Callable[[str], None]) -> None:
@@ -78,7 +78,7 @@ class LogFile:
             self._give_up(error)
 
     def write(self, data: bytes) -> None:
-        """Add what the worker has written."""
+        """Write data from the worker."""
         left = memoryview(data)
         try:
             while left and self._fd is not None:
@@ -87,7 +87,7 @@ class LogFile:
             self._give_up(error)
 
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
+        """Close the file; a second call has no effect."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
@@ -102,9 +102,9 @@ class LogFile:
 
 
 class LogFolder:
-    """A new folder for the logs of one run: attempt_0/RANK/stdout.log and so on, as torchrun has.
+    """A new folder for one run's logs: attempt_0/RANK/stdout.log and so on, as in torchrun.
 
-    Raises  FastdistError if it cannot be made
+    Raises  FastdistError if the folder cannot be created
     """
 
     def __init__(self, options: LogOptions, complain: Callable[[str], None]) -> None:
@@ -120,7 +120,9 @@ class LogFolder:
             ) from error
 
     def open(self, local_rank: int, rank: int, attempt: int) -> list[LogFile | None]:
-        """Begin the logs of a worker that is started: of stdout and of stderr, None for none."""
+        """Open the log files of a started worker, for stdout and stderr; None for a stream without
+        a file.
+        """
         return [
             self._open(f"attempt_{attempt}/{rank}/{name}.log", local_rank, stream)
             for name, stream in (("stdout", STDOUT), ("stderr", STDERR))

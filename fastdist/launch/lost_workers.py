@@ -1,4 +1,4 @@
-"""Workers that their peers have reported in the store as lost or hanging."""
+"""Handles workers that other workers have reported in the store as lost or hanging."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fastdist.distributed.restarts import DECLARED_LOST
 from fastdist.distributed.store import Store
 from fastdist.launch.worker_process import WorkerProcess
 
-# In this time a thread that computes uses more ticks of 10 ms than this, also on a busy machine.
-# Threads that wait for the interpreter lock use 2 each: they look every 5 ms.
+# In this time a thread that computes uses more than _IDLE_TICKS ticks of 10 ms, even on a busy
+# machine. A thread that waits for the interpreter lock uses 2, because it wakes every 5 ms.
 PROGRESS_S = 10.0
 _IDLE_TICKS = 10
 _LOOK_S = 0.5
@@ -24,9 +24,10 @@ _CLOSE_S = 2.0
 
 @dataclass(frozen=True)
 class LostWorker:
-    """A worker that another one has declared lost: its rank, its process, and the reason.
+    """A worker that another worker has declared lost: its rank, its process, and the reason.
 
-    `hangs` means that the process is alive but its Python does not answer; it may be computing.
+    `hangs` means that the process is alive but its Python code does not answer; it may be
+    computing.
     """
 
     rank: int
@@ -37,25 +38,25 @@ class LostWorker:
 
 
 class Hangs:
-    """Workers that are said to hang, each watched for a while: does its program make progress?
+    """Workers that were reported as hanging; each is watched for a while for progress.
 
-    Thread  the launcher's main thread alone
+    Thread  only the launcher's main thread
     """
 
     def __init__(self) -> None:
-        # When to look again, and the processor time at first.
+        # The end of the watch, the threads' processor times at its start, and the report.
         self._watched: dict[WorkerProcess, tuple[float, dict[str, int], LostWorker]] = {}
 
     def watch(self, worker: WorkerProcess, lost: LostWorker, now: float) -> None:
-        """Look at a worker for PROGRESS_S from now on."""
+        """Watch a worker for PROGRESS_S from now on."""
         self._watched.setdefault(worker, (now + PROGRESS_S, worker.thread_ticks(), lost))
 
     def next_look(self) -> float:
-        """Return when `without_progress` has something to find, math.inf for never."""
+        """Return when the next watch ends; math.inf if none is under way."""
         return min((until for until, _, _ in self._watched.values()), default=math.inf)
 
     def without_progress(self, now: float) -> list[tuple[WorkerProcess, LostWorker]]:
-        """Return the workers whose programs have made no progress while they were watched."""
+        """Return the workers that made no progress while they were watched."""
         due = [worker for worker, (until, _, _) in self._watched.items() if until <= now]
         found = []
         for worker in due:
@@ -66,19 +67,19 @@ class Hangs:
 
 
 def _is_idle(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
-    """Say whether the same threads are there, and all but rest."""
+    """Return whether the process has the same threads as before, and each was idle."""
     return before.keys() == now.keys() and all(
         now[thread] - before[thread] <= _IDLE_TICKS for thread in now
     )
 
 
 class LostWorkers:
-    """A thread that reads from the store which workers were declared lost, and passes them on.
+    """A thread that reads from the store which workers were declared lost, and reports them.
 
-    `find_store()` returns the store, None while there is none yet; another one after a cut.
-    `closing` ends the thread, at once if the store is closed as well.
+    `find_store()` returns the store, or None before there is one; after a reconnection it returns
+    another one. `closing` ends the thread, immediately if the store is closed as well.
 
-    Thread  `join`: the one that made it; `tell` is called by the thread of this
+    Thread  `join`: the thread that created it; `tell` is called in the new thread
     """
 
     def __init__(
@@ -88,8 +89,8 @@ class LostWorkers:
         closing: threading.Event,
     ) -> None:
         self._find_store, self._tell, self._closing = find_store, tell, closing
-        # Lives that were declared lost. Later declarations of theirs are ignored: a worker that was
-        # cut off takes all others for lost.
+        # Incarnations that were declared lost. Later declarations by them are ignored: a worker
+        # that is cut off takes all others for lost.
         self._gone: set[int] = set()
         self._num_read = 0
         self._thread = threading.Thread(
@@ -108,7 +109,7 @@ class LostWorkers:
                 try:
                     self._watch_in(store)
                 except StoreError:
-                    pass  # closed, or cut off: the launcher's other thread finds it again
+                    pass  # closed, or disconnected: another thread of the launcher reconnects
             self._closing.wait(_LOOK_S)
 
     def _watch_in(self, store: Store) -> None:
@@ -124,7 +125,7 @@ class LostWorkers:
             try:
                 giver, gone, rank, pid, by, why, hangs = json.loads(line)
             except ValueError:
-                continue  # none of ours wrote it
+                continue  # not written by fastdist
             if giver in self._gone or gone in self._gone:
                 continue
             if not hangs:

@@ -1,4 +1,4 @@
-"""`fastdist run`: checks, meets the other nodes, runs the workers, reports."""
+"""`fastdist run`: checks the command line, meets other nodes, runs the workers, and reports."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def main(
     *,
     passes_local_rank: bool = False,
 ) -> int:
-    """Start a job as the command line says; return the exit status of its first failure, or 0.
+    """Start a job from a command line; return the exit status of its first failure, or 0.
 
-    With passes_local_rank the program gets --local-rank=K before its own arguments.
+    With passes_local_rank the program gets --local-rank=K as its first argument.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse_options(arguments, prog, passes_local_rank=passes_local_rank)
@@ -55,8 +55,8 @@ def main(
     try:
         return launch(options, find_secret(options.nodes, os.environ), prog)
     except FastdistError as error:
-        # Nothing has started: a secret that is missing or cannot be read, a port that is taken, no
-        # place for the job's files, no process left for its watcher.
+        # Nothing has started: the secret is missing or unreadable, the port is taken, the job's
+        # folder cannot be created, or no process is available for the watcher.
         print(f"{prog}: {error}", file=sys.stderr)
         return _USAGE_ERROR
 
@@ -72,7 +72,7 @@ def _report_changed_torch(prog: str) -> None:
 def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdist run") -> int:
     """Run this node's part of the job.
 
-    Thread  main thread only: it takes the signals
+    Thread  main thread only, because it installs signal handlers
     """
     _open_standard_files()
     with ExitStack() as stack:
@@ -114,7 +114,7 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
 
 
 def _job_variables(options: LaunchOptions) -> dict[str, str]:
-    """Return the settings of the command line that all workers get."""
+    """Return the variables from the command line for all workers."""
     told = {MAX_RESTARTS: str(options.max_restarts)}
     if options.comebacks:
         told[ALLOW_RESTART] = options.restart
@@ -141,10 +141,10 @@ def _start_guard(folder: JobFolder) -> Guard:
 
 
 def _open_standard_files() -> None:
-    """Let nothing that is opened from now on take the place of stdin, stdout or stderr.
+    """Open the descriptors of stdin, stdout and stderr if they are closed.
 
-    The process that starts a command may have closed them; a worker's pipe would then be our
-    stdout.
+    The process that started this command may have closed them. A worker's pipe would then be opened
+    as this process's stdout.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)

@@ -17,10 +17,10 @@ from fastdist.launch.ending import SHUTDOWN_S
 from fastdist.launch.flags import GROUP, WORKER
 
 _SBATCH, _JOBSET = "sbatch", "jobset"
-# From the signal to the end: the workers' time, and what the launcher needs in addition.
+# From the signal to the end: the workers' time, and the launcher's additional time.
 _MARGIN_S = 10
 _GRACE_S = int(SHUTDOWN_S)
-# A name of Kubernetes' that still has room for "-nodes-0-" and an index in a host's name.
+# A Kubernetes name, short enough for "-nodes-0-" and an index to follow it in a host name.
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 _EPILOG = """
 examples:
@@ -31,7 +31,7 @@ examples:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the manifest that the command line asks for; return the exit status."""
+    """Print the manifest for a command line; return the exit status."""
     parser = _parser()
     given = parser.read(arguments)
     try:
@@ -79,9 +79,9 @@ def _parser() -> CommandParser:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Raise ValueError for a value that cannot stand in a manifest; make the name if none is given.
+    """Raise ValueError for a value that is invalid in a manifest; create a name if none is given.
 
-    A value with a line break would end its line of the script, and begin one that nobody wrote.
+    A value with a line break would end its line of the script, and inject another line.
     """
     for flag in ("nodes", "cpus"):
         value = getattr(given, flag)
@@ -122,9 +122,9 @@ def run_command(given: argparse.Namespace, engine: str) -> list[str]:
 def sbatch(given: argparse.Namespace) -> str:
     """Return a script for sbatch.
 
-    Slurm sends SIGTERM to the steps so many seconds before the time limit, and at a preemption; the
-    launchers give their workers the time to save. The secret is made on the first node, in a file
-    that this user alone may read, in the folder of the job, which all nodes see.
+    Slurm sends SIGTERM to the steps some seconds before the time limit, and at a preemption. The
+    launchers give their workers this time to save. The first node creates the secret as a file that
+    only this user can read, in the job's folder, which all nodes share.
     """
     options = {
         "job-name": given.name,
@@ -162,7 +162,7 @@ def sbatch(given: argparse.Namespace) -> str:
 
 
 def jobset(given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return a Secret with a new secret, and the JobSet whose pods read it.
+    """Return a Secret with a new job secret, and the JobSet whose pods read it.
 
     Source  JobSet API v1alpha2, kubernetes-sigs/jobset: api/jobset/v1alpha2/jobset_types.go
     """
@@ -213,7 +213,7 @@ def _job(given: argparse.Namespace, secret: str) -> dict[str, Any]:
             {"name": "FASTDIST_RESTART_COUNT", "valueFrom": restarts},
         ],
         "ports": [{"name": "store", "containerPort": KUBERNETES_PORT}],
-        # Workers of a node share memory; a pod has 64 MB of it otherwise.
+        # Workers of a node share memory; by default a pod has only 64 MB of it.
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],
     }
     if resources:
@@ -235,7 +235,7 @@ def _job(given: argparse.Namespace, secret: str) -> dict[str, Any]:
 
 
 def as_yaml(documents: Sequence[Any]) -> str:
-    """Return documents of dictionaries, lists and scalars as YAML; scalars as JSON writes them."""
+    """Return documents of dicts, lists and scalars as YAML; scalars are written as in JSON."""
     return "".join("---\n" + "".join(_lines(document, "")) for document in documents)
 
 

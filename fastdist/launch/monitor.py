@@ -1,4 +1,4 @@
-"""The launcher's part in `fastdist top`: it reads the workers of its node when the store asks."""
+"""Answers `fastdist top`: the launcher reads its workers when the store has a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastdist.launch.gathering import ROOT
 
 ASK = f"{ROOT}top/ask/"
 ANSWER = f"{ROOT}top/answer/"
-# A worker that does not answer for so long is shown as silent.
+# A worker that does not answer within this time is shown as silent.
 WORKERS_S = 1.0
 _WATCH_S = 3600.0
 _PAUSE_S = 0.5
@@ -29,10 +29,10 @@ _CLOSE_S = 2.0
 class MonitorRelay:
     """A thread that answers requests in the store with readings of this node's workers.
 
-    `find_store()` and `find_place()` return the store and the node's place in the job, None while
-    there is none yet. `closing` ends the thread, at once if the store is closed as well.
+    `find_store()` and `find_place()` return the store and the node's place in the job, or None
+    before they exist. `closing` ends the thread, immediately if the store is closed as well.
 
-    Thread  `join`: the one that made it
+    Thread  `join`: the thread that created it
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class MonitorRelay:
                 try:
                     self._watch(store)
                 except StoreError:
-                    pass  # closed, or cut off: another thread of the launcher finds it again
+                    pass  # closed, or disconnected: another thread of the launcher reconnects
             self._closing.wait(_PAUSE_S)
 
     def _watch(self, store: Store) -> None:
@@ -75,10 +75,10 @@ class MonitorRelay:
 
 
 def read_workers(folder: str, place: Place) -> list[dict[str, Any]]:
-    """Return a reading of each worker of this node, in the order of ranks.
+    """Return a reading of each worker of this node, ordered by rank.
 
     A worker that has not joined a group, or does not answer in time, has only its rank and the
-    reason, `silent`.
+    reason as `silent`.
     """
     last = place.first_rank + place.local_world_size
     found: dict[int, dict[str, Any]] = {}
@@ -89,7 +89,7 @@ def read_workers(folder: str, place: Place) -> list[dict[str, Any]]:
             connection.setblocking(False)
             try:
                 connection.connect(socket_path(folder, rank))
-            except OSError:  # no file, nobody listens, or its queue is full
+            except OSError:  # no file, no listener, or a full queue
                 connection.close()
                 found[rank] = {"rank": rank, "silent": "has not joined a group, or has ended"}
                 continue
@@ -123,5 +123,5 @@ def _has_ended(key: selectors.SelectorKey, texts: dict[int, bytes]) -> bool:
 def _reading(rank: int, text: bytes) -> dict[str, Any]:
     try:
         return {**json.loads(text), "rank": rank}
-    except ValueError:  # it ended while it wrote
+    except ValueError:  # the worker ended while it wrote
         return {"rank": rank, "silent": "has just ended"}

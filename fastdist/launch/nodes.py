@@ -1,4 +1,4 @@
-"""The node runs of one job: their rendezvous, their messages, and the nodes that are lost."""
+"""The launchers of a job's nodes: their rendezvous, their messages, and lost nodes."""
 
 from __future__ import annotations
 
@@ -47,24 +47,25 @@ from fastdist.launch.store_connector import ASK_S, StoreConnector
 
 __all__ = ["BEAT_S", "LOST_S", "Meeting", "News"]
 
-# A launcher that was killed is detected at once where it hosted the store, because nothing listens
-# at its port any more; any other is detected by its silence. Workers wait as long for a peer while
-# a network is down: launchers with a shorter timeout would end a job that goes on.
+# If the launcher that hosts the store is killed, the others detect it immediately, because nothing
+# listens on its port. Any other launcher is detected by its silence. Workers wait equally long for
+# a peer while a network is down: launchers with a shorter timeout would end a job that could
+# continue.
 LOST_S = FROZEN_S
 _CLOSE_S = 2.0
 _LOOK_S = 0.05
-# A failure on another node, a worker that was declared lost, or a line to be shown.
+# A failure on another node, a worker that was declared lost, or a line to show.
 News: TypeAlias = Failure | LostWorker | str
 _THREAD_NAME = "fastdist-launch-nodes"
 
 
 class Meeting:
-    """This node's place in the job, and its store, hosted where the node is the first.
+    """This node's place in the job, and the connection to its store, which node 0 hosts.
 
-    `place` is None until all nodes have joined. News of them comes through `fileno` and `take`.
-    `round` is the last one that may begin: a next one does when all nodes have ended the one before
-    and none has gone, as node 0 finds. See Note [Rounds] in roll.py.
-    Thread  `_serve` alone talks with the store; all else is the main thread's
+    `place` is None until all nodes have joined. `fileno` and `take` give messages from them.
+    `round` is the last round that may begin. Node 0 begins another one when all nodes have ended
+    the last one and none has left. See Note [Rounds] in roll.py.
+    Thread  only `_serve` uses the store; all other methods belong to the main thread
     """
 
     def __init__(self, options: LaunchOptions, secret: JobSecret | None) -> None:
@@ -75,7 +76,7 @@ class Meeting:
         self._secret = secret
         self._store: TCPStore | None = None
         self._port = options.master_port or 0
-        # Appended by other threads, taken by the main one; a deque is safe for that without a lock.
+        # Other threads append, the main thread removes; a deque is safe for that without a lock.
         self._news: deque[tuple[int, News]] = deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
@@ -84,14 +85,14 @@ class Meeting:
             node = 0 if self._hosts_at_own_address() else NO_PLACE
         elif node == 0:
             self._host_store()
-        # Ended ranks of workers here; appended by the main thread, taken by the other one.
+        # Ranks of workers here that ended; the main thread appends, the other thread removes.
         self._ended_ranks: deque[int] = deque()
         self._lost_s = _patience_s()
-        # By round; the main thread adds to it.
+        # (round, end) of this node; the main thread appends.
         self._own_ends: list[tuple[int, End]] = []
-        # Failures, by round, that are reported as soon as workers here are signalled; likewise.
+        # (round, failure) to report when workers here are signalled; the main thread appends.
         self._begun_ends: list[tuple[int, End]] = []
-        # By node and round; the other thread adds to it.
+        # By node and round; the other thread adds entries.
         self._ends_elsewhere: dict[int, dict[int, End]] = {}
         self._host_has_ended = False
         self._closing = threading.Event()
@@ -143,7 +144,7 @@ class Meeting:
             raise
 
     def _hosts_at_own_address(self) -> bool:
-        """Host the store, and return whether this node does: the first one on its machine."""
+        """Host the store if the address is this machine's, and no other launcher here hosts it."""
         try:
             require_own_address("--rdzv-endpoint", self._options.master_address)
         except RendezvousError:
@@ -155,18 +156,18 @@ class Meeting:
         return True
 
     def _tell_of_refusal(self, level: int, line: str) -> None:
-        # Port scanners and health checks matter as long as a node is waited for.
+        # Refused port scanners and health checks are of interest only while a node is missing.
         if level >= logging.WARNING or self.place is None:
             self._post(f"fastdist: {line}")
 
     def fileno(self) -> int:
-        """Readable while something has happened."""
+        """Return a descriptor that is readable when there are messages."""
         return self._read_fd
 
     def take(self) -> list[News]:
         """Return the failures on other nodes since the last call, and lines to show.
 
-        Messages of a round that has not begun here are kept for it, unless they end the job.
+        Messages about a later round are kept until it begins here, unless they end the job.
         """
         try:
             os.read(self._read_fd, 4096)
@@ -183,17 +184,19 @@ class Meeting:
         return taken
 
     def begin(self, number: int) -> None:
-        """Take part in a round, and receive the failures that it already has."""
+        """Begin a round here, and queue the failures that were reported for it."""
         self._begun = number
         self._post(None)
 
     @property
     def is_over(self) -> bool:
-        """Say whether every node has ended or is lost, and knows it of the others."""
+        """Return whether all nodes have ended or are lost, and each has been notified of that."""
         return self._is_over.is_set()
 
     def let_others_look(self, folder: JobFolder) -> None:
-        """Serve `fastdist top` with readings of the workers here, by socket files in a folder."""
+        """Answer `fastdist top` with readings of this node's workers, through socket files in a
+        folder.
+        """
         if self.card.node == 0:
             leave_address(folder, self._options.master_address, self._port)
         self._relay = MonitorRelay(
@@ -201,10 +204,12 @@ class Meeting:
         )
 
     def tell_ended(self, rank: int) -> None:
-        """Let no worker wait for one of this node that has ended; the store knows within BEAT_S."""
+        """Report an ended worker of this node to the store within BEAT_S, so that no worker waits
+        for it.
+        """
         self._ended_ranks.append(rank)
         if self._thread is None:
-            with suppress(StoreError):  # then they wait as long as they would anyway
+            with suppress(StoreError):  # the waiting workers then use their timeouts
                 self._pass_on_ends()
 
     def _pass_on_ends(self) -> None:
@@ -217,9 +222,9 @@ class Meeting:
             self._ended_ranks.popleft()
 
     def others_have_ended(self, rank: int, ended: Collection[int]) -> bool:
-        """Say whether there are other ranks, and the workers of all have ended well.
+        """Return whether there are other ranks, and all their workers have ended well.
 
-        `ended` are ranks of this node that have ended; the store has those of the others.
+        `ended` has this node's ranks that have ended; the store has those of other nodes.
         """
         store, place = self._store, self.place
         assert store is not None and place is not None
@@ -231,7 +236,9 @@ class Meeting:
             return False
 
     def tell_begin_of_end(self, failure: Failure) -> None:
-        """Let the other nodes end their workers at the same time as those here, in BEAT_S."""
+        """Report a failure to the other nodes within BEAT_S, so that they end their workers as
+        well.
+        """
         if self._thread is None:
             self._tell_no_restarts()
         if not failure.is_from_afar:
@@ -239,45 +246,47 @@ class Meeting:
             self._begun_ends.append((self._begun, end_of(failure, is_last=is_last)))
 
     def _tell_no_restarts(self) -> None:
-        """Let no worker wait in its shutdown for a lost one to come back: the job ends."""
+        """Tell the store that lost workers will not return, so that no shutdown waits for them."""
         if self._options.comebacks and self._store is not None:
-            with suppress(StoreError):  # then they wait as long as they would anyway
+            with suppress(StoreError):  # the waiting workers then use their timeouts
                 self._store.set(NO_RESTARTS, b"")
 
     def tell_end(
         self, number: int, failure: Failure | None, *, is_last: bool, is_hurried: bool
     ) -> None:
-        """Let the other nodes know how a round has ended here; they get it within BEAT_S."""
+        """Report the end of a round on this node to the other nodes, within BEAT_S."""
         end = end_of(failure, is_last=is_last, is_hurried=is_hurried)
         self._own_ends.append((number, end))
         if self._thread is None and self._may_follow(number, [end]):
             self._begin_round(Members(number + 1, self.members.cards))
 
     def others_ended_well(self, number: int) -> bool:
-        """Say whether the workers of each other node have ended a round, or a later one, well."""
+        """Return whether the workers of each other node have ended this round, or a later one,
+        well.
+        """
         others = {card.node for card in self.members.cards} - {self.card.node}
         ends = [ends_from(number, self._ends_elsewhere.get(node, {})) for node in others]
         return all(ended and all(end.is_agreed for end in ended) for ended in ends)
 
     def others_requeue(self, number: int) -> bool:
-        """Say whether workers of another node ask for a later start of the job."""
+        """Return whether workers of another node request a later start of the job."""
         ends = [end for ended in self._ends_elsewhere.values() for end in ends_from(number, ended)]
         return any(end.status == PREEMPTED_EXIT_STATUS for end in ends)
 
     def _may_follow(self, number: int, ends: Collection[End], *, is_lost: bool = False) -> bool:
-        """Say whether a round follows one that has ended so on all nodes."""
+        """Return whether another round follows one with these ends on all nodes."""
         has_failed = is_lost or any(end.status != 0 for end in ends)
         is_last = number >= self._options.rounds_to_follow or any(end.is_last for end in ends)
         return has_failed and not is_last
 
     def _begin_round(self, members: Members) -> None:
-        """Let the next round begin, on the node that hosts the store."""
+        """Begin the next round, on the node that hosts the store."""
         assert self._store is not None
         self._store.begin_round()
         self._enter_round(members)
 
     def _enter_round(self, members: Members) -> None:
-        """Take my place among the nodes of a round."""
+        """Take this node's place in a round."""
         before = self.members.cards
         self.members = members
         self.place = self._place_among(members.cards)
@@ -314,7 +323,7 @@ class Meeting:
         )
 
     def close(self) -> None:
-        """End the thread, and the store where it is hosted here."""
+        """End the thread, and close the store, or its connection."""
         self._closing.set()
         store = self._store
         if store is not None:
@@ -365,7 +374,7 @@ class Meeting:
                     self._come_back(error)
         except JobIsOverError as error:
             self._post(Failure(f"{self._own_name} was not needed: {error}", 0, is_final=True))
-        except Exception as error:  # whatever it is, the main thread waits for the notice
+        except Exception as error:  # any error: the main thread waits for the message
             if not self._closing.is_set() and not self._host_has_ended:
                 self._post(Failure(self._what_failed(error), 1, is_final=True))
         self._is_over.set()
@@ -386,7 +395,7 @@ class Meeting:
         return "this node" if self.card.node == NO_PLACE else f"node {self.card.node}"
 
     def name(self, node: int) -> str:
-        """Return how messages speak of a node."""
+        """Return the name of a node in messages."""
         return next((card.name for card in self.members.cards if card.node == node), f"node {node}")
 
     def _join(self) -> None:
@@ -399,9 +408,9 @@ class Meeting:
         self._enter_round(members)
 
     def _come_back(self, error: StoreError) -> None:
-        """Join the job again, which node 0 or another run in its place starts again.
+        """Join the job again after node 0, or another launcher in its place, has restarted it.
 
-        Raises  error, or why it does not: the job is over then
+        Raises  the error, or the reason for not joining: the job is over then
         """
         plan = "" if self._host_has_ended else self.plan_after_loss(0)
         if self.card.node == 0 or not plan or self._closing.is_set():
@@ -428,10 +437,9 @@ class Meeting:
         self._enter_round(members)
 
     def connect_again(self, lost: StoreError, until: float) -> None:
-        """Connect to node 0's store again if only the connection was cut; until then nothing is
-        received.
+        """Reconnect to node 0's store if only the connection was cut.
 
-        Raises  lost, if nobody listens there any more, or the time is over
+        Raises  lost, if nothing listens on the port any more, or the deadline has passed
         """
         if self.card.node == 0 or self._store is None:
             raise lost
@@ -448,7 +456,7 @@ def _patience_s() -> float:
 
 
 class _Lines(io.StringIO):
-    """The text of a WaitLog, passed on line by line."""
+    """A WaitLog's output stream, whose text is passed on line by line."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The command line of `fastdist run`, read and checked before anything starts."""
+"""The command line of `fastdist run`, parsed and checked before anything starts."""
 
 from __future__ import annotations
 
@@ -23,66 +23,66 @@ from fastdist.launch.log_files import LogOptions, log_options
 from fastdist.launch.torchrun_flags import read_rendezvous
 
 _LEAST_WORKER_BYTES = 10_000_000
-# torchrun's backend by which nodes without a --node-rank find their places.
+# torchrun's backend in which nodes without --node-rank agree on their ranks.
 _SHARES_OUT = "c10d"
-# Two pipes, and its connections with the store.
+# A worker's two pipes, and its connections to the store.
 _FILES_PER_WORKER = 4
 _OTHER_FILES = 64
 
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The program to start, and where. `master_port` is None for any free port."""
+    """The program to start, and its settings. `master_port` is None for any free port."""
 
     program: str
     arguments: tuple[str, ...]
     is_module: bool
     workers_per_node: int
     nodes: int
-    # None where the nodes share the places out among themselves.
+    # None if the nodes agree on their ranks in the store.
     node_rank: int | None
     master_address: str
     master_port: int | None
     local_address: str | None
-    # How long nodes wait for each other, and the workers' setting of it where it is given.
+    # How long nodes wait for each other, and the workers' setting of that, or None.
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool
-    # How often all workers of the job start again when one fails, or with `worker` that one alone.
+    # How often all workers (`group`) or a failed one alone (`worker`) are started again.
     max_restarts: int
     restart: str
-    # How long workers have after a signal, None for the defaults.
+    # The workers' time after a signal; None for the defaults.
     shutdown_timeout_s: float | None
-    # How long a lost node is waited for.
+    # How long to wait for the return of a lost node.
     rejoin_timeout_s: float
-    # By local rank, each worker's own; empty where all see the same.
+    # The GPUs of each worker, by local rank; empty if all workers see the same GPUs.
     gpus: tuple[str, ...]
     logs: LogOptions | None
-    # Whether PROGRAM gets --local-rank=K, as torch.distributed.launch passes it.
+    # Whether the program gets --local-rank=K, as from torch.distributed.launch.
     passes_local_rank: bool = False
-    # --rdzv-id, None where it is not given.
+    # --rdzv-id, or None if it is not given.
     run_id: str | None = None
-    # The least number of nodes.
+    # The smallest number of nodes.
     least_nodes: int = 1
     role: str = "default"
-    # How often Slurm or Kubernetes has started the job before.
+    # How often Slurm or Kubernetes has started this job before.
     earlier_starts: int = 0
 
     @property
     def rounds_to_follow(self) -> int:
-        """How often the whole job may start again."""
+        """How often all workers of the job may start again."""
         return self.max_restarts if self.restart == GROUP else 0
 
     @property
     def comebacks(self) -> int:
-        """How often a worker may start again while the others live on."""
+        """How often a worker may start again while the others continue."""
         return self.max_restarts if self.restart == WORKER else 0
 
 
 def parse_options(
     arguments: Sequence[str], prog: str = "fastdist run", *, passes_local_rank: bool = False
 ) -> LaunchOptions:
-    """Read arguments; on a mistake print what was expected and exit with status 2."""
+    """Parse arguments; on a mistake print what was expected and exit with status 2."""
     parser = make_parser(prog, has_use_env=passes_local_rank)
     given = parser.read(arguments)
     given.passes_local_rank = passes_local_rank and not given.use_env
@@ -186,9 +186,9 @@ def _require_script(path: str) -> None:
 
 
 def _require_module(name: str) -> None:
-    """Raise ValueError if workers could not find the module; a package's inside is not looked at.
+    """Raise ValueError if workers could not find the module; submodules are not checked.
 
-    Nothing is imported here: what a program does at its import is for its workers.
+    Nothing is imported here, because an import may have effects that belong in a worker.
     """
     outermost = name.partition(".")[0]
     if name.endswith(".py") or os.sep in name:
@@ -213,10 +213,10 @@ def _current_folder() -> str:
 
 
 def _require_no_shadow(folder: str) -> None:
-    """Raise ValueError if workers that look into folder first would miss the package fastdist.
+    """Raise ValueError if the folder hides the package fastdist from workers that search it first.
 
-    Beside a checkout that `pip install -e` installed, Python takes the checkout's outer folder for
-    a namespace package of that name, and finds nothing in it.
+    Next to a checkout that `pip install -e` installed, Python takes the checkout's outer folder for
+    a namespace package of that name, which contains nothing.
     """
     found = PathFinder.find_spec("fastdist", [folder, *sys.path])
     if found is not None and found.loader is None:
@@ -251,16 +251,16 @@ def _gpus(per_worker: str | None, workers: int) -> tuple[str, ...]:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def require_memory_for(workers: int) -> None:
-    """Raise ValueError if this machine cannot hold that many workers.
+    """Raise ValueError if this machine does not have enough memory for that many workers.
 
-    They would take it down as they start: each of a Python that has imported nothing, to begin with
+    It counts the memory of a Python process without imports, which already could exhaust it.
     """
     page_bytes, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     if workers * _LEAST_WORKER_BYTES > page_bytes * pages:
@@ -272,7 +272,7 @@ def require_memory_for(workers: int) -> None:
 
 
 def require_files_for(workers: int, logs_per_worker: int = 0) -> None:
-    """Raise ValueError if the launcher may not open what that many workers need."""
+    """Raise ValueError if the launcher may not open enough files for that many workers."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = (_FILES_PER_WORKER + logs_per_worker) * workers + _OTHER_FILES
     if files != resource.RLIM_INFINITY and needed > files:
@@ -297,7 +297,7 @@ def _restart(whom: str, max_restarts: int) -> str:
 
 
 def _nodes(text: str) -> tuple[int, int]:
-    """Return the least and the largest number of nodes."""
+    """Return the smallest and the largest number of nodes."""
     found = re.fullmatch("([0-9]{1,9})(?::([0-9]{1,9}))?", text)
     least, most = (int(found[1]), int(found[2] or found[1])) if found is not None else (0, 0)
     if least < 1:
@@ -308,7 +308,7 @@ def _nodes(text: str) -> tuple[int, int]:
 
 
 def _require_alone(given: argparse.Namespace, nodes: int) -> None:
-    """Raise ValueError where what says that there are other nodes contradicts --standalone."""
+    """Raise ValueError if a flag that implies other nodes contradicts --standalone."""
     others = {
         "--nnodes": str(nodes) if nodes > 1 else None,
         "--master-addr": given.master_addr,
@@ -322,7 +322,7 @@ def _require_alone(given: argparse.Namespace, nodes: int) -> None:
 
 
 def _node_rank(given: argparse.Namespace, nodes: int) -> int | None:
-    """Return the index of this node, None where the nodes find their places in the store."""
+    """Return the index of this node; None if the nodes agree on their indices in the store."""
     text = given.node_rank
     if text is None:
         if nodes == 1:

@@ -15,11 +15,11 @@ from fastdist.launch.output_lines import Line, LineSplitter
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
-# A process that has printed its traceback is soon gone, though a busy machine, or what it does at
-# exit (RPC waits for running calls), takes its time; one that is not had caught the error.
+# A process that has printed its traceback usually ends soon. A busy machine, or exit handlers (RPC
+# waits for running calls), may take a while. A process that lives longer had caught the error.
 HELD_TEXT_S = 5.0
 _READ_BYTES = 1 << 16
-# A pipe holds a megabyte at most: more than this comes from someone who still writes.
+# A pipe holds at most a megabyte: more data comes from a process that still writes.
 _LAST_READS = 32
 _STATUS_OF_A_TRACEBACK = 1
 
@@ -35,17 +35,17 @@ class _Stream:
     splitter: LineSplitter = field(default_factory=LineSplitter)
     failure: FailureText = field(default_factory=FailureText)
     is_open: bool = True
-    # Whether the last line is one that redraws itself.
+    # Whether the last line was one that redraws itself, such as a progress bar.
     is_redrawn: bool = False
 
     @property
     def is_shown(self) -> bool:
-        """Whether the screen shows it, and no file alone."""
+        """Whether the screen shows the stream, and not only a log file."""
         return self.log is None or self.log.is_shown
 
 
 class LastWords(NamedTuple):
-    """The traceback that a worker ended with, and when it began (time.monotonic)."""
+    """The traceback with which a worker ended, and its start in time.monotonic()."""
 
     text: list[bytes]
     began: float | None
@@ -54,7 +54,7 @@ class LastWords(NamedTuple):
 class Output:
     """The pipes of all workers of this node.
 
-    Thread  the launcher's main thread alone
+    Thread  only the launcher's main thread
     """
 
     def __init__(self, screen: Screen, selector: BaseSelector) -> None:
@@ -64,18 +64,18 @@ class Output:
         self._is_listening = True
 
     def add(self, worker: WorkerProcess) -> None:
-        """Show from now on what this worker writes."""
+        """Start to show the output of a worker."""
         for pipe, is_stderr in ((worker.stdout, False), (worker.stderr, True)):
             stream = _Stream(worker, pipe, is_stderr, worker.logs[is_stderr])
             self._streams.append(stream)
             self._listen_to(stream)
 
     def forget(self, worker: WorkerProcess) -> None:
-        """Keep nothing of an ended worker, in whose place another comes."""
+        """Drop the data of an ended worker that is replaced."""
         self._streams = [stream for stream in self._streams if stream.worker is not worker]
 
     def keep_pace(self) -> None:
-        """Listen to the pipes while our own reader keeps up; else let their writers wait for it."""
+        """Read the pipes only while the launcher's own reader keeps up; otherwise workers block."""
         if self._screen.is_full != self._is_listening:
             return
         for stream in self._streams:
@@ -86,7 +86,9 @@ class Output:
         self._is_listening = not self._is_listening
 
     def last_words(self, worker: WorkerProcess) -> LastWords:
-        """Show what an ended worker still had written; return the traceback that it ended with."""
+        """Show the remaining output of an ended worker; return the traceback with which it
+        ended.
+        """
         text: list[bytes] = []
         began: float | None = None
         for stream in self._streams:
@@ -96,7 +98,7 @@ class Output:
             while stream.is_open and reads < _LAST_READS and self._take(stream):
                 reads += 1
             if stream.is_open:
-                # Children of the worker may hold the pipe open; the worker itself writes no more.
+                # Children of the worker may keep the pipe open, but the worker itself has ended.
                 self._close(stream)
             if worker.status == 0:
                 self._print(stream, stream.failure.release())
@@ -115,7 +117,7 @@ class Output:
         return LastWords(text, began)
 
     def read_errors(self) -> None:
-        """Take what has come on stderr by now."""
+        """Read what stderr contains by now."""
         for stream in self._streams:
             if stream.is_stderr and stream.is_open:
                 self._take(stream)
@@ -125,18 +127,20 @@ class Output:
         return any(s.worker is worker and s.failure.since is not None for s in self._streams)
 
     def print_held(self, rank: int, text: Sequence[bytes]) -> None:
-        """Show held lines of a worker that had not failed after all."""
+        """Show held lines of a worker that did not fail after all."""
         for stream in self._streams:
             if stream.worker.rank == rank and stream.is_stderr:
                 self._print(stream, text)
 
     def next_release(self) -> float | None:
-        """Return when held text must be shown because its worker lives on (time.monotonic)."""
+        """Return when held text must be shown because its worker still runs, in
+        time.monotonic().
+        """
         since = [s.failure.since for s in self._streams if s.failure.since is not None]
         return min(since) + HELD_TEXT_S if since else None
 
     def release_held(self, now: float) -> None:
-        """Show the tracebacks of workers that live on."""
+        """Show the held tracebacks of workers that still run."""
         for stream in self._streams:
             if stream.failure.since is not None and now >= stream.failure.since + HELD_TEXT_S:
                 self._print(stream, stream.failure.release())
@@ -145,7 +149,7 @@ class Output:
         self._selector.register(stream.pipe, EVENT_READ, lambda: self._take(stream))
 
     def _take(self, stream: _Stream) -> bool:
-        """Show what one pipe holds; return whether there may be more."""
+        """Read and show the contents of one pipe; return whether there may be more."""
         if not stream.is_open:
             # Closed by another event of the same turn.
             return False
@@ -173,7 +177,7 @@ class Output:
         for line in lines:
             was_redrawn, stream.is_redrawn = stream.is_redrawn, line.redraws
             if line.redraws:
-                # Other ranks would overwrite each other: they are shown when their line ends.
+                # Output of other ranks would overwrite it: it is shown when the line ends.
                 if stream.worker.rank == 0 and stream.is_shown:
                     self._screen.redraw(line.text)
             elif stream.is_stderr:

@@ -1,28 +1,28 @@
-"""Bytes of a worker's pipe to lines, and to lines that redraw themselves."""
+"""Splits the bytes of a worker's pipe into lines, including lines that redraw themselves."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-# A line longer than this is shown in pieces, so that a worker cannot fill the launcher's memory.
+# Longer lines are shown in pieces, so that a worker cannot fill the launcher's memory.
 LINE_LIMIT_BYTES = 4 << 20
 _END = re.compile(rb"\r*\n|\r+")
 
 
 class Line(NamedTuple):
-    """One line without its end; `redraws` where it ended in a carriage return alone."""
+    """One line without its end; `redraws` if it ended in a carriage return only."""
 
     text: bytes
     redraws: bool
 
 
 class LineSplitter:
-    """Cuts the bytes of one pipe into lines, whatever pieces they come in."""
+    """Splits the bytes of one pipe into lines, independent of the chunks in which they arrive."""
 
     def __init__(self) -> None:
         self._partial = bytearray()
-        # The text of a line that ended in \r while nothing after it has come.
+        # A line that ended in \r, until the next bytes arrive.
         self._redrawn: bytes | None = None
         self._may_continue = False
 
@@ -30,7 +30,7 @@ class LineSplitter:
         """Return the lines that chunk completes."""
         lines = []
         if self._may_continue:
-            # The \r of the last chunk, these, and a \n after them are one end of one line.
+            # The \r that ended the last chunk, the \r here, and a following \n form one line end.
             chunk = chunk.lstrip(b"\r")
             if not chunk:
                 return []
@@ -57,14 +57,14 @@ class LineSplitter:
     def _cut(self) -> bytes:
         at = LINE_LIMIT_BYTES
         while self._partial[at] & 0xC0 == 0x80:
-            # Not in the middle of a character.
+            # Do not split inside of a character.
             at -= 1
         text = bytes(self._partial[:at])
         del self._partial[:at]
         return text
 
     def finish(self) -> list[Line]:
-        """Return the rest when the pipe has closed, so that no text is lost."""
+        """Return the remaining text after the pipe was closed."""
         text = bytes(self._partial) or self._redrawn
         self._partial.clear()
         self._redrawn = None

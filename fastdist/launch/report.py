@@ -1,4 +1,4 @@
-"""The report at the end of a run: the worker that failed first, how, and its traceback, once."""
+"""The report at the end of a run: the worker that failed first, how, and its traceback."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from fastdist.launch.failure_text import lost_ranks, what_was_raised
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
-# Peers may notice the end of a silent worker, and print so, before the launcher does.
+# Peers may notice the end of a silent worker, and print that, this much before the launcher does.
 NOTICED_S = 0.5
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The first failure: a sentence, the exit status, and the last output of the worker.
+    """A failure: a sentence, the exit status, and the last output of the worker.
 
     An empty sentence prints nothing.
-    `was_asked`: nothing failed, a user ended the job; `asked_by` is the signal.
+    `was_asked`: there was no failure, a user ended the job; `asked_by` is the signal.
     `is_from_afar`: another node reported it; `source` names the node and the round.
     `is_hearsay`: that node had the report from a third one.
-    `was_ended`: the launcher had asked this worker to end, so it might have continued.
-    `is_final`: a restart would not help, since a node or the output is lost.
+    `was_ended`: the launcher had sent this worker a signal to end, so it might have continued.
+    `is_final`: a restart would not help, because a node or the output is lost.
     """
 
     sentence: str
@@ -43,21 +43,23 @@ class Failure:
 
     @property
     def wants_requeue(self) -> bool:
-        """Whether a worker exited with the status that asks for the job to be started later."""
+        """Whether a worker exited with the status that requests a later start of the job."""
         return self.exit_status == PREEMPTED_EXIT_STATUS and not self.was_asked
 
     @property
     def may_end_well(self) -> bool:
-        """Whether a scheduler asked for the end, to which workers that exit with 0 have agreed."""
+        """Whether a scheduler's signal ended the job; workers that exit with 0 have agreed to
+        it.
+        """
         return self.asked_by in (signal.SIGTERM, signal.SIGHUP)
 
 
 def write_report(
     screen: Screen, prog: str, failure: Failure | None, also_failed: Sequence[Failure]
 ) -> None:
-    """Say how the job ended; what the first failed worker wrote last stands at the bottom.
+    """Print how the job ended; the last output of the first failed worker comes last.
 
-    A worker that failed later gets a line, or, where it ended like others, a place in one.
+    A worker that failed later gets a line, or a place in the line of workers with the same error.
     """
     if failure is None or not failure.sentence:
         return
@@ -78,18 +80,18 @@ def write_report(
 
 
 def first_of(failures: Sequence[Failure], local_ranks: Collection[int]) -> Failure:
-    """Return the failure that the others may have come from.
+    """Return the failure that may have caused the others.
 
-    Workers that only lost a failed worker come last; before them workers that the launcher ended,
-    because their traceback may be of an error that they had caught. Otherwise the one that began
-    first.
+    The order is: other failures by their start, then workers that the launcher ended, then workers
+    that only lost a failed worker. The traceback of a worker that was ended may belong to an error
+    that it had caught.
     """
     others_told = any(failure.rank is None for failure in failures)
     failed = {failure.rank for failure in failures}
 
     def place(failure: Failure) -> tuple[int, float]:
         lost = lost_ranks(failure.text) - {failure.rank}
-        # Failures on another node have no rank here.
+        # Failures on other nodes have no rank here.
         is_effect = any(
             rank in failed or (others_told and rank not in local_ranks) for rank in lost
         )
@@ -106,9 +108,9 @@ def worker_failure(
     began: float | None = None,
     was_ended: bool = False,
 ) -> Failure:
-    """Describe how a worker ended; `where` is empty or names its node."""
+    """Return the failure of a worker that ended; `where` names its node, or is empty."""
     assert worker.status is not None
-    # The signal was the launcher's own.
+    # The launcher itself sent the signal.
     is_by_signal = was_ended and worker.status < 0
     how = "failed" if is_by_signal else _how(worker.status)
     wants_requeue = worker.status == PREEMPTED_EXIT_STATUS
@@ -124,7 +126,9 @@ def worker_failure(
 
 
 def exit_status_of(status: int) -> int:
-    """Return a shell's exit status for subprocess's: 128 + n where signal n ended the process."""
+    """Return a shell's exit status for subprocess's status: 128 + n if signal n ended the
+    process.
+    """
     return status if status >= 0 else 128 - status
 
 
@@ -140,7 +144,7 @@ def _how(status: int) -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return SIGTERM for 15, and the bare number for one without a name."""
+    """Return a name such as SIGTERM for 15, or a text with the number if there is no name."""
     try:
         return signal.Signals(number).name
     except ValueError:

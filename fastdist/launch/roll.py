@@ -1,19 +1,20 @@
-"""The nodes of a round: which ones live, have ended, and are lost; node 0 decides what follows."""
+"""The state of the nodes in a round: alive, ended or lost. Node 0 decides what follows."""
 
 # Note [Rounds]
-# A round begins with a start of all workers, and has ended on a node when all of its workers have.
-# Each node stores its result under the round's number, and does not take it back: when all have,
-# each can decide alone whether the job is over. Only node 0 decides that it goes on, because it
-# must clear the list of ended ranks in the store before the first of them starts again. A node that
-# a Ctrl-C ended does not take part in another round, and then no node does.
+# A round starts all workers, and has ended on a node when all of the node's workers have ended.
+# Each node stores its result under the round's number, and never changes it. When all have done so,
+# each node can decide alone whether the job is over. Only node 0 decides that it continues, because
+# it must clear the list of ended ranks in the store before the first worker starts again. A node
+# that a Ctrl-C ended takes part in no further round, and then no other node does.
 
 # Note [Lost nodes]
-# Nodes beat in the store, and node 0 alone reads the beats: it declares a node lost that has been
+# Nodes write heartbeats to the store, and only node 0 reads them: it declares a node lost that was
 # silent for too long. If the job may start again, the round ends on all nodes, and node 0 waits for
-# a run that takes the place of the lost one. It goes on as soon as all places are taken that were
-# lost, and after the given time with the nodes that are there, if they are enough. The loss counts
-# as one restart. The other nodes notice the loss of node 0 because its store does not answer: they
-# end their workers, and come back with new cards once it does, or once another run serves it.
+# a launcher that takes the lost node's place. The next round begins as soon as the places of all
+# lost nodes are taken. After the rejoin timeout it begins with the nodes that are there, if they
+# are enough. The loss counts as one restart. The other nodes notice the loss of node 0 because its
+# store does not answer. They end their workers, and return with new cards when node 0, or another
+# launcher in its place, serves the store again.
 
 from __future__ import annotations
 
@@ -45,17 +46,18 @@ from fastdist.launch.report import Failure
 from fastdist.system.foreign_text import one_line
 
 BEAT_S = 0.5
-# Also a prefix of everything that nodes other than the first have to know.
+# A prefix of all keys that nodes other than node 0 must read.
 NODES = f"{ROOT}node/"
 _MEMBERS = f"{NODES}members"
 
 
 @dataclass(frozen=True)
 class End:
-    """How the workers of a node have ended in one round.
+    """The end of a round on a node.
 
-    `is_last` where that node takes part in no other round; `hearsay` where it ended because of what
-    another one told. After a Ctrl-C it `is_hurried`, and does not wait to learn how others end.
+    `is_last` means that the node takes part in no further round; `hearsay`, that it ended because
+    of another node's report. After a Ctrl-C it `is_hurried`, and does not wait for other nodes'
+    ends.
     """
 
     status: int
@@ -67,12 +69,12 @@ class End:
 
     @property
     def is_agreed(self) -> bool:
-        """Whether workers have ended as a signal wants."""
+        """Whether the workers have ended as a signal requested."""
         return self.status in (0, PREEMPTED_EXIT_STATUS)
 
 
 def end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:
-    """Return the record for other nodes of how a round has ended here."""
+    """Return the record for other nodes about a round's end here."""
     return End(
         status=0 if failure is None else failure.exit_status,
         sentence="" if failure is None else failure.sentence,
@@ -84,12 +86,12 @@ def end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) 
 
 
 def ends_from(number: int, ends: Mapping[int, End]) -> list[End]:
-    """Return the ends of a round and of later ones."""
+    """Return the ends of a round and of later rounds."""
     return [end for other, end in ends.items() if other >= number]
 
 
 class Meeting(Protocol):
-    """The parts of a nodes.Meeting that its roll reads and changes."""
+    """The part of nodes.Meeting's interface that Roll uses."""
 
     card: Card
     members: Members
@@ -104,7 +106,7 @@ class Meeting(Protocol):
     _ends_elsewhere: dict[int, dict[int, End]]
 
     def name(self, node: int) -> str:
-        """Return how messages speak of a node."""
+        """Return the name of a node in messages."""
 
     def plan_after_loss(self, node: int) -> str:
         """Describe the plan after the loss of a node; an empty text if the job ends."""
@@ -113,30 +115,30 @@ class Meeting(Protocol):
         """Connect to node 0's store again."""
 
     def _post(self, news: Failure | str | None, number: int = 0) -> None:
-        """Pass on a failure, or a line to be shown, to the main thread."""
+        """Send a failure, or a line to show, to the main thread."""
 
     def _pass_on_ends(self) -> None:
-        """Let the store know of workers here that have ended."""
+        """Write the ended workers of this node to the store."""
 
     def _tell_no_restarts(self) -> None:
-        """Let the store know that the job ends."""
+        """Write to the store that the job ends."""
 
     def _may_follow(self, number: int, ends: Collection[End], *, is_lost: bool = False) -> bool:
-        """Say whether a round follows one that has ended so."""
+        """Return whether another round follows one with these ends."""
 
     def _begin_round(self, members: Members) -> None:
-        """Let the next round begin."""
+        """Begin the next round."""
 
     def _enter_round(self, members: Members) -> None:
         """Take part in a round that node 0 has begun."""
 
 
 class DeclaredLostError(StoreError):
-    """Node 0 has declared this run lost, which was cut off or stopped."""
+    """Node 0 declared this launcher lost, because it was cut off or stopped."""
 
 
 class Roll:
-    """The nodes that are here, that have ended and how, and that are lost.
+    """The nodes that are alive, those that have ended, and those that are lost.
 
     Thread  the meeting's second thread
     """
@@ -146,29 +148,30 @@ class Roll:
         self._me = meeting.card
         self._is_host = self._me.node == 0
         self._lost_s = meeting._lost_s
-        # By node and round.
+        # Ends by node and round.
         self._ends = meeting._ends_elsewhere
-        # Nodes that have left; a lost node leaves as well where the job ends by that.
+        # Nodes that have left; a lost node counts as such if the job ends because of it.
         self._left: set[int] = set()
-        # Lost nodes that may be replaced: until when that is waited for.
+        # Lost nodes that may be replaced, with the deadline for that.
         self._lost: dict[int, float] = {}
         self._beat = 0
         self._newcomers: dict[str, Card] = {}
-        # When each run was last heard, and events of runs that are in no round yet.
+        # The time of each launcher's last heartbeat, and events of launchers that are in no round
+        # yet.
         self._heard: dict[str, float] = {}
         self._early: list[Change] = []
-        # When the store last took a beat.
+        # When the store last accepted a heartbeat.
         self._reached = time.monotonic()
         self._first_round = meeting.round
         self._enter(meeting.members)
 
     def keep(self) -> None:
-        """Beat and listen until all nodes have ended, by one connection or several."""
+        """Send heartbeats and read events until all nodes have ended, reconnecting if necessary."""
         while True:
             store = self._meeting._store
             assert store is not None
             try:
-                # Only node 0 reads the beats and cards.
+                # Only node 0 reads heartbeats and cards.
                 with closing(store.watch(ROOT if self._is_host else NODES)) as watch:
                     self._keep_by(store, watch)
                 return
@@ -200,7 +203,7 @@ class Roll:
             self._beat += 1
             store.set(BEATS + self._me.token, str(self._beat))
             self._reached = time.monotonic()
-            # Taken first: the store gets each rank that has ended before the end of the round.
+            # Read first: the store must get each ended rank before the end of the round.
             own = [one for one in self._meeting._own_ends if one[0] >= self._first_round]
             self._meeting._pass_on_ends()
             begun = [one for one in self._meeting._begun_ends if one[0] >= self._first_round]
@@ -225,7 +228,9 @@ class Roll:
                 return
 
     def _is_over_after(self, number: int, mine: End, store: Store) -> bool:
-        """Say whether the job is over, this node having ended a round; begin the next if not."""
+        """Return whether the job is over after this node's end of a round; begin the next if it is
+        not.
+        """
         if number < self._meeting.round or not all(map(self._has_ended, self._others)):
             return False
         ends = [mine, *(end for ended in self._ends.values() for end in ends_from(number, ended))]
@@ -236,7 +241,9 @@ class Roll:
         return self._is_over_without_the_lost(number, store)
 
     def _is_over_without_the_lost(self, number: int, store: Store) -> bool:
-        """Begin the next round, once the places of lost nodes are taken or their time is over."""
+        """Begin the next round when the places of lost nodes are taken or the deadline has
+        passed.
+        """
         there = [card for card in self._cards.values() if card.node not in self._lost]
         taken = {card.node for card in there}
         for card in sorted(self._newcomers.values(), key=lambda card: card.node):
@@ -317,7 +324,7 @@ class Roll:
             self._take_end(card.node, int(what.removeprefix("end/")), End(**json.loads(value)))
 
     def _take_card(self, card: Card) -> None:
-        """Note a run that waits for a round."""
+        """Store the card of a launcher that waits for a round."""
         if card.token not in self._cards and not find_fault([self._me, card]):
             self._newcomers[card.token] = card
             self._heard.setdefault(card.token, time.monotonic())
@@ -332,10 +339,10 @@ class Roll:
 
     def _take_end(self, node: int, number: int, end: End) -> None:
         if number in self._ends[node] or number < self._meeting.round:
-            return  # told again by another connection
+            return  # received again through another connection
         self._ends[node][number] = end
         if node == 0:
-            # Its store may disappear any time now, which is not an error.
+            # Its store may disappear at any time now, which is not an error.
             self._meeting._host_has_ended = True
         if end.status != 0:
             self._post_failure(node, number, end)
@@ -380,7 +387,7 @@ class Roll:
         self._report_loss(loss)
 
     def _take_loss(self, card: Card, loss: dict[str, str]) -> None:
-        """Take note, on another node, of a loss that node 0 has found."""
+        """Record, on another node, a loss that node 0 has declared."""
         if self._is_host or card.node in self._lost or card.node in self._left:
             return
         if card.token == self._me.token:
@@ -398,7 +405,7 @@ class Roll:
         self._meeting._post(Failure(sentence, 1, is_final=not plan))
 
     def _wait_for_others_to_leave(self, watch: Watch) -> None:
-        """Serve the store a little longer, where it is served here."""
+        """Keep the store available for a short time, if it is hosted here."""
         until = time.monotonic() + self._lost_s
         while self._is_host and not self._have_left() and time.monotonic() < until:
             self._listen(watch, min(until, time.monotonic() + BEAT_S))

@@ -1,4 +1,4 @@
-"""The rounds of a job on this node: all workers start, and all again if one has failed."""
+"""The rounds of a job on this node: all workers start, and start again if one has failed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fastdist.launch.screen import Screen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# After a Ctrl-C the other nodes are notified, but not waited for.
+# After a Ctrl-C the other nodes are notified, but this node waits for them only this long.
 _HURRIED_GOODBYE_S = 0.7
-# After SIGTERM they are waited for as long as their workers may take: they began a beat later, and
-# what they report takes another.
+# After SIGTERM this node waits for the others' workers, plus this time: they began one heartbeat
+# later, and their reports take another one.
 _GOODBYE_S = 1.5
 
 
 class Rounds:
-    """Runs this node's part of each round, and agrees with the other nodes on the next.
+    """Runs this node's part of each round, and agrees with the other nodes on the next one.
 
-    `make_job` makes what runs one round, `starts` says how the workers are started once the nodes
-    have met; `most` is how many rounds may follow the first.
-    Thread  the launcher's main thread alone
+    `make_job` creates the Job of one round. `starts` returns the functions that start the workers,
+    after the nodes have met. `most` is the largest number of rounds after the first.
+    Thread  only the launcher's main thread
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Rounds:
         self._most = most
 
     def run(self) -> int:
-        """Run the rounds; return the exit status of the last one's first failure, or 0."""
+        """Run the rounds; return the exit status of the last round's first failure, or 0."""
         number = 0
         while True:
             with closing(self._make_job()) as job, self._hearing_news(job):
@@ -94,7 +94,9 @@ class Rounds:
                 self._screen.print(news.encode(), to_stderr=True)
 
     def _run_one(self, job: Job, number: int) -> int:
-        """Run a round once the nodes have met; return its number, not 0 for a late node."""
+        """Run a round when the nodes have met; return its number, which is not 0 for a late
+        node.
+        """
         meeting = self._meeting
         meeting.begin(number)
         job.turn_until(lambda: meeting.place is not None or job.failure is not None)
@@ -106,14 +108,16 @@ class Rounds:
         return number
 
     def _part(self, job: Job, number: int) -> None:
-        """Tell the other nodes how the round has ended, and wait until they know how it goes on."""
+        """Report the end of the round to the other nodes, and wait for the decision about the next
+        one.
+        """
         meeting = self._meeting
         self._tell_end(job, number, job.failure)
         job.turn_until(
             lambda: meeting.is_over or meeting.round > number or job.interrupt is not None
         )
         if job.interrupt is not None:
-            # It arrived late, perhaps after a failure was reported: no other round may begin.
+            # The signal came late, perhaps after a failure was reported: no other round may begin.
             self._tell_end(job, number + 1, job.interrupt)
             left_s = _HURRIED_GOODBYE_S if job.is_hurried else job.left_s + _GOODBYE_S
             job.turn_until(lambda: meeting.is_over or job.is_asked_twice, left_s)
@@ -125,7 +129,7 @@ class Rounds:
     def _what_ended_the_job(self, job: Job, number: int) -> Failure | None:
         if job.interrupt is None or job.interrupt is job.failure or number >= self._most:
             return job.failure
-        # But for the signal, all workers would have been started again.
+        # Without the signal, all workers would have been started again.
         self._say(job.interrupt.sentence)
         return job.interrupt
 

@@ -1,4 +1,4 @@
-"""Lines of many workers to one terminal or file, without ever blocking the launcher."""
+"""Writes lines of many workers to one terminal or file, without blocking the launcher."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 from collections import deque
 from selectors import EVENT_WRITE, BaseSelector
 
-# The number of bytes that a pipe which polls as writable takes without blocking (PIPE_BUF on
+# The number of bytes that a pipe accepts without blocking if it polls as writable (PIPE_BUF on
 # Linux).
 _WRITE_BYTES = 4096
 _FULL_BYTES = 1 << 20
@@ -17,11 +17,11 @@ _CLEAR_LINE = b"\r\x1b[K"
 
 
 class Outlet:
-    """One file descriptor of the launcher, written to when it can take more."""
+    """One file descriptor of the launcher, which is written when it accepts data."""
 
     def __init__(self, fd: int, selector: BaseSelector) -> None:
         self.fd = fd
-        # Why nothing can be written any more: the reader has gone, or the disk is full.
+        # The reason why writing is impossible: the reader is gone, or the disk is full.
         self.error: OSError | None = None
         self._selector = selector
         self._pending: deque[bytes] = deque()
@@ -36,7 +36,7 @@ class Outlet:
         return self._pending_bytes > _FULL_BYTES
 
     def put(self, data: bytes) -> None:
-        """Queue data; it is dropped once the reader of this descriptor has gone."""
+        """Queue data; it is dropped if the reader of this descriptor is gone."""
         if self.error is not None or not data:
             return
         if not self._pending:
@@ -45,7 +45,7 @@ class Outlet:
         self._pending_bytes += len(data)
 
     def write_some(self) -> None:
-        """Write what the descriptor takes without blocking; called when it polls as writable."""
+        """Write what the descriptor accepts without blocking; called when it polls as writable."""
         if not self._pending:
             return
         data = self._pending.popleft()
@@ -64,7 +64,7 @@ class Outlet:
             self._selector.unregister(self.fd)
 
     def lose(self, error: OSError) -> None:
-        """Write nothing any more, because of error."""
+        """Stop writing because of an error."""
         self.error = error
         if self._pending:
             self._pending.clear()
@@ -73,29 +73,30 @@ class Outlet:
 
 
 class Screen:
-    """stdout and stderr of the launcher, with one line at the bottom that redraws itself."""
+    """stdout and stderr of the launcher, with a line at the bottom that redraws itself."""
 
     def __init__(self, selector: BaseSelector, out: int = 1, err: int = 2) -> None:
         self._out = Outlet(out, selector)
-        # Two descriptors of one terminal or pipe share a queue, or their lines would overtake.
+        # Two descriptors of one terminal or pipe share a queue; otherwise their lines could change
+        # order.
         self._err = self._out if _is_same_file(out, err) else Outlet(err, selector)
-        # A dumb terminal cannot go back in a line; to it, as to a file, lines are just written.
+        # A dumb terminal cannot move the cursor back, so lines are only appended, as in a file.
         self._is_terminal = os.isatty(out) and os.environ.get("TERM") != "dumb"
         self._redrawn = b""
 
     @property
     def width(self) -> int | None:
-        """The terminal's width in columns, None if stdout is none that can redraw a line."""
+        """The terminal's width in columns; None if stdout cannot redraw a line."""
         if not self._is_terminal:
             return None
         try:
             return os.get_terminal_size(self._out.fd).columns or 80
-        except OSError as error:  # the terminal was closed, and its SIGHUP is still to come
+        except OSError as error:  # the terminal was closed; its SIGHUP will follow
             self._out.lose(error)
             return None
 
     def print(self, line: bytes, *, to_stderr: bool = False) -> None:
-        """Show one line, above the one that redraws itself."""
+        """Show one line, above the line that redraws itself."""
         outlet = self._err if to_stderr else self._out
         if outlet is self._out and self._redrawn:
             outlet.put(_CLEAR_LINE + line + b"\n" + self._redrawn)
@@ -103,27 +104,29 @@ class Screen:
             outlet.put(line + b"\n")
 
     def redraw(self, text: bytes) -> None:
-        """Show text in place on a terminal, nothing elsewhere; empty text removes the line."""
+        """Redraw the bottom line of a terminal with text; an empty text removes the line."""
         width = self.width
         if width is None or (not text and not self._redrawn):
             return
-        # One column stays free: some terminals wrap when the last one is written.
+        # One column stays free, because some terminals wrap after writing the last one.
         self._redrawn = fit(text, width - 1)
         self._out.put(_CLEAR_LINE + self._redrawn)
 
     @property
     def is_full(self) -> bool:
-        """Say whether workers must wait: the reader of our output is slower than they write."""
+        """Return whether workers must wait because the reader of the launcher's output is
+        slower.
+        """
         return self._out.is_full or self._err.is_full
 
     @property
     def is_empty(self) -> bool:
-        """Say whether all that was shown has been written."""
+        """Return whether all queued data has been written."""
         return self._out.is_empty and self._err.is_empty
 
     @property
     def error(self) -> OSError | None:
-        """Why stdout takes nothing any more, None while it does."""
+        """The reason why stdout cannot be written; None if it can."""
         return self._out.error
 
 
@@ -136,7 +139,7 @@ def _is_same_file(out: int, err: int) -> bool:
 
 
 def fit(text: bytes, width: int) -> bytes:
-    """Cut text to width columns; colours count nothing, wide characters two, and none is split."""
+    """Cut text to width columns; colours have width 0, wide characters 2, and none is split."""
     shown: list[str] = []
     columns = 0
     line = text.decode("utf-8", "replace")
@@ -144,7 +147,7 @@ def fit(text: bytes, width: int) -> bytes:
     while at < len(line):
         escape = _ESCAPE.match(line, at)
         if escape is not None:
-            # Kept even past the width: it may be the one that ends a colour.
+            # Kept even beyond the width, because it may end a colour.
             shown.append(escape.group())
             at = escape.end()
             continue

@@ -1,4 +1,4 @@
-"""The job secret as the launcher sees it: given by the user, or made for a job of one node."""
+"""The job secret for the launcher: given by the user, or created for a job on one node."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _TEXT_VARIABLE = "FASTDIST_JOB_SECRET"
 
 
 def find_secret(nodes: int, environment: Mapping[str, str]) -> JobSecret | None:
-    """Return the given secret, a new one for a single node, None where the job has none.
+    """Return the given secret, a new one for a single node, or None if the job needs none.
 
-    It has none where security is switched off, or where each rank has a certificate.
+    A job needs none if security is switched off, or each rank has a certificate.
 
-    Raises  AuthenticationError if the given one is unusable, or several nodes have none
+    Raises  AuthenticationError if the given secret is invalid, or several nodes have none
     """
     if environment.get("FASTDIST_SECURITY") in ("none", "certs"):
         return None
@@ -36,9 +36,9 @@ def find_secret(nodes: int, environment: Mapping[str, str]) -> JobSecret | None:
 def secret_variables(
     secret: JobSecret | None, folder: JobFolder, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return further variables for workers, in addition to their inherited environment.
+    """Return variables for workers in addition to their inherited environment.
 
-    Note  a secret that was made travels in a file of mode 0600: `ps` can show an environment
+    Note  a created secret is passed in a file of mode 0600, because `ps` can show an environment
     """
     if secret is None or environment.get(_FILE_VARIABLE) or environment.get(_TEXT_VARIABLE):
         return {}

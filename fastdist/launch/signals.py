@@ -1,4 +1,4 @@
-"""The launcher's signals, as bytes on a pipe that a selector can wait for."""
+"""The launcher's signals as bytes on a pipe, for a selector."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import signal
 from types import FrameType, TracebackType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Signals by which schedulers and users notify the program without ending it: Slurm's --signal.
+# Signals with which schedulers and users notify a program without ending it: Slurm's --signal.
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
 
 class SignalPipe:
-    """Receives the signals that end, suspend or address a job, SIGCHLD and SIGWINCH in its block.
+    """Receives, in its block, signals that end, suspend or notify a job, SIGCHLD and SIGWINCH.
 
-    Thread  main thread only, as Python demands
-    Note    handlers, not a blocked mask: workers would inherit the mask and be deaf to Ctrl-C
+    Thread  main thread only, as Python requires
+    Note    handlers, not a blocked mask: workers would inherit the mask and ignore Ctrl-C
     """
 
     def __init__(self) -> None:
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
-        # Python refuses a wake-up pipe that could block a signal handler.
+        # Python rejects a wake-up pipe that could block a signal handler.
         os.set_blocking(self._write_fd, False)
         self._former: dict[signal.Signals, object] = {}
         self._former_fd = -1
@@ -31,7 +31,7 @@ class SignalPipe:
         for number in (*_ENDING, *_PASSED_ON, signal.SIGTSTP, signal.SIGCHLD, signal.SIGWINCH):
             ignored = signal.getsignal(number) is signal.SIG_IGN
             if number in (signal.SIGHUP, signal.SIGTSTP, *_PASSED_ON) and ignored:
-                # nohup: the user wants the job to outlive the terminal. Workers inherit it.
+                # nohup: the user wants the job to survive the terminal. Workers inherit this.
                 continue
             self._former[number] = signal.signal(number, _do_nothing)
         return self
@@ -49,11 +49,11 @@ class SignalPipe:
         os.close(self._write_fd)
 
     def fileno(self) -> int:
-        """Readable while signals wait to be taken."""
+        """Return a descriptor that is readable while signals are pending."""
         return self._read_fd
 
     def take(self) -> list[signal.Signals]:
-        """Return the signals that came since the last call, in order."""
+        """Return the signals since the last call, in order."""
         try:
             return [signal.Signals(number) for number in os.read(self._read_fd, 4096)]
         except BlockingIOError:
@@ -61,26 +61,26 @@ class SignalPipe:
 
 
 def suspend_process() -> None:
-    """Let this process stop, as without us a Ctrl-Z would; return when it is continued."""
+    """Stop this process as an unhandled Ctrl-Z would; return when it is continued."""
     handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     signal.raise_signal(signal.SIGTSTP)
     signal.signal(signal.SIGTSTP, handler)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """Be there: without a handler Python would not write to the pipe."""
+    """Do nothing: Python writes to the pipe only for signals with a handler."""
 
 
 def is_ending(number: signal.Signals) -> bool:
-    """Say whether the signal asks the launcher to end the job."""
+    """Return whether the signal requests the end of the job."""
     return number in _ENDING
 
 
 def comes_twice(number: signal.Signals) -> bool:
-    """Say whether one request arrives as two signals, one soon after the other.
+    """Return whether one request arrives as two signals in quick succession.
 
-    A shell and the kernel both send SIGHUP when a terminal closes. GNU's `timeout` sends any signal
-    to its child, and then to the group of both.
+    A shell and the kernel both send SIGHUP when a terminal closes. GNU's `timeout` sends a signal
+    to its child, and then again to its process group.
     """
     if number is signal.SIGHUP:
         return True
@@ -92,5 +92,5 @@ def comes_twice(number: signal.Signals) -> bool:
 
 
 def is_passed_on(number: signal.Signals) -> bool:
-    """Say whether the signal is meant for the workers' programs."""
+    """Return whether the signal is forwarded to the workers' programs."""
     return number in _PASSED_ON

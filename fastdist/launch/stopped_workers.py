@@ -1,7 +1,7 @@
-"""Workers that a signal has stopped, while others of their job have come to their end.
+"""Finds workers that a signal has stopped while other workers of their job have ended.
 
-The others noticed within seconds that somebody is silent, and may have ended well in spite of it.
-The launcher would wait forever: a stopped process neither runs nor ends.
+The other workers noticed the silence within seconds, and may have ended well in spite of it.
+Without this check the launcher would wait forever: a stopped process neither runs nor ends.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from fastdist.distributed.sockets.liveness_timeouts import FROZEN_S, frozen_s
 from fastdist.launch.report import Failure
 from fastdist.launch.worker_process import WorkerProcess
 
-# As long as workers wait for a silent peer.
+# The same as the workers' timeout for a silent peer.
 STOPPED_S = FROZEN_S
 LOOK_EVERY_S = 1.0
 
 
 class StoppedWorkers:
-    """Looks, once a worker has ended, which of the others lies stopped, and since when.
+    """After a worker has ended, checks which other workers are stopped, and for how long.
 
-    Note  a launcher that is suspended (Ctrl-Z) suspends its workers and does not look; a process
+    Note  a launcher that is suspended (Ctrl-Z) suspends its workers and does not check; a process
           under a debugger counts as running
     """
 
@@ -31,12 +31,12 @@ class StoppedWorkers:
         self._stopped_s = frozen_s(default=STOPPED_S)
 
     def next_look(self, workers: Sequence[WorkerProcess]) -> float:
-        """Return when to look, math.inf while there is nothing to look for."""
+        """Return the time of the next check; math.inf if none is needed."""
         running = [worker for worker in workers if worker.status is None]
         return self._look_at if 0 < len(running) < len(workers) else math.inf
 
     def look(self, workers: Sequence[WorkerProcess], now: float) -> Failure | None:
-        """Return a message if a worker has been stopped for too long."""
+        """Return a failure if a worker has been stopped for too long."""
         self._look_at = now + LOOK_EVERY_S
         stopped = {
             worker.pid: self._stopped_at.get(worker.pid, now)

@@ -1,4 +1,4 @@
-"""The connection from a node to the store of node 0: made first, and made again after a break."""
+"""The connection of a node to node 0's store, and its renewal after a break."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import TCPStore
 from fastdist.distributed.store.wait_log import WaitLog
 
-# How long the store may take to answer.
+# The timeout of the store's answers.
 ASK_S = 5.0
 _TRY_S = 1.0
 _PAUSE_S = 0.1
@@ -32,7 +32,9 @@ class StoreConnector:
         self._closing = closing
 
     def find(self, line: WaitLog) -> TCPStore:
-        """Reach a store that may start later, in short tries, so that `closing` is noticed."""
+        """Connect to a store that may start later, in short attempts so that `closing` is
+        noticed.
+        """
         while True:
             try:
                 return self._try()
@@ -48,9 +50,9 @@ class StoreConnector:
                 line.log_now_and_again(f"node 0 at {self._address}:{self._port}")
 
     def find_again(self, key: str, lost: StoreError, until: float) -> TCPStore:
-        """Reach the store of the same job, which holds key, if only the way there was cut.
+        """Reconnect to the store of the same job, which holds key, if only the connection was cut.
 
-        Raises  lost, if nobody listens there any more, or the time is over
+        Raises  lost, if nothing listens on the port any more, or the deadline has passed
         """
         while time.monotonic() < until and not self._closing.wait(_PAUSE_S):
             try:
@@ -58,7 +60,7 @@ class StoreConnector:
             except ConnectionRefusedError:
                 break
             except (OSError, StoreError):
-                continue  # still cut off, or again
+                continue  # still cut off, or cut off again
             if store is not None:
                 return store
         raise lost
@@ -74,7 +76,7 @@ class StoreConnector:
         socket.create_connection((self._address, self._port), _TRY_S).close()
         store = self._try()
         try:
-            # Another job may have the port by now.
+            # Another job may use the port by now.
             if store.check([key]):
                 return store
         except StoreError:

@@ -43,7 +43,7 @@ class _Options(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Show a job until it ends or Ctrl-C comes; return the exit status."""
+    """Show a job until it ends or the user presses Ctrl-C; return the exit status."""
     if arguments and arguments[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0

@@ -1,4 +1,4 @@
-"""A reading of a job as plain text, or as tables of the package rich."""
+"""Formats a reading of a job as plain text, or as tables of the package rich."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def headings() -> Row:
 
 
 def rows(reading: JobReading, before: JobReading | None) -> list[Row]:
-    """Return a row for each worker; rates are those since the reading before."""
+    """Return one row per worker; rates are computed from the previous reading."""
     former = {} if before is None else {one.get("pid"): one for one in before.workers}
     seconds = 0.0 if before is None else reading.at - before.at
     return [_row(worker, former.get(worker.get("pid")), seconds) for worker in reading.workers]
@@ -93,7 +93,7 @@ def head(reading: JobReading, address: str) -> str:
 
 
 def sentences(reading: JobReading) -> list[tuple[str, list[str]]]:
-    """Return the waits and the stalls, each list with its heading."""
+    """Return the waits and the stalls, as pairs of a heading and a list."""
     return [
         (name, _shortened([one_line(one) for one in found]))
         for name, found in (("WAITS", waits(reading)), ("STALLS", stalls(reading)))
@@ -107,7 +107,7 @@ def _shortened(found: list[str]) -> list[str]:
 
 
 def as_text(reading: JobReading, before: JobReading | None, address: str) -> str:
-    """Return a reading as lines of plain text."""
+    """Return a reading as plain text."""
     table = [headings(), *rows(reading, before)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = [head(reading, address)]
@@ -119,7 +119,7 @@ def as_text(reading: JobReading, before: JobReading | None, address: str) -> str
 
 
 def as_tables(reading: JobReading, before: JobReading | None, address: str) -> Any:
-    """Return a reading as something that rich shows."""
+    """Return a reading as an object that rich can show."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -138,7 +138,7 @@ def as_tables(reading: JobReading, before: JobReading | None, address: str) -> A
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in words, such as "1.2 MB"."""
+    """Return a number of bytes as text, such as "1.2 MB"."""
     unit = 0
     while count >= 999.5 and unit < len(_UNITS) - 1:
         count, unit = count / 1000.0, unit + 1

@@ -1,16 +1,16 @@
-"""Flags of torchrun: those that mean `fastdist run`'s own, and what to do in place of others."""
+"""torchrun's flags: those with an equivalent in `fastdist run`, and advice for the others."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
 
-# torchrun's, for an endpoint that names none.
+# torchrun's default port of an endpoint.
 _ENDPOINT_PORT = "29400"
-# Both meet at a store of the first node.
+# With both, nodes meet at a store on the first node.
 _BACKENDS = ("c10d", "static")
 
-# The settings of --rdzv-conf and the options that they stand for; others do nothing here.
+# The settings of --rdzv-conf and the equivalent options; other settings have no effect here.
 _CONF: Mapping[str, str] = {
     "timeout": "init_timeout",
     "join_timeout": "init_timeout",
@@ -39,9 +39,9 @@ INSTEAD: Mapping[str, str] = {
 
 
 def read_rendezvous(given: argparse.Namespace) -> None:
-    """Let --rdzv-endpoint be --master-addr and --master-port.
+    """Convert --rdzv-endpoint to --master-addr and --master-port.
 
-    Raises  ValueError for another backend than c10d and static, and for an endpoint that
+    Raises  ValueError for a backend other than c10d and static, and for an endpoint that
             contradicts other flags
     """
     backend, endpoint = given.rdzv_backend, given.rdzv_endpoint
@@ -72,7 +72,7 @@ def read_rendezvous(given: argparse.Namespace) -> None:
 
 
 def _read_settings(given: argparse.Namespace) -> None:
-    """Let --rdzv-conf set the timeouts that were not given by their own options."""
+    """Set timeouts from --rdzv-conf, unless their own options were given."""
     for setting in filter(None, (given.rdzv_conf or "").split(",")):
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not equals or not (name in _CONF or name in _CONF_WITHOUT_MEANING):

@@ -1,9 +1,9 @@
-"""A tiny process that ends a job's workers when its launcher is killed; run as a script.
+"""A small process that ends a job's workers if its launcher is killed; run as a script.
 
-Reads lines from stdin: `+PID` and `-PID` for the process groups that live, `!PATH` for the folder
-to remove. The launcher holds the other end: when it dies, however it dies, the pipe closes. After
-an orderly end nothing is left to do. It starts with `python -I -S` and imports next to nothing, so
-that it costs a few milliseconds.
+It reads lines from stdin: `+PID` and `-PID` add and remove a live process group, `!PATH` names the
+folder to remove. The launcher holds the other end of the pipe, which closes when the launcher dies
+for any reason. After an orderly end nothing is left to do. It starts with `python -I -S` and few
+imports, which takes a few milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 
 def watch() -> None:
-    """Read until the launcher is gone, then kill the groups that are left and remove the folder."""
+    """Read until the launcher is gone, then kill the remaining groups and remove the folder."""
     groups: set[int] = set()
     folder = ""
     for line in sys.stdin.buffer:
@@ -37,7 +37,7 @@ def watch() -> None:
 
 
 if __name__ == "__main__":
-    # A Ctrl-C is for the launcher; the watcher leaves only when its pipe closes.
+    # A Ctrl-C is meant for the launcher; the watcher exits only when its pipe closes.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     watch()

@@ -1,4 +1,4 @@
-"""One worker of this node: its process, the group that it leads, and its two pipes."""
+"""One worker of this node: its process, its process group, and its two pipes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fastdist.launch.log_files import LogFile
 
 
 class WorkerProcess:
-    """A started worker; `status` is None while it runs, then as subprocess has it (-9: SIGKILL).
+    """A started worker; `status` is None while it runs, then subprocess's status (-9: SIGKILL).
 
-    Thread  made and used by the launcher's main thread alone
+    Thread  only the launcher's main thread
     """
 
     def __init__(self, rank: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.rank = rank
         self.status: int | None = None
-        # Where stdout and stderr are kept.
+        # The log files of stdout and stderr.
         self.logs: Sequence[LogFile | None] = (None, None)
         self._process = subprocess.Popen(
             command,
@@ -38,11 +38,13 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, which is also the id of its group."""
+        """The process id, which is also the id of its process group."""
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Say whether the worker has just ended; the rest of its group is then killed."""
+        """Return whether the worker has just ended; the rest of its process group is then
+        killed.
+        """
         if self.status is not None or not self._is_dead():
             return False
         self.send(signal.SIGKILL)
@@ -52,43 +54,47 @@ class WorkerProcess:
     def _is_dead(self) -> bool:
         if not hasattr(os, "waitid"):  # macOS before Python 3.13
             return self._process.poll() is not None
-        # Looked at but not waited for: a dead leader keeps its id until then, and so the group that
-        # is killed next cannot be another's.
+        # Checked without reaping: a dead leader keeps its id until it is reaped, so the group that
+        # is killed next cannot belong to another process.
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, options) is not None
 
     def is_stopped(self) -> bool:
-        """Say whether a signal has stopped the worker; False where the system does not tell."""
+        """Return whether a signal has stopped the worker; False if the system does not report
+        that.
+        """
         try:
             with open(f"/proc/{self.pid}/stat", "rb") as file:
-                # The name, in parentheses, may hold anything; the state comes after it.
+                # The name, in parentheses, may contain any characters; the state follows it.
                 state = file.read().rpartition(b")")[2].split()[0]
         except OSError:
             return False
         return state == b"T"
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the worker and to all that it started, if it still runs."""
+        """Send a signal to the worker and all processes that it started, if the worker still
+        runs.
+        """
         if self.status is not None:
             return
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            # macOS answers so for a group whose members have all ended but are not waited for.
+            # macOS's error for a group whose processes have all ended but are not reaped.
             return
 
     def ask_to_end(self, number: signal.Signals) -> None:
-        """Send an ending signal to the worker alone, and let a stopped worker run to handle it.
+        """Send an ending signal to the worker alone, and continue it if it is stopped.
 
-        Note    forked children inherit the program's handler: sent to them too, each of them would
+        Note    forked children inherit the program's handler: with the signal, each of them would
                 write the checkpoint. They are killed as soon as the worker has ended.
         """
         self.pass_on(number)
-        # Always: one that is just being stopped does not show it yet.
+        # In any case, because a worker that is just being stopped is not reported as stopped yet.
         self.send(signal.SIGCONT)
 
     def catches(self, number: signal.Signals) -> bool:
-        """Say whether the program handles or ignores a signal; False where that is not known."""
+        """Return whether the program handles or ignores a signal; False if that is unknown."""
         try:
             with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
                 masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
@@ -98,16 +104,16 @@ class WorkerProcess:
         return bool(caught >> (number - 1) & 1)
 
     def leads(self, pid: int) -> bool:
-        """Say whether a process is this worker, or one that it started and that is in its group."""
+        """Return whether a process is this worker, or a process that it started in its group."""
         try:
             return self.status is None and os.getpgid(pid) == self.pid
         except ProcessLookupError:
             return False
 
     def thread_ticks(self) -> dict[str, int]:
-        """Return the processor time of each thread but ZeroMQ's; none where it is not known.
+        """Return the processor time of each thread except ZeroMQ's; empty if it is unknown.
 
-        ZeroMQ's answer heartbeats also while all of Python hangs.
+        ZeroMQ's threads answer heartbeats even while all of Python hangs.
         """
         ticks = {}
         try:
@@ -118,11 +124,14 @@ class WorkerProcess:
                     user, system = rest.split()[11:13]
                     ticks[thread] = int(user) + int(system)
         except OSError:
-            return {}  # a thread has just ended, so the program goes on; or there is no /proc
+            # a thread has just ended, so the program makes progress; or there is no /proc
+            return {}
         return ticks
 
     def speaks_by_sockets(self) -> bool:
-        """Say whether ZeroMQ runs in the worker: it may be in a call to another one."""
+        """Return whether ZeroMQ runs in the worker, which may then be in a call to another
+        worker.
+        """
         try:
             for thread in os.listdir(f"/proc/{self.pid}/task"):
                 with open(f"/proc/{self.pid}/task/{thread}/comm", "rb") as file:
@@ -133,12 +142,12 @@ class WorkerProcess:
         return False
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Send a signal to the worker alone: what it started may not expect it, and would end."""
+        """Send a signal to the worker alone: processes that it started might end because of it."""
         if self.status is None:
-            # Not waited for yet, so the id is still its own.
+            # Not reaped yet, so the id still belongs to it.
             os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Close what is left of the pipes."""
+        """Close the remaining pipes."""
         self.stdout.close()
         self.stderr.close()

@@ -1,4 +1,4 @@
-"""Activations as nn.functional has them: the op's function with `inplace=` behind its numbers."""
+"""Activations as in nn.functional: the op's function with an additional argument `inplace`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
-    """Return name -> function of one op, which call computes; with it comes the in-place twin that
-    some of PyTorch's have.
+    """Return a dict from name to function for one op, computed by `call`. It includes the in-place
+    twin that PyTorch has for some activations.
     """
     numbers = [op.parameters[name] for name in op.attributes]
     names = {f"_default_{one.name}": one.default for one in numbers}
@@ -47,7 +47,7 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _with_flag(doc: str, has_flag: bool) -> str:
-    """Return a docstring of an op with a line on `inplace` behind its arguments."""
+    """Return an op's docstring, with a line on `inplace` after its arguments."""
     head, mark, tail = doc.partition("Args:\n")
     if not (has_flag and mark):
         return doc
@@ -75,7 +75,7 @@ def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) 
 
 
 def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that writes the result over its input."""
+    """Return the function that writes the result to its input."""
     if "inplace" in op.homes:
         return getattr(TensorMethods, f"{op.name}_")  # type: ignore[no-any-return]
 
@@ -83,7 +83,7 @@ def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(input, Tensor):
             fault = f"must be Tensor, not {type(input).__name__}"
             raise TypeError(f"{op.name}_(): argument 'input' (position 1) {fault}")
-        # Computed from a copy, since the gradient needs the input from before the change.
+        # Compute from a copy, because the gradient needs the unchanged input.
         return copy_result(input, call(input.clone(), *numbers))
 
     return overwritten

@@ -1,4 +1,4 @@
-"""Hangs the ops on Tensor: methods, operators and in-place twins."""
+"""Attaches the ops to Tensor: methods, operators and in-place twins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..tensor.tensor import Tensor, from_users_array
 from .catalogue import COMPOSITES, OPS
 from .names import ALIASES, MISSING_METHODS
 
-# op -> (operator, operator with the operands swapped, in-place operator)
+# Maps an op to (operator, operator with swapped operands, in-place operator).
 OPERATORS = {
     "add": ("__add__", "__radd__", "__iadd__"),
     "sub": ("__sub__", "__rsub__", "__isub__"),
@@ -74,7 +74,7 @@ def _attach_operators(op: PointwiseOp) -> None:
 
 
 def _attach_operator(name: str, make: Callable[[], Any]) -> None:
-    """Give Tensor an operator, which its first use makes and puts into its own place."""
+    """Give Tensor an operator that is created at its first use, and then replaces itself."""
 
     def settle() -> Any:
         made = make()
@@ -100,8 +100,8 @@ def attach_matmul() -> None:
     assert isinstance(product, StructuredOp)
 
     def swapped(self: Tensor, other: Any) -> Tensor:
-        # NumPy's arrays leave `array @ tensor` to Tensor, as they do `array + tensor`; like that
-        # it meets in the dtype that both fit in.
+        # NumPy arrays leave `array @ tensor` to Tensor, like `array + tensor`. Both operands are
+        # converted to the promoted dtype, as in an addition.
         found = offer_operator(swapped, (self, other), {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
@@ -118,7 +118,7 @@ def attach_matmul() -> None:
 
 
 def attach_composites() -> None:
-    """Put the composites in the place of the ops whose names they have."""
+    """Replace ops by the composites that have their names."""
     for found in COMPOSITES.values():
         if "method" in found.homes:
             setattr(TensorMethods, found.name, found.call)
@@ -127,7 +127,7 @@ def attach_composites() -> None:
 
 
 def attach_aliases() -> None:
-    """Give methods their other names."""
+    """Attach methods under their aliases."""
     for alias, name in ALIASES.items():
         for suffix in ("", "_"):
             method = getattr(TensorMethods, name + suffix, None)
@@ -142,7 +142,7 @@ _NO_WRAPPER = (
 
 
 def attach_all() -> None:
-    """Attach every op of the table."""
+    """Attach every op in the table."""
     for op in OPS.values():
         if isinstance(op, PointwiseOp):
             attach_pointwise(op)

@@ -20,19 +20,19 @@ from ..tensor.tensor import Tensor, from_array
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Write callable(x) over each element x, one after the other; it is slow.
+    """Replace each element x by callable(x), one after another; this is slow.
 
-    Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, or
-            where callable returns no number
+    Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+            or if callable does not return a number
     """
     return _written(self, "apply_", (), callable)
 
 
 def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Write callable(x, y) over each element x, y being other's there; it is slow.
+    """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
 
-    Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-            another device, or where callable returns no number
+    Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+            not on the CPU, or if callable does not return a number
     """
     require_kinds(map_, (self, other, callable), {}, set(), ())
     return _written(self, "map_", (other,), callable)
@@ -41,8 +41,8 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Replace each element e by callable(e, x's element, y's element); this is slow.
 
-    Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-            another device, or where callable returns no number
+    Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+            not on the CPU, or if callable does not return a number
     """
     require_kinds(map2_, (self, x, y, callable), {}, set(), ())
     return _written(self, "map2_", (x, y), callable)
@@ -81,11 +81,11 @@ def _number(value: Any) -> Any:
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write fill_value where all indices are equal.
+    """Set the elements whose indices are all equal to fill_value.
 
-    With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
+    With wrap, in a tall matrix the diagonal starts again after each width + 1 rows.
 
-    Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
+    Raises  RuntimeError for a 1-d tensor, or for more than two axes of unequal lengths
     """
     if isinstance(self, Batched):
         warn_of_loop("fill_diagonal_")

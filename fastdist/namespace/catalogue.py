@@ -1,6 +1,6 @@
-"""The tables of ops and composites, filled: importing this imports each file of `ops`.
+"""Fills the tables of ops and composites, by importing every file of `ops`.
 
-A new file there needs no entry anywhere. Those that homes.py names are imported on first use.
+A new file there is found without registration. Files that homes.py lists are imported at first use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .homes import HOMES
 
 
 def _import_all(folder: str, package: str) -> None:
-    """Import the modules of a folder and of the packages in it, in the order of their names."""
+    """Import the modules of a folder and of its subpackages, sorted by name."""
     for name in sorted(os.listdir(folder)):
         inside = f"{package}.{name.removesuffix('.py')}"
         if name.endswith(".py") and name != "__init__.py":

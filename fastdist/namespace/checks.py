@@ -1,4 +1,4 @@
-"""Checks that raise an error where a condition is False: `_assert`, `_check` and their kin."""
+"""Checks that raise an error if a condition is False: `_assert`, `_check` and related functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _assert(condition: Any, message: str) -> None:
 
 
 def _check_with(error_type: type[Exception], cond: Any, message: _Message = None) -> None:
-    """Raise an error of this type if the condition is False.
+    """Raise an error of the given type if the condition is False.
 
     Args:
         error_type: The error's class.
@@ -77,7 +77,7 @@ def _check_is_size(i: Any, message: _Message = None, *, max: int | None = None) 
 def _check_tensor_all_with(
     error_type: type[Exception], cond: Tensor, message: _Message = None
 ) -> None:
-    """Raise an error of this type if an element of a tensor is False.
+    """Raise an error of the given type if an element of a tensor is False.
 
     Args:
         error_type: The error's class.
@@ -102,6 +102,6 @@ def _check_tensor_all(cond: Tensor, message: _Message = None) -> None:
 def _assert_async(
     input: Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero"
 ) -> None:
-    """Raise RuntimeError with the message if a tensor's one element is 0; on a GPU this waits."""
+    """Raise RuntimeError with the message if a one-element tensor is 0; waits for a GPU."""
     if not input.item():
         raise RuntimeError(assert_msg)

@@ -1,7 +1,7 @@
-"""Branches and loops that PyTorch's compiler keeps as such, and sizes that it does not know yet.
+"""Branches and loops of PyTorch's compiler, and symbolic sizes.
 
-Here a program runs as it is written: `cond` calls the branch that is chosen, and every size is a
-number. So the `sym_*` functions are Python's own, and no value is a SymInt.
+Here programs run eagerly: `cond` calls the selected branch, and every size is an int. So the
+`sym_*` functions compute with Python numbers, and no value is a SymInt.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ..tensor.tensor import Tensor
 
 
 class SymInt:
-    """A size that a compiler does not know yet: no value here is one."""
+    """A symbolic int of PyTorch's compiler; no value here is one."""
 
 
 class SymFloat:
-    """A number that a compiler does not know yet: no value here is one."""
+    """A symbolic float of PyTorch's compiler; no value here is one."""
 
 
 class SymBool:
-    """A truth that a compiler does not know yet: no value here is one."""
+    """A symbolic bool of PyTorch's compiler; no value here is one."""
 
 
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
 ) -> Any:
-    """Return true_fn(*operands) if pred, a bool or a tensor of one element, holds, else false_fn's.
+    """Return true_fn(*operands) if pred (a bool or a one-element tensor) is true, else false_fn's.
 
     Raises  RuntimeError for a pred of several elements
     """
@@ -41,10 +41,9 @@ def cond(
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
 ) -> tuple[Any, ...]:
-    """Return the carried values when cond_fn(*values) is false, where body_fn computes the next
-    values in each round.
+    """Run values = body_fn(*values) while cond_fn(*values) is true, and return the last values.
 
-    Raises  RuntimeError where body_fn returns another number of values
+    Raises  RuntimeError if body_fn returns another number of values
     """
     values = tuple(carried_inputs)
     while cond_fn(*values):
@@ -70,17 +69,17 @@ def sym_float(a: Any) -> float:
 
 
 def sym_int(a: Any) -> int:
-    """Return a as an int, without its fraction."""
+    """Return a as an int, truncated towards zero."""
     return int(a)
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """Return the larger one, as a float if one is a float."""
+    """Return the larger number, as a float if either is a float."""
     return _alike(max, a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """Return the smaller one, as a float if one is a float."""
+    """Return the smaller number, as a float if either is a float."""
     return _alike(min, a, b)
 
 

@@ -1,8 +1,8 @@
-"""The functions over lists of tensors that optimisers call: `_foreach_add` and its kin.
+"""Functions over lists of tensors that optimisers call: `_foreach_add` and related ones.
 
-They are one launch for plain lists of float32 or float64: see foreach_launch.py. All else calls one
-op for every tensor, so that dtypes may be mixed and autograd records as usual. A function returns a
-tuple of new tensors; its twin in place, whose name ends with _, returns the list itself.
+Plain lists of float32 or float64 are computed in one launch: see foreach_launch.py. Otherwise one
+op is called per tensor, so that dtypes may be mixed and autograd records as usual. A function
+returns a tuple of new tensors. Its in-place twin, whose name ends with _, returns the list itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _require_tensors(tensors: Tensors, *others: Any) -> None:
 
 
 def _spread(tensors: Tensors, other: Any) -> Sequence[Any]:
-    """Return an operand for each tensor: from a list of them or of numbers, or one for all."""
+    """Return an operand for each tensor, from a list of tensors or numbers, or a single operand."""
     if isinstance(other, Tensor):
         if other.dim():
             raise RuntimeError(
@@ -48,7 +48,7 @@ def _spread(tensors: Tensors, other: Any) -> Sequence[Any]:
 
 
 def _call(name: str, first: Tensor, *others: Any, **kwargs: Any) -> Any:
-    """Return an op of a tensor; its twin in place for a name that ends with _."""
+    """Call a Tensor method by name; a name that ends with _ is in place."""
     return getattr(Tensor, name)(first, *others, **kwargs)
 
 
@@ -73,7 +73,7 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
             other = names.pop(given, other)
         if names:
             raise TypeError(f"_foreach_{name}() got unexpected arguments {sorted(names)}")
-        if isinstance(self, int | float | complex):  # a number to the powers of tensors
+        if isinstance(self, int | float | complex):  # a number raised to the powers in tensors
             _require_tensors(other)
             return tuple(_call("__rpow__", one, self) for one in other)
         _require_tensors(self)
@@ -88,8 +88,8 @@ def _binary(name: str, *, has_alpha: bool = False) -> Callable[..., Any]:
 
 
 def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
-    """Return the results of one launch of a kind, in place if name ends with _; None if there is
-    no such launch. A number stands for all tensors.
+    """Compute a kind of op for all tensors in one launch, in place if name ends with _. Return the
+    results, or None if no launch can do that. `numbers` may be one number for all tensors.
     """
     if not isinstance(numbers, Sequence):
         numbers = [numbers] * len(columns[0])
@@ -99,7 +99,7 @@ def _launched(name: str, columns: Sequence[Tensors], numbers: Any = 1) -> Any:
 
 
 def _together(name: str, tensors: Tensors, other: Any, alpha: Any) -> Any:
-    """Return the results of one launch of a binary op, or None."""
+    """Compute a binary op in one launch, and return the results; None if no launch can do that."""
     plain, place = name.removesuffix("_"), "_" if name.endswith("_") else ""
     if other.__class__ in (float, int):
         if plain == "pow":
@@ -122,7 +122,7 @@ _EXTREMES: Final = {
 
 
 def _bounded(name: str, one: Tensor, other: Any, scaled: dict[str, Any]) -> Any:
-    """Return a binary op, which for the four of maxima and minima takes numbers as well."""
+    """Return the result of a binary op; the four maximum and minimum ops also accept numbers."""
     plain = name.removesuffix("_")
     if plain not in _EXTREMES:
         return _call(name, one, other, **scaled)
@@ -134,7 +134,7 @@ def _bounded(name: str, one: Tensor, other: Any, scaled: dict[str, Any]) -> Any:
 
 
 def _ternary(name: str) -> Callable[..., Any]:
-    """Return addcdiv or addcmul of lists: self + value * tensor1 op tensor2."""
+    """Return addcdiv or addcmul for lists: self + value * (tensor1 op tensor2)."""
 
     def apply(
         self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Any = 1, *, scalars: Any = None
@@ -176,7 +176,9 @@ def _lerp(name: str) -> Callable[..., Any]:
 
 
 def _lerp_together(name: str, tensors: Tensors, ends: Tensors, weight: Any) -> Any:
-    """Return the results of one launch with one weight, or None."""
+    """Compute lerp with one weight in one launch, and return the results; None if no launch can do
+    that.
+    """
     if weight.__class__ not in (float, int) or tensors[0].__class__ not in PLAIN:
         return None
     if not tensors[0]._layout.dtype.is_floating_point:
@@ -189,7 +191,7 @@ def _lerp_together(name: str, tensors: Tensors, ends: Tensors, weight: Any) -> A
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Any:
-    """Write each tensor of src over that of self; dtypes may differ."""
+    """Copy each tensor of src to that of self; dtypes may differ."""
     _require_tensors(self, src)
     if launch("copy", [self, src], [1] * len(self)):
         return self
@@ -226,7 +228,7 @@ def _foreach_norm(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
 
 
 def _foreach_powsum(self: Tensors, ord: Any = 2, dtype: Any = None) -> Any:
-    """Return the sum of the absolute values to a power, of each tensor."""
+    """Return for each tensor the sum of its absolute values raised to the power ord."""
     _require_tensors(self)
     return tuple(one.abs().pow(ord).sum(dtype=dtype) for one in self)
 
@@ -246,7 +248,7 @@ def _foreach_max(self: Tensors) -> Any:
 
 
 def _foreach_mm(self: Tensors, mat2: Tensors) -> Any:
-    """Return the product of each two matrices."""
+    """Return the matrix product of each pair of matrices."""
     _require_tensors(self, mat2)
     return tuple(_call("mm", a, b) for a, b in zip(self, mat2, strict=True))
 

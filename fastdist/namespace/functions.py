@@ -1,4 +1,4 @@
-"""Tensor methods that are not ops: backward, numpy, indexing, and what is made of several ops."""
+"""Tensor methods that are not ops, such as backward, numpy and indexing, or that combine ops."""
 
 from __future__ import annotations
 
@@ -53,19 +53,20 @@ def backward(
     create_graph: bool = False,
     inputs: Inputs | None = None,
 ) -> None:
-    """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
-    alone: of one, several or those in a dict, tensors or edges of the graph.
+    """Add this tensor's gradients to the `.grad` of the graph's leaves, or only of `inputs`.
 
-    Thread  runs here; other threads' passes through the same leaves may overlap
-    Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
-            given
+    Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
+    Raises  RuntimeError if it does not require grad, or if it has several elements and no gradient
+            is given
 
     Args:
-        gradient: The gradient of what is sought by this tensor, of its shape; may be left out for a
-            single number, where it is 1.
-        retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
-        create_graph: Whether the pass is recorded, for second derivatives.
-        inputs: The leaves whose `.grad` is added to; all if None.
+        gradient: The gradient with respect to this tensor, of its shape; may be left out for a
+            tensor with one element, and is then 1.
+        retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
+            None.
+        create_graph: Whether to record the pass, for second derivatives.
+        inputs: The tensors or graph edges whose `.grad` to add to: one, several, or a dict; all
+            leaves if None.
 
     Example:
         >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -80,11 +81,11 @@ def backward(
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
-    Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
-            one on another device, unless force; TypeError for bfloat16
+    Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
+            for one on another device, unless force is set; TypeError for bfloat16
 
     Args:
-        force: Whether to detach, copy to the CPU, and resolve conjugates and negations first.
+        force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
 
     Example:
         >>> x = torch.zeros(2)
@@ -106,12 +107,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
             f"Got unsupported ScalarType {WORDS[self._layout.dtype]}: NumPy has none; call "
             ".float() first"
         )
-    storage_of(self)  # NumPy may change it from now on; views made later share one version
+    storage_of(self)  # NumPy may write to it from now on; later views share this version counter
     return self.to_numpy()
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """Let NumPy take this tensor as an array."""
+    """Convert this tensor to a NumPy array, for np.asarray."""
     if not isinstance(self._array, np.ndarray) and not self._layout.is_sparse:
         raise DeviceError(f"a tensor on {self.device} is not a NumPy array; use .cpu() first")
     return np.array(numpy(self), dtype=dtype, copy=copy)
@@ -137,12 +138,12 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return zeros of size, in this tensor's dtype and on its device unless told otherwise.
+    """Return zeros of size, by default in this tensor's dtype and on its device.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
-        device: Where the result lives; where this tensor lives if None.
+        device: The device of the result; this tensor's if None.
         **more: Further arguments of `zeros`.
 
     Example:
@@ -160,12 +161,12 @@ def new_zeros(
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return ones of size, in this tensor's dtype and on its device unless told otherwise.
+    """Return ones of size, by default in this tensor's dtype and on its device.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
-        device: Where the result lives; where this tensor lives if None.
+        device: The device of the result; this tensor's if None.
         **more: Further arguments of `ones`.
 
     Example:
@@ -182,12 +183,12 @@ def new_ones(
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return uninitialized memory of size, in this tensor's dtype and on its device unless given.
+    """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
-        device: Where the result lives; where this tensor lives if None.
+        device: The device of the result; this tensor's if None.
         **more: Further arguments of `empty`.
 
     Example:
@@ -204,8 +205,8 @@ def new_empty(
 def new_empty_strided(
     self: Tensor, size: Any, stride: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
-    device unless told otherwise.
+    """Return uninitialized memory of size and strides, by default in this tensor's dtype and on its
+    device.
     """
     from ..ops.create.from_memory import empty_strided
 
@@ -217,13 +218,13 @@ def new_empty_strided(
 def new_full(
     self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise.
+    """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
 
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
         dtype: The dtype; this tensor's if None.
-        device: Where the result lives; where this tensor lives if None.
+        device: The device of the result; this tensor's if None.
         **more: Further arguments of `full`.
 
     Example:
@@ -249,7 +250,7 @@ def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -
 def new_tensor(
     self: Tensor, data: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
-    """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+    """Return a copy of data, by default in this tensor's dtype and on its device."""
     _require_dense("new_tensor", self)
     return creation.tensor(data, **_like(self, dtype, device), **more)
 
@@ -265,8 +266,9 @@ def _like(self: Tensor, dtype: Any, device: Any) -> dict[str, Any]:
 
 
 def _data(self: Tensor) -> Tensor:
-    """This tensor's memory outside of any graph; assigning gives this tensor other memory."""
-    # As in PyTorch, changes through .data are not counted and are not reported.
+    """This tensor's memory, detached from the graph; assigning replaces the memory."""
+    # As in PyTorch, changes through .data do not increase the version counter, so they are not
+    # detected.
     data = wrap(self._array, self._layout)
     return data if self._storage is None else bound(data, root_of(self))
 
@@ -274,7 +276,7 @@ def _data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, data: Tensor) -> None:
     if not isinstance(data, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-    # The count of changes goes on: who saved this tensor before must see that it is another.
+    # Keep the version counter: a Node that saved this tensor must detect the change.
     version, data = self._version, resolved(data)
     self._array, self._layout = data._array, data._layout
     self._storage = None
@@ -307,9 +309,9 @@ def _transposed(self: Tensor) -> Tensor:
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:
-    """This tensor with its last two axes swapped; one number as it is.
+    """This tensor with its last two axes swapped; a 0-d tensor is returned unchanged.
 
-    Raises  RuntimeError for a single axis
+    Raises  RuntimeError for a 1-d tensor
     """
     ndim = len(self._layout.shape)
     if ndim == 1:
@@ -326,14 +328,14 @@ def _matrices_transposed(self: Tensor) -> Tensor:
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    """This tensor with its last two axes swapped and conjugated, which changes no real number."""
+    """The conjugate of this tensor, with its last two axes swapped; real numbers stay the same."""
     return COMPOSITES["conj"].call(_matrices_transposed(self))  # type: ignore[no-any-return]
 
 
 def _matrix_adjoint(self: Tensor) -> Tensor:
     """The adjoint of a matrix.
 
-    Raises  RuntimeError for more or fewer axes, none of them excepted
+    Raises  RuntimeError unless the tensor has 0 or 2 axes
     """
     if len(self._layout.shape) not in (0, 2):
         raise ShapeError(
@@ -345,12 +347,12 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 
 
 def _reversed(self: Tensor) -> Tensor:
-    """Return a copy with the rows in the opposite order."""
+    """Return a copy with the first axis in reverse order."""
     return OPS["flip"].public(self, 0) if self._layout.shape else self
 
 
 def _contains(self: Tensor, element: Any) -> bool:
-    """Return whether some element equals element, a number or a tensor that broadcasts."""
+    """Return whether any element equals `element`, a number or a tensor that broadcasts."""
     if not isinstance(element, Tensor | int | float | np.generic):
         raise RuntimeError(
             "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
@@ -365,13 +367,13 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return the view of all windows of size elements along dimension, step apart, as a last
-    axis.
+    """Return a view of all windows of `size` elements along dimension; the elements of a window are
+    along a new last axis.
 
     Args:
         dimension: The axis.
         size: The length of a window.
-        step: The distance between two windows.
+        step: The distance between the starts of two windows.
 
     Example:
         >>> torch.arange(5).unfold(0, 3, 2)
@@ -384,12 +386,14 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def _array_wrap(
     self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
 ) -> Tensor:
-    """Let NumPy's functions of tensors return tensors."""
+    """Convert the results of NumPy functions on tensors to tensors."""
     return creation.from_numpy(np.asarray(array))
 
 
 def _repr_context(self: Tensor) -> tuple[str, str | None]:
-    """Return the dtype that printing leaves out, and the tangent at the innermost level."""
+    """Return the default dtype, which printing omits, and the tangent at the innermost level as
+    text.
+    """
     level = ForwardADLevel.current()
     tangent = None if level is None else tangent_of(self, level)
     return get_default_dtype().name, None if tangent is None else f"{tangent}"
@@ -400,14 +404,14 @@ def _delete_item(self: Tensor, index: Any) -> None:
 
 
 def _iter(self: Tensor) -> Iterator[Tensor]:
-    """Walk the rows: views that share one Node, so that their gradients are put together once."""
+    """Iterate over the rows: views with a common Node, which collects their gradients."""
     if not self._layout.shape:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self))
 
 
 def _real(self: Tensor) -> Tensor:
-    """The real parts of complex numbers, sharing memory; of real numbers this tensor."""
+    """The real part as a view, for a complex tensor; a real tensor itself."""
     return COMPOSITES["real"].call(self)  # type: ignore[no-any-return]
 
 
@@ -427,15 +431,15 @@ def _write(part: Tensor, value: Any) -> None:
 
 
 def _imag(self: Tensor) -> Tensor:
-    """The imaginary parts of complex numbers, sharing memory; RuntimeError for real numbers."""
+    """The imaginary part as a view; RuntimeError for a real tensor."""
     return COMPOSITES["imag"].call(self)  # type: ignore[no-any-return]
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
-    """Return this tensor as a cls, over the same memory and at the same place of the graph.
+    """Return this tensor as an instance of cls, with the same memory and position in the graph.
 
-    Raises  TypeError for a value that is not a subclass of Tensor; RuntimeError for a view that is
-            not resolved as another class than Tensor: it would not be a view then
+    Raises  TypeError if cls is not a subclass of Tensor; RuntimeError for a conjugate or negative
+            view, unless cls is Tensor
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {short_repr(cls)}")
@@ -457,8 +461,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
-    memory, or with assign other itself, outside of its graph.
+    """Return the tensor that load_state_dict stores instead of this one. It has other's values in
+    this memory; or with assign, it is other itself, detached.
     """
     return other.detach() if assign else copy_(self.detach(), other)
 
@@ -518,10 +522,10 @@ METHODS: dict[str, Any] = {
 
 
 def attach_methods() -> None:
-    """Hang them on Tensor."""
+    """Attach the methods to Tensor."""
     use_engine(engine_grad)
     for name, method in METHODS.items():
         if name.startswith("__") and not isinstance(method, property):
-            # The name under which calls are offered to overrides.
+            # `__torch_function__` gets the method under this name.
             method.__name__ = method.__qualname__ = name
         setattr(TensorMethods, name, method)

@@ -1,4 +1,4 @@
-"""In which rooms names of `fastdist` live that are imported when they are first asked for."""
+"""The modules of names of `fastdist` that are imported at first use."""
 
 from __future__ import annotations
 

@@ -9,16 +9,17 @@ from ..core.errors import DTypeError
 from ..core.short_repr import short_repr
 from ..tensor.promotion import get_default_dtype
 
-# PyTorch's number, from which programs derive tolerances; the step above 1 is 0.25.
+# PyTorch's value, from which programs derive tolerances; the step above 1 is really 0.25.
 _EPS: dict[DType, float] = {float8_e5m2fnuz: 0.125}
 
 
 class finfo:
-    """The limits of a floating dtype, the default one unless given; of a complex one, its parts'.
+    """The limits of a floating dtype; for a complex dtype, those of its real part.
 
-    `eps` is the step from 1 to the next number, `tiny` (also `smallest_normal`) the smallest
-    positive number of full precision, `resolution` what decimals hold.
-    Raises  TypeError for any other
+    `eps` is the step from 1 to the next number. `tiny` (also `smallest_normal`) is the smallest
+    positive normal number. `resolution` is the precision in decimal digits.
+
+    Raises  TypeError for any other dtype
 
     Args:
         type: The dtype; the default dtype if None.
@@ -56,7 +57,7 @@ class finfo:
 class iinfo:
     """The limits of an integer dtype.
 
-    Raises  TypeError for a dtype that is not an integer one
+    Raises  TypeError for a dtype that is not an integer dtype
     """
 
     def __init__(self, type: DType) -> None:

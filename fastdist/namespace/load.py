@@ -1,6 +1,6 @@
-"""Imports the whole catalogue, attaches what it declares, and gathers the names that users type.
+"""Imports the whole catalogue, attaches its declarations to Tensor, and collects the public names.
 
-Importing this makes Tensor complete.
+Importing this module completes Tensor.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .functions import attach_methods
 from .names import ALIASES, INPLACE_FUNCTIONS, INPLACE_METHODS
 from .tracing import trace
 
-# In-place methods that look at nothing but the tensor that they are called on.
+# In-place methods that are written by hand and not made from ops.
 _WRITTEN_BY_HAND = ("as_strided_", "detach_", "resize_as_", "zero_")
 
 
 def declared_in(home: str) -> dict[str, Any]:
-    """Return name -> function of all that is declared to be found in a home, a word of HOMES."""
+    """Return a dict of all functions whose declaration has this home (see HOMES)."""
     names = {name: op.public for name, op in OPS.items() if home in op.homes}
     composites = [one for one in COMPOSITES.values() if home in one.homes]
     return names | {one.name.rpartition(".")[2]: one.call for one in composites}
 
 
 def gather() -> dict[str, Any]:
-    """Return name -> function of all that `fastdist.X` offers of the catalogue."""
+    """Return a dict of the catalogue's functions in `fastdist`."""
     names = declared_in("function")
     for room in (creation, ranges):
         names.update({name: getattr(room, name) for name in room.__all__})
@@ -49,7 +49,7 @@ def gather() -> dict[str, Any]:
 
 
 def _inplace_functions() -> list[str]:
-    """Return the names of in-place methods that are functions as well."""
+    """Return the names of in-place methods that are also functions."""
     known = {name for name, op in OPS.items() if op.kind == "pointwise" and len(op.tensors) == 1}
     known = {name for name in known if {"function", "inplace"} <= OPS[name].homes}
     known |= INPLACE_FUNCTIONS
@@ -58,7 +58,7 @@ def _inplace_functions() -> list[str]:
 
 
 def gather_functional() -> dict[str, Any]:
-    """Return name -> function of all that `fastdist.nn.functional.X` offers of the catalogue."""
+    """Return a dict of the catalogue's functions in `fastdist.nn.functional`."""
     names = declared_in("functional")
     for name, op in OPS.items():
         if "activation" in op.homes:
@@ -67,8 +67,8 @@ def gather_functional() -> dict[str, Any]:
 
 
 def set_qualified_names(names: dict[str, Any], module: str) -> None:
-    """Let each function say the name under which module offers it, if nothing is found under the
-    one that it has: by that name it is pickled.
+    """Set each function's module and qualified name to those in `module`, unless its current name
+    finds it. Pickle uses this name.
     """
     for name, function in names.items():
         own = function.__qualname__
@@ -96,4 +96,4 @@ set_qualified_names(FFT, "fastdist.fft")
 set_qualified_names(FUNCTIONAL_NAMES, "fastdist.nn.functional")
 for _op in OPS.values():
     if _op.homes & {"functional", "activation"} and not _op.homes & {"function", "method"}:
-        _op.offered_as = FUNCTIONAL_NAMES[_op.name]  # no user calls the op's own
+        _op.offered_as = FUNCTIONAL_NAMES[_op.name]  # users never call the op's own function

@@ -1,4 +1,4 @@
-"""PyTorch's names without a declaration here: second names, and missing ones."""
+"""PyTorch's names that have no declaration here: aliases, and missing names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# alias -> name, for the function, the method and the in-place twin alike
+# Maps alias to name, for functions, methods and in-place twins.
 ALIASES = {
     "absolute": "abs",
     "arccos": "acos",
@@ -41,7 +41,7 @@ ALIASES = {
     "unsafe_split": "split",
     "unsafe_split_with_sizes": "split_with_sizes",
 }
-# Methods of PyTorch's tensors that do not exist here; missing.py has the reasons by kind.
+# PyTorch's Tensor methods that do not exist here; missing.py has the reasons by kind.
 MISSING_METHODS = words(
     """
     ccol_indices chalf col_indices crow_indices dequantize hash_tensor
@@ -50,13 +50,13 @@ MISSING_METHODS = words(
     to_sparse_bsr to_sparse_csc to_sparse_csr
     """
 )
-# In-place methods that are functions as well, each with a "_" behind its name: those of pointwise
-# ops of one tensor, and these.
+# In-place methods that are also functions (with "_" appended): those of pointwise ops with one
+# tensor, and these.
 INPLACE_FUNCTIONS = words(
     """
     addmv as_strided clamp clamp_max clamp_min detach fill gcd index_put lcm ldexp logit nan_to_num
     resize_as xlogy zero
     """
 )
-# PyTorch has no functions of these.
+# Exceptions for which PyTorch has no function.
 INPLACE_METHODS = words("absolute bitwise_not digamma erfinv lgamma logical_not sign")

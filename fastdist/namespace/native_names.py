@@ -1,4 +1,4 @@
-"""Functions of PyTorch's lower half that packages call by their private names."""
+"""Functions of PyTorch's native library that packages call by their private names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_DTYPES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return `_cast_Long` and its kin."""
+    """Return `_cast_Long` and related functions."""
     kind = _OF_DTYPES.get(name.removeprefix("_cast_"))
     if kind is None or not name.startswith("_cast_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -49,12 +49,12 @@ def _shape_as_tensor(input: Tensor) -> Tensor:
 
 
 def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
-    """Return whether `input.data = from_` keeps the kind of tensor: both dense or both sparse."""
+    """Return whether `input.data = from_` is allowed: both dense or both sparse."""
     return bool(input.is_sparse == from_.is_sparse)
 
 
 def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
-    """Return the function unchanged, or a decorator that does: nothing compiles it."""
+    """Return the function unchanged, or a decorator that does so; there is no compiler."""
     return fn if fn is not None else lambda function: function
 
 
@@ -95,8 +95,8 @@ def _scaled_mm(
     out_dtype: DType | None = None,
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """Return (input * scale_a) @ (mat2 * scale_b), summed in float32; scales are of all elements,
-    or one for each row of input and each column of mat2.
+    """Return (input * scale_a) @ (mat2 * scale_b), summed in float32. There is one scale per
+    tensor, or one per row of input and per column of mat2.
 
     Raises  RuntimeError for scales of other shapes
     """
@@ -121,7 +121,7 @@ def _scaled_mm(
 
 
 class ScalingType(Enum):
-    """The part of a matrix to which one scale of scaled_mm applies."""
+    """The part of a matrix that shares one scale in scaled_mm."""
 
     TensorWise = 0
     RowWise = 1
@@ -132,7 +132,7 @@ class ScalingType(Enum):
 
 
 class SwizzleType(Enum):
-    """In which order PyTorch's GPU kernels take the scales of blocks."""
+    """The order of block scales in PyTorch's GPU kernels."""
 
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1
@@ -152,10 +152,10 @@ def scaled_mm(
     contraction_dim: Sequence[int] = (),
     use_fast_accum: bool = False,
 ) -> Tensor:
-    """Return the product of two matrices, each times a scale for all of it or for each row (of
-    mat_b: each column).
+    """Return the product of two scaled matrices. There is one scale per matrix, or one per row (of
+    mat_b: per column).
 
-    Raises  NotImplementedError for scales of blocks
+    Raises  NotImplementedError for block scales
     """
     scales, kinds = [], []
     for scale, kind in ((scale_a, scale_recipe_a), (scale_b, scale_recipe_b)):
@@ -172,7 +172,7 @@ def scaled_mm(
 
 
 def _fused_sdp_choice(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> int:
-    """Return 0: attention has one implementation, which PyTorch calls math."""
+    """Return 0: attention has one implementation, which PyTorch calls "math"."""
     return 0
 
 
@@ -192,7 +192,7 @@ def native_layer_norm(
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Return input with dropped elements, scaled, and the mask of the others."""
+    """Return input with dropout applied, and the mask of kept elements."""
     kept: Any = ones(input.shape, dtype=dtype_named("bool_"), device=input.device)
     if train is False or p == 0:
         return input.clone(), kept
@@ -203,7 +203,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return input with its channels shuffled among groups."""
+    """Return input with its channels shuffled between groups."""
     found: Tensor = NAMES["channel_shuffle"](input, groups)
     return found
 
@@ -212,9 +212,7 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 def _amp_foreach_non_finite_check_and_unscale_(
     tensors: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor
 ) -> None:
-    """Multiply gradients by inv_scale, and set found_inf to 1 if one has an element that is not
-    finite.
-    """
+    """Multiply gradients by inv_scale; set found_inf to 1 if an element is not finite."""
     for one in tensors:
         if not bool(one.isfinite().all()):
             found_inf.fill_(1.0)
@@ -230,8 +228,8 @@ def _amp_update_scale_(
     scale_backoff_factor: float,
     growth_interval: int,
 ) -> Tensor:
-    """Let the scale in input shrink after a step that was not finite, and grow after
-    growth_interval steps that were; return it.
+    """Update the scale of GradScaler in place and return it: shrink it if a gradient was not
+    finite, grow it after growth_interval steps with finite gradients.
     """
     if found_inf.item():
         input.mul_(scale_backoff_factor)
@@ -250,7 +248,7 @@ def _amp_update_scale_(
 def _convert_indices_from_coo_to_csr(
     input: Tensor, size: int, *, out_int32: bool = False
 ) -> Tensor:
-    """Return where each row's entries begin, from the sorted rows of all entries."""
+    """Return the row pointers of CSR, from the sorted row indices of COO."""
     import numpy as np
 
     counts = np.bincount(input.numpy(force=True), minlength=size)
@@ -262,7 +260,7 @@ def _convert_indices_from_coo_to_csr(
 def _convert_indices_from_csr_to_coo(
     crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
 ) -> Tensor:
-    """Return the rows and columns of all entries as two rows; transposed, columns come first."""
+    """Return the row and column indices of COO; transposed, columns come first."""
     lengths = crow_indices.diff()
     numbers: Any = NAMES["arange"](lengths.numel(), device=crow_indices.device)
     rows: Any = numbers.repeat_interleave(lengths.to(int64))
@@ -274,8 +272,8 @@ def _convert_indices_from_csr_to_coo(
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> Tensor:
-    """Return input rounded to the numbers that a quantized dtype has; the gradient passes where
-    nothing was clamped.
+    """Return input rounded to the values of a quantized dtype. The gradient is passed through where
+    no value was clamped.
     """
     return _fake_quantized(input, scale, zero_point, quant_min, quant_max)
 
@@ -283,8 +281,8 @@ def fake_quantize_per_tensor_affine(
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """Return input rounded as fake_quantize_per_tensor_affine does, with a scale and a zero point
-    for each index along axis.
+    """Return input rounded as by fake_quantize_per_tensor_affine, with a scale and a zero point per
+    index of axis.
     """
     shape = [1] * input.dim()
     shape[axis] = -1
@@ -305,7 +303,7 @@ def _fake_quantized(
         inside = (steps >= quant_min) & (steps <= quant_max)
         rounded = (steps.clamp(quant_min, quant_max) - zero_point) * scale
         moved = rounded.to(input.dtype)
-    # The rounded numbers, and the gradient of input where nothing was clamped.
+    # The rounded values, and the gradient, which passes where no value was clamped.
     passed: Tensor = input.masked_fill(~inside, 0)
     found: Tensor = moved + (passed - passed.detach())
     return found
@@ -314,11 +312,11 @@ def _fake_quantized(
 def saddmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Return beta * input + alpha * mat1 @ mat2, of a sparse mat1."""
+    """Return beta * input + alpha * mat1 @ mat2 for a sparse mat1."""
     found: Tensor = NAMES["addmm"](input, mat1, mat2, beta=beta, alpha=alpha)
     return found
 
 
 def set_vital(vital: str, attr: str, value: str) -> bool:
-    """Return False: nothing collects statistics of a process's life."""
+    """Return False: usage statistics are not collected."""
     return False

@@ -1,4 +1,4 @@
-"""Queries of programs about a tensor: beyond the CPU and CUDA, the answer is no."""
+"""Queries on a tensor; for devices other than the CPU and CUDA, the answer is no."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _answers_no(what: str) -> property:
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
+    """Return whether the tensor is in pinned (page-locked) CPU memory."""
     if self._layout.device is not CPU or self._layout.is_sparse or not device_count():
         return False
     backend: Any = backend_of("cuda")
@@ -36,8 +36,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor in pinned memory, for copies that do not block the program: itself if it is
-    pinned.
+    """Return the tensor in pinned memory, for asynchronous copies to a GPU; a pinned tensor is
+    returned unchanged.
 
     Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
     """
@@ -62,19 +62,20 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def is_inference(self: Tensor) -> bool:
-    """Return False: what inference_mode made is an ordinary tensor."""
+    """Return False: tensors made in inference_mode are ordinary tensors."""
     return False
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
-    its device, as the old constructors do; or another handle to the Tensor given.
+    """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
+    arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
+    it is returned.
 
     Raises  TypeError for a Tensor of another dtype or device
 
     Args:
         *args: Sizes, or data to copy.
-        device: Where the result lives; where this tensor lives if None.
+        device: The device of the result; this tensor's if None.
 
     Example:
         >>> torch.ones(1).new([1, 2])
@@ -89,17 +90,17 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 
 def _is_sparse(self: Tensor) -> bool:
-    """Whether the elements are held as coordinates and values."""
+    """Whether the tensor is sparse, with coordinates and values."""
     return self._layout.is_sparse
 
 
 def sparse_dim(self: Tensor) -> int:
-    """Return how many axes the coordinates have; 0 for a dense tensor."""
+    """Return the number of axes with coordinates; 0 for a dense tensor."""
     return int(self._array.indices.shape[0]) if self._layout.is_sparse else 0
 
 
 def dense_dim(self: Tensor) -> int:
-    """Return how many axes each value has."""
+    """Return the number of axes of each value."""
     return len(self._layout.shape) - sparse_dim(self)
 
 
@@ -122,9 +123,10 @@ def _entries(name: str) -> Any:
 
 
 def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]:
-    """Return the axes from the slowest to the fastest in memory.
+    """Return the axes in order of decreasing stride.
 
-    Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
+    Raises  RuntimeError, with ambiguity_check, if axes of length 1 or equal strides make the order
+            ambiguous
     """
     shape, strides = self._layout.shape, self.stride()
     steps = [step for n, step in zip(shape, strides, strict=True) if n != 1]
@@ -133,19 +135,19 @@ def dim_order(self: Tensor, *, ambiguity_check: bool = False) -> tuple[int, ...]
             "The tensor does not have unique dim order, or cannot map to exact one of the given "
             "memory formats."
         )
-    # An axis that nobody walks, or that stays in one place, keeps its own.
+    # An axis of length 1 or stride 0 keeps its position.
     order = memory_order(self._layout)
     return tuple(range(len(shape)) if order is None else order)
 
 
 def is_distributed(self: Tensor) -> bool:
-    """Return False: a tensor lies in one process."""
+    """Return False: a tensor belongs to one process."""
     return False
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
-    on the CPU there is nothing to do.
+    """Keep this tensor's memory from reuse until the stream's currently queued work is done. On the
+    CPU it does nothing.
     """
     backend_of(self._layout.device.type).record_stream(self._array, stream)
 
@@ -156,7 +158,7 @@ def storage_type(self: Tensor) -> Any:
 
 
 def _name(self: Tensor) -> None:
-    """None: no tensor has a name."""
+    """None: tensors do not have names."""
 
 
 def _is_meta(self: Tensor) -> bool:
@@ -170,7 +172,7 @@ def _volatile(self: Tensor) -> bool:
 
 
 def _grad_dtype(self: Tensor) -> DType:
-    """The dtype of this tensor's gradient: its own."""
+    """The dtype of this tensor's gradient: the tensor's own dtype."""
     return self._layout.dtype
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's process-wide settings: what can be chosen here, and what is so in any case."""
+"""PyTorch's process-wide settings; some have no effect here."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Say how many digits of float32 products may give up for speed: "highest" none; with "high"
-    or "medium" a GPU may compute in TF32, which keeps 10 bits of each factor. A CPU gives up none.
+    """Set the precision of float32 matrix products. With "highest" they use full float32; with
+    "high" or "medium" a GPU may use TF32, which keeps 10 bits of each factor's mantissa. The CPU
+    always uses float32.
     """
     if precision not in PRECISIONS:
         warnings.warn(
@@ -41,35 +42,35 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Say whether results must be the same bits each time. They are unless this is called with
-    False: sums run in one order, whatever the number of threads, and nothing here warns or raises.
+    """Choose whether results must be reproducible bit for bit. They are by default: sums run in one
+    order for any number of threads, and no op warns or raises.
 
-    With False, in so many words, a GPU adds at places (scatter_add, index_add, index_put with
-    accumulate, gradients of indexing and embeddings) by atomics in whatever order threads come, and
-    of several values that are written to one place any may stay. float16 and bfloat16 are added in
-    float32. Nothing changes on the CPU.
+    Only after a call with False, a GPU adds by atomic operations in scatter_add, index_add,
+    index_put with accumulate, and gradients of indexing and embeddings. The order of threads then
+    changes the result. If several values are written to one position, any of them may remain.
+    float16 and bfloat16 are added in float32. Nothing changes on the CPU.
 
-    Thread  any; for the whole process, from the next call on
+    Thread  any; applies to the whole process, from the next call on
     """
     determinism.choose((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Return the value given to use_deterministic_algorithms, False by default: as in PyTorch,
-    though results repeat without it.
+    """Return the value given to use_deterministic_algorithms; False by default as in PyTorch,
+    although results are reproducible without it.
     """
     return determinism.mode > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Return whether use_deterministic_algorithms was to warn only."""
+    """Return the warn_only value given to use_deterministic_algorithms."""
     return determinism.mode == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Do what use_deterministic_algorithms does, by "default", "warn" or "error", or 0, 1 or 2.
+    """Call use_deterministic_algorithms with a mode: "default", "warn" or "error", or 0, 1 or 2.
 
-    Raises  RuntimeError for another one
+    Raises  RuntimeError for another mode
     """
     if debug_mode in _MODES:
         debug_mode = _MODES.index(str(debug_mode))
@@ -86,14 +87,14 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """Return 0, 1 or 2."""
+    """Return the mode as 0, 1 or 2."""
     return determinism.mode
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Make the dtype of FloatTensor or one of its kin, or of its name, the default dtype.
+    """Set the default dtype by a tensor type such as FloatTensor, or by its name.
 
-    Raises  TypeError for one that is not floating
+    Raises  TypeError for a type that is not floating point
     """
     from .typed_tensors import TYPED_TENSORS
 
@@ -118,7 +119,7 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(int: int) -> None:
-    """Note a number of threads for ops that PyTorch's compiled programs run at once.
+    """Set the number of inter-op threads; it has no effect here.
 
     Raises  RuntimeError for a number below 1
     """
@@ -129,7 +130,7 @@ def set_num_interop_threads(int: int) -> None:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Return whether tiny numbers are flushed to 0 as asked: they never are here."""
+    """Return whether denormal numbers are flushed to 0 as requested; here they never are."""
     return not mode
 
 
@@ -139,7 +140,7 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Return whether anomaly mode looks for NaN."""
+    """Return whether anomaly mode checks for NaN."""
     return anomaly.check_nan
 
 
@@ -149,12 +150,12 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Return True, as PyTorch does: nothing here is compiled by the old one."""
+    """Return True, as PyTorch does: fastdist has no C++ ABI."""
     return True
 
 
 def is_vulkan_available() -> bool:
-    """Return False."""
+    """Return False: Vulkan is not supported."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Types of parameters and results in stubs, where the declarations have less precise ones."""
+"""Types of parameters and results in stubs, where the declarations are less precise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..dispatch.op import OPS, Op
 from ..dispatch.pointwise import PointwiseOp
 from .names import ALIASES, words
 
-# Names that may stand in an annotation of a stub, and what others mean there; an annotation that
-# says anything else is Any.
+# Types that stubs may use, and replacements for other names; an annotation with any further name
+# becomes Any.
 _MEANING = {
     "Pair": "tuple[Tensor, Tensor]",
     "Shape": "tuple[int, ...]",
@@ -27,9 +27,9 @@ _KNOWN = words(
     TypedStorage UntypedStorage bool complex dict float int list object str tuple
     """
 )
-# What callers may give where a declaration says less: NumPy's integers and numbers as well.
+# Wider types that callers may pass: they include NumPy's integers and numbers.
 _WIDER = {"int | Sequence[int]": "Sizes", "Tensor | Number": "Scalar"}
-# The types of parameters by name, where their declaration says Any.
+# Types of parameters by name, if the declaration has Any.
 _BY_NAME = {
     "alpha": "Number",
     "axis": "int | Sequence[int] | None",
@@ -51,7 +51,7 @@ _BY_NAME = {
     "step": "Scalar",
     "tensors": "Sequence[Tensor]",
 }
-# (function, parameter) for which the table above is wrong.
+# (function, parameter) pairs to which the table above does not apply.
 _EXCEPT = {
     ("__array__", "dtype"): "Any",
     ("__contains__", "element"): "Operand",
@@ -74,7 +74,7 @@ _EXCEPT = {
     ("view", "dtype"): "Any",
     ("view", "shape"): "Sizes | DType",
 }
-# Results that depend on the arguments, or whose declaration says less than is known.
+# Results that depend on the arguments, or are more precise than their declaration.
 _RESULTS = {
     "__array__": "NDArray",
     "__iter__": "Iterator[Tensor]",
@@ -90,7 +90,7 @@ _RESULTS = {
 }
 _OUT = "out: Tensor | None = ..."
 _ALONG = "dim: int, keepdim: bool = ..., *, out: Any = ..."
-# function -> (what follows the first parameter, result), one for each way to call it.
+# Maps a function to its overloads: (parameters after the first, result).
 _UNIQUE = "return_inverse: {0} = ..., return_counts: {0} = ..., dim: int | None = ..."
 _WAYS = {
     "max": [
@@ -118,7 +118,7 @@ _WAYS = {
         (f"input: Operand, other: Operand, *, {_OUT}", "Tensor"),
     ],
 }
-# A flag, and what a function that returns Any returns with it unset and set.
+# Maps a flag to the results of a function that returns Any: with the flag False, and True.
 _FLAGS = {
     "as_tuple": ("Tensor", "tuple[Tensor, ...]"),
     "return_indices": ("Tensor", "tuple[Tensor, Tensor]"),
@@ -127,7 +127,7 @@ _MARKS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
-# Builtins that functions of fastdist, and methods of Tensor, hide where stubs speak.
+# Builtins that are hidden in stubs by functions of fastdist or methods of Tensor.
 _HIDDEN = re.compile(r"(?<![\w.])(bool|int|float|complex)\b(?!:)")
 
 
@@ -139,16 +139,17 @@ def declarations(
     first: str | None = None,
     doc: str | None = None,
 ) -> Iterator[str]:
-    """Yield the `def` of a function, one for each form of call, with its docstring, which editors
-    show; first replaces its first parameter: "self" makes it a method. For an in-place twin with
-    another result, function is the one that does the same out of place.
+    """Yield the `def` of a function, one for each overload, with its docstring for editors.
+
+    `first` replaces the first parameter; "self" makes it a method. For an in-place twin whose
+    result type differs, `function` is the out-of-place op.
     """
     for text in _declarations(name, function, inplace, first):
         yield documented(text, doc)
 
 
 def documented(text: str, doc: str | None) -> str:
-    """Return the `def` of a stub with a docstring."""
+    """Return the `def` of a stub with a docstring added."""
     if not doc:
         return text
     quote = 'r"""' if "\\" in doc else '"""'
@@ -187,12 +188,12 @@ def _declarations(
 def _by_flag(
     name: str, first: str, parameters: list[inspect.Parameter], flag: str
 ) -> Iterator[str]:
-    """Yield what a function returns without its flag, with it, and with one nobody knows."""
+    """Yield the overloads of a function for a flag that is False, True, or unknown."""
     place = [p.name for p in parameters].index(flag)
     before, found, after = parameters[:place], parameters[place], parameters[place + 1 :]
     unset = found.replace(annotation="Literal[False]")
     given = found.replace(annotation="Literal[True]", default=inspect.Parameter.empty)
-    # Given by name, for what stands before it may be left out.
+    # Keyword-only, because the parameters before it may be left out.
     keywords = [p.replace(kind=p.KEYWORD_ONLY) for p in (given, *after)]
     for listed, result in (
         ([*before, unset, *after], _FLAGS[flag][0]),
@@ -210,7 +211,7 @@ def _definition(name: str, parts: Iterable[str], result: str, *, many: bool = Fa
 
 
 def builtin(text: str) -> str:
-    """Return text with the builtins named that functions of fastdist and methods of Tensor hide."""
+    """Prefix builtins in text that functions of fastdist or methods of Tensor would hide."""
     return _HIDDEN.sub(r"builtins.\1", text)
 
 
@@ -225,7 +226,7 @@ def _lead(name: str, parameter: inspect.Parameter, op: Op | None) -> str:
 def rendered(
     name: str, parameters: list[inspect.Parameter], op: Op | None, result: str
 ) -> list[str]:
-    """Return the texts of a function's parameters."""
+    """Return a function's parameters as text."""
     declared = op.parameters if op is not None else {}
     parts: list[str] = []
     star = False
@@ -244,7 +245,9 @@ def rendered(
 
 
 def _default(value: Any) -> str:
-    """Return a default as a stub has it: numbers, texts and None are shown, all else is `...`."""
+    """Return a default as text: numbers, strings and None are written, other values
+    become `...`.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return " = ..."
     shown = value is None or type(value) in (bool, int, float, str)
@@ -261,7 +264,7 @@ def _taken(
         return "Tensor | None" if result == "Tensor" else "Any"
     if isinstance(op, PointwiseOp) and annotation in ("Tensor", OPERAND):
         return "Operand"
-    # Lists of lengths are taken for tuples, and Python's float for float32.
+    # Lists are accepted for tuples of lengths, and Python's float type for a dtype.
     text = known(annotation).replace("tuple[int, ...]", "Sequence[int]")
     for said, meant in _WIDER.items():
         text = text.replace(said, "Operand" if word == "other" and meant == "Scalar" else meant)
@@ -286,7 +289,7 @@ def _result(name: str, function: Any, op: Op | None) -> str:
 
 
 def known(annotation: Any) -> str:
-    """Return the text of an annotation, Any if it says what stubs do not know."""
+    """Return an annotation as text; Any if it has names that stubs do not know."""
     text: str = (
         annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
     )

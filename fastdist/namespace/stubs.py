@@ -1,10 +1,9 @@
-"""Writes the stubs: what type checkers and editors know of the names that are made at import.
+"""Writes type stubs for the names that are created at import.
 
-`python -m fastdist.namespace.stubs` writes the files; a test fails when one is stale. Tensor's
-methods go to `tensor/methods.pyi`, the functions of `fastdist`, of `special` and of `nn.functional`
-into a stub next to each of these modules, PyTorch's files of modules below `nn/modules`. The
-signatures in the modules' own text are read from there, so that none of them needs to be imported
-here.
+`python -m fastdist.namespace.stubs` writes the files; a test fails if one is out of date. Stubs for
+Tensor's methods are in `tensor/methods.pyi`. Those for `fastdist`, `special` and `nn.functional`
+are next to each module, and those for PyTorch's module files are below `nn/modules`. Signatures in
+a module's source are read from there, so the module need not be imported.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from {up}ops import return_types
 _WORDS = "from {up}tensor.methods import DeviceLike, DTypeLike, Indices, NDArray, Number\n"
 _WORDS += "from {up}tensor.methods import Operand, Scalar, Sizes\n"
 _TENSOR = "from {up}tensor.layout import Size\nfrom {up}tensor.tensor import Tensor\n"
-# methods.pyi says what the words in all stubs mean.
+# methods.pyi defines the types that all stubs use.
 _MEANINGS = """from ..graph.gradient_edge import Inputs
 from .layout import Size
 from .tensor import Tensor
@@ -61,11 +60,11 @@ Indices = _Index | list[Any] | tuple[Any, ...]
 
 class TensorMethods:
 """
-# They find by their names what nn has.
+# Module files import all names of nn.
 _MODULES = """# PyTorch's {what} of modules. Written by fastdist/namespace/stubs.py.
 from .. import *
 """
-# File of PyTorch's -> where here its classes stand that programs ask for in spite of their names.
+# Maps a PyTorch file to imports of private classes that programs use.
 _BASES = {
     "batchnorm": "from ..batch_norm import _BatchNorm as _BatchNorm\n",
     "conv": """from ..convolution import _ConvNd as _ConvNd
@@ -87,7 +86,7 @@ _BOOLEAN = frozenset({"requires_grad", "is_leaf", "retains_grad"})
 
 
 def render() -> dict[Path, str]:
-    """Return the stubs' texts by the files in which they lie."""
+    """Return a dict from each stub's path to its text."""
     return {
         _PACKAGE / "tensor/methods.pyi": _tensor_methods(),
         _PACKAGE / "__init__.pyi": _root(),
@@ -106,7 +105,7 @@ def _modules() -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_FILES"
     )
     files = ast.literal_eval(listed)
-    # Two packages have this name, nn's and this one: the nearer is used.
+    # Two packages have this name: nn's is used, and fastdist's is hidden.
     twice = {"utils": "  # type: ignore[no-redef]"}
     rooms = "".join(f"from . import {file} as {file}{twice.get(file, '')}\n" for file in files)
     yield "__init__", _MODULES.format(what="files") + rooms
@@ -136,7 +135,7 @@ def _members() -> Iterator[str]:
         if isinstance(value, property):
             yield from _property(name, value)
         elif name in ("__eq__", "__ne__"):
-            # Methods with other types in the object protocol: there they return bool.
+            # `object` declares these methods with the result bool.
             yield f"def {name}(self, other: Any) -> Tensor: ...  # type: ignore[override]\n"
         elif name in binary:
             yield f"def {name}(self, other: Operand) -> Tensor: ...\n"
@@ -147,8 +146,8 @@ def _members() -> Iterator[str]:
 
 
 def _signed(name: str, function: Any) -> tuple[Any, str | None]:
-    """Return the function that gives another its signature: the op for an in-place twin, which
-    takes the same arguments except `out`, and returns the tensor.
+    """Return the function whose signature to use, and a result type. For an in-place twin it is the
+    op, which takes the same arguments except `out`.
     """
     twin = getattr(TensorMethods, name[:-1], None) if name.endswith("_") else None
     told_by = getattr(function, "__wrapped__", function).__name__
@@ -185,14 +184,14 @@ def _root() -> str:
 
 
 def _imports(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the public names that a module imports from its package, each with its import."""
+    """Yield the public names that a module imports from its package, with the import statements."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             for alias in node.names:
                 name = alias.asname or alias.name
                 if not name.startswith("_") or name == "__version__":
                     home = f"from {'.' * node.level}{node.module} import {alias.name}"
-                    # An import under another name would be a private one.
+                    # Without `as`, type checkers would treat the import as private.
                     other = alias.name != name
                     yield (
                         name,
@@ -238,7 +237,7 @@ def _functional() -> str:
 
 
 def _definitions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the public functions and constants that a module writes out, as a stub has them."""
+    """Yield the public functions and constants in a module's source, as stub text."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             node.args.defaults = [ast.Constant(...)] * len(node.args.defaults)

@@ -1,4 +1,4 @@
-"""How many threads the CPU's kernels and matrix products may use."""
+"""The number of threads of CPU kernels and matrix products."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _LAUNCH = "fastdist.kernels.cpu.jit.launch"
 
 
 def set_num_threads(int: int) -> None:
-    """Let compiled kernels and matrix products use up to so many threads, in the whole process.
+    """Set how many threads compiled kernels and matrix products may use, in the whole process.
 
-    Raises  RuntimeError for a number below 1, TypeError for no integer
+    Raises  RuntimeError for a number below 1, TypeError for a value that is not an int
 
     Args:
-        int: How many threads.
+        int: The number of threads.
 
     Example:
         >>> torch.set_num_threads(torch.get_num_threads())
@@ -35,17 +35,17 @@ def set_num_threads(int: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many threads compiled kernels, or before one was compiled matrix products, may
-    use.
+    """Return how many threads compiled kernels may use; before one was compiled, those of matrix
+    products.
     """
-    # Not imported for the question alone: Numba takes its time.
+    # Numba is not imported for this query, because its import is slow.
     launch = sys.modules.get(_LAUNCH)
     found: int = (blas.blas_threads() or 1) if launch is None else launch.get_num_threads()
     return found
 
 
 def end_idle_threads() -> None:
-    """End the threads that wait for kernels and matrix products; the next ones start others."""
+    """End the idle threads of kernels and matrix products; later ones start new threads."""
     launch = sys.modules.get(_LAUNCH)
     if launch is not None:
         launch.end_idle_threads()
@@ -53,7 +53,7 @@ def end_idle_threads() -> None:
 
 
 def use_one_thread() -> None:
-    """Let all that this process computes run on one thread, without importing what computes."""
+    """Limit all computations in this process to one thread, without importing NumPy or Numba."""
     os.environ["OMP_NUM_THREADS"] = "1"
     launch = sys.modules.get(_LAUNCH)
     if launch is not None:

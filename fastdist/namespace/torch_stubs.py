@@ -1,16 +1,16 @@
-"""The type stubs of `import torch` where only fastdist is installed.
+"""Type stubs for `import torch`, for environments where only fastdist is installed.
 
-At run time a finder answers for all that lies below `torch` (as_torch.py); a checker runs nothing
-and looks for files. These say of each module that it has fastdist's names, so that a Tensor is one
-class under either name. They are written where a user wants them: next to fastdist itself, mypy
-would not take them from its path, and would take them for the real torch's where that is installed.
+At run time an import hook provides all modules below `torch` (as_torch.py). But a type checker runs
+no code and needs files. These stubs import fastdist's names into each module, so that Tensor is the
+same class under both names. The user chooses where they are written. Next to fastdist itself, mypy
+would not find them on its path, or would prefer them to a real torch.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# PyTorch's modules that programs import by name and that are modules of fastdist, too.
+# PyTorch's modules that programs import by name, and that fastdist has too.
 _NAMES = """
 accelerator amp amp.autocast_mode amp.grad_scaler autograd autograd.forward_ad autograd.function
 autograd.functional autograd.gradcheck autograd.graph autograd.profiler autograd.variable backends
@@ -34,7 +34,7 @@ utils.data.dataloader utils.data.dataset utils.data.distributed utils.data.sampl
 utils.hooks utils.model_zoo utils.tensorboard version xpu
 """
 MODULES = tuple(_NAMES.split())
-# mypy does not follow an `__all__` that is made of another's.
+# mypy does not follow an `__all__` that is copied from another module.
 _MORE = {
     "distributions": "distributions.transforms",
     "utils.data": "data",
@@ -45,9 +45,9 @@ _MORE = {
 
 
 def write_stubs(folder: Path) -> Path:
-    """Write the stubs of torch into folder, over those that are there, and return where they lie.
+    """Write the stubs of torch to a folder, over existing ones, and return their folder.
 
-    Raises  OSError where that cannot be done
+    Raises  OSError if a file cannot be written
     """
     root = folder / "torch"
     _write(root, "from fastdist import *\n")
@@ -61,5 +61,5 @@ def write_stubs(folder: Path) -> Path:
 def _write(folder: Path, imports: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = f"# Written by `fastdist as-torch --stubs`.\n{imports}"
-    # No .pyi: of a stub without a source pyright warns at each import.
+    # Not a .pyi file: pyright warns at each import of a stub without a source.
     (folder / "__init__.py").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`fastdist.trace`: what a function does, as the calls of ops that it makes."""
+"""`fastdist.trace`: records the ops that a function calls."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ _COLUMNS = ("op", "inputs", "results", "site")
 
 
 class Trace:
-    """A program as it ran once: its calls, in order, and what they read.
+    """One recorded run of a program: its op calls in order, and their inputs.
 
-    `inputs` are the Values of the tensors among the arguments, `constants` the tensors that were
-    read but were neither an input nor a result of a call (for instance parameters), by their
-    Values, and `outputs` the function's result, with Values in the place of tensors. Called with
-    arguments like those of the trace, it makes the same calls again, whatever a condition would be
-    for them: numbers that the function read (`x.item()`, `if x > 0`) stay as they were, and a
-    separate call shows where.
+    `inputs` are the Values of the tensor arguments. `constants` maps Values to tensors that
+    were read but are neither an argument nor a result of a call, such as parameters.
+    `outputs` is the function's result, with Values in place of tensors. Calling the trace with
+    similar arguments makes the same calls again, without evaluating conditions again. Numbers that
+    the function read (`x.item()`, `if x > 0`) keep their values. A separate call in the trace shows
+    where they were read.
 
-    Note    `backward()` works on raw arrays, so its work is not recorded as calls; that of
-            `func.grad` is
+    Note    `backward()` works on raw arrays, so its ops are not recorded; those of `func.grad` are
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Trace:
         return len(self.calls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the calls again, on other tensors of the same shapes.
+        """Make the calls again on other tensors of the same shapes.
 
         Raises  TypeError for another number of tensors, ValueError for other shapes or dtypes
         """
@@ -79,8 +78,8 @@ class Trace:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return the calls as a table, for a notebook."""
-        from ..instrumentation.notebook import table  # few processes show one
+        """Return the calls as an HTML table, for a notebook."""
+        from ..instrumentation.notebook import table  # imported when used: few processes need it
 
         return table(_COLUMNS, self._rows())
 
@@ -98,8 +97,8 @@ class Trace:
 
 @overridable
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal; of a function, one that calls it and returns a Trace:
-    `print(trace(fn)(x))` shows its ops, with shapes, dtypes and the lines that called them.
+    """Return the sum of a matrix's diagonal. For a function, return one that calls it and returns a
+    Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
     """
     if isinstance(input, Tensor) or not callable(input):
         return COMPOSITES["trace"].call(input)
@@ -111,7 +110,7 @@ def trace(input: Any) -> Any:
 
         def enter(one: Tensor) -> Tensor:
             if recorder.knows(one):
-                one = one.view_as(one)  # given twice, but two tensors when the trace is called
+                one = one.view_as(one)  # a repeated argument: the trace needs two tensors
             inputs.append(recorder.new_value(one))
             return one
 
@@ -128,7 +127,7 @@ def _values(tree: Any) -> list[Value]:
 
 
 def _filled(tree: Any, values: dict[Value, Tensor]) -> Any:
-    """Return a tree with tensors in the place of their Values."""
+    """Return a tree with each Value replaced by its tensor."""
     return tree_map_only(_is_value, values.__getitem__, tree, is_leaf=_is_value)
 
 

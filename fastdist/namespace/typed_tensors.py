@@ -1,4 +1,4 @@
-"""PyTorch's old constructors, `Tensor(2, 3)`, `FloatTensor([1.0])`, `sparse.FloatTensor(i, v)`."""
+"""PyTorch's old constructors: `Tensor(2, 3)`, `FloatTensor([1.0])`, `sparse.FloatTensor(i, v)`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..tensor.tensor import Tensor
 
 
 def construct(*args: Any, device: Any = None) -> Tensor:
-    """Return uninitialised memory of the sizes given, a copy of the data given, in the default
-    dtype; or another handle to the Tensor given.
+    """Create a tensor in the default dtype, as `Tensor(...)` does. Sizes give uninitialized memory,
+    data is copied, and for a Tensor another handle to it is returned.
     """
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].view(args[0]._layout.shape)
@@ -30,7 +30,7 @@ def construct(*args: Any, device: Any = None) -> Tensor:
 def handle_to(given: Tensor, dtype: DType, device: Device) -> Tensor:
     """Return another handle to a Tensor.
 
-    Raises  TypeError if it is of another dtype or elsewhere
+    Raises  TypeError if it has another dtype or device
     """
     layout = given._layout
     if layout.dtype is not dtype or layout.device != device:
@@ -42,26 +42,28 @@ def handle_to(given: Tensor, dtype: DType, device: Device) -> Tensor:
 
 
 def new_of_dtype(dtype: DType, args: tuple[Any, ...], device: Any = None) -> Tensor:
-    """Return memory of the sizes in args, or a copy of the data there, in dtype."""
+    """Return uninitialized memory of the sizes in args, or a copy of the data there, in dtype."""
     if len(args) != 1 or isinstance(args[0], Size) or _is_integer(args[0]):
         return creation.empty(*(args or (0,)), dtype=dtype, device=device)
     return creation.tensor(args[0], dtype=dtype, device=device)
 
 
 def _is_integer(value: Any) -> bool:
-    # Every NumPy array has an __index__, which most refuse to say.
+    # Every NumPy array has __index__, but most raise an error.
     return hasattr(value, "__index__") and not isinstance(value, np.ndarray)
 
 
 class _TypedTensor(type):
-    """The class of the constructors: a call makes a Tensor; isinstance checks the dtype."""
+    """The metaclass of the constructors: calling one makes a Tensor; isinstance checks
+    the dtype.
+    """
 
     dtype: DType
 
     def __call__(cls, *args: Any) -> Tensor:
-        """Do what Tensor does, in this dtype.
+        """Create a Tensor as `Tensor(...)` does, in this dtype.
 
-        Raises  TypeError for a Tensor of another one
+        Raises  TypeError for a Tensor of another dtype
         """
         if len(args) != 1 or not isinstance(args[0], Tensor):
             return new_of_dtype(cls.dtype, args)
@@ -74,12 +76,12 @@ class _TypedTensor(type):
 
 
 class _TypedCudaTensor(_TypedTensor):
-    """The class of the constructors of `cuda`."""
+    """The metaclass of the constructors in `cuda`."""
 
     def __call__(cls, *args: Any) -> Tensor:
-        """Do what Tensor does, in this dtype, on this thread's GPU.
+        """Create a Tensor as `Tensor(...)` does, in this dtype, on this thread's GPU.
 
-        Raises  TypeError for a Tensor of another dtype, or elsewhere
+        Raises  TypeError for a Tensor of another dtype or device
         """
         if len(args) != 1 or not isinstance(args[0], Tensor):
             return new_of_dtype(cls.dtype, args, "cuda")
@@ -92,13 +94,13 @@ class _TypedCudaTensor(_TypedTensor):
 
 
 class _TypedSparseTensor(_TypedTensor):
-    """The class of the constructors of `sparse`."""
+    """The metaclass of the constructors in `sparse`."""
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
-        """Return the sparse tensor of indices, values and perhaps a size, in the dtype of the
-        values; or of a size, or its lengths, alone, all zeros in this dtype.
+        """Return the sparse tensor of indices, values and optionally a size, in the dtype of the
+        values. With only a size, return zeros in this dtype.
 
-        Raises  TypeError for anything else
+        Raises  TypeError for other arguments
         """
         if 2 <= len(args) <= 3 and all(isinstance(arg, Tensor) for arg in args[:2]):
             return sparse_coo_tensor(*args, device=device)
@@ -135,7 +137,7 @@ TYPED_TENSORS = {
 
 
 def typed_cuda_tensors() -> dict[str, _TypedTensor]:
-    """Make the types of fastdist.cuda, when that is loaded: they take 40 KB."""
+    """Create the types of fastdist.cuda when it is loaded, because they take 40 KB."""
     return {
         name: _typed(name, made.dtype, _TypedCudaTensor, "fastdist.cuda")
         for name, made in TYPED_TENSORS.items()
@@ -143,7 +145,7 @@ def typed_cuda_tensors() -> dict[str, _TypedTensor]:
 
 
 def typed_sparse_tensors() -> dict[str, _TypedTensor]:
-    """Make the types of fastdist.sparse, when that is loaded."""
+    """Create the types of fastdist.sparse when it is loaded."""
     return {
         name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
         for name, made in TYPED_TENSORS.items()

@@ -1,4 +1,4 @@
-"""The type names of objects, with their packages, as PyTorch gives them."""
+"""The type names of objects, with their packages, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tensor.tensor import Tensor
 
 
 def typename(obj: Any) -> str:
-    """Return the name of a tensor's type, such as FloatTensor, else of an object or its class."""
+    """Return a tensor's type name, such as FloatTensor; or the name of an object's class."""
     if isinstance(obj, Tensor):
         return str(obj.type())
     kind = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__path__") else type(obj)
@@ -28,16 +28,16 @@ def get_device(input: Tensor) -> int:
 
 @overridable
 def is_distributed(input: Tensor) -> bool:
-    """Return False: a tensor lies in one process."""
+    """Return False: a tensor belongs to one process."""
     return False
 
 
 @overridable
 def is_inference(input: Tensor) -> bool:
-    """Return False: what inference_mode made is an ordinary tensor."""
+    """Return False: tensors made in inference_mode are ordinary tensors."""
     return False
 
 
 def get_file_path(*path_components: str) -> str:
-    """Return a path next to this package, which begins with its name."""
+    """Return a path whose first component, the package's name, is replaced by its folder."""
     return os.path.join(Path(__file__).resolve().parents[2], *path_components)

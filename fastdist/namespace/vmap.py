@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example, run on a batch of them at once."""
+"""`vmap`: maps a function of one example over a batch."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[P, R]:
-    """Return a function that runs func for each slice of its arguments along in_dims (None: the
-    whole for each), all of them at once, and puts the results together along out_dims.
+    """Return a function that runs func on all slices of its arguments at the same time.
 
+    Arguments are sliced along in_dims (None: not sliced), and results are stacked along out_dims.
     `vmap(grad(loss), in_dims=(None, 0, 0))(parameters, xs, ys)` returns the gradients of each
-    sample in one pass. Arguments and results may be trees of lists, tuples and dicts; each call
-    gets all keyword arguments whole.
+    sample in one pass. Arguments and results may be trees of lists, tuples and dicts. Keyword
+    arguments are not sliced.
 
-    Raises  ValueError for dims that do not fit, RuntimeError for draws with randomness="error", and
-            for control flow that asks the numbers of one example
+    Raises  ValueError for dims that do not fit; RuntimeError for random numbers with
+            randomness="error", or for control flow that depends on the values of a slice
     Note    an op without a batching rule runs once for each example, with a warning that names it
 
     Args:
         func: The function; it gets one slice of each argument.
-        in_dims: The axis of each argument to slice; None for an argument that all calls share.
-        out_dims: Where the new axis stands in each result.
-        randomness: "error", "same" or "different" random numbers in the calls.
-        chunk_size: How many slices to compute at once; all if None.
+        in_dims: The axis along which to slice each argument; None for an argument that is not
+            sliced.
+        out_dims: The position of the new axis in each result.
+        randomness: "error", "same" or "different" random numbers for the slices.
+        chunk_size: The number of slices per batch; all if None.
 
     Example:
         >>> torch.vmap(torch.dot)(torch.ones(3, 2), torch.ones(3, 2))
@@ -64,7 +65,7 @@ def vmap(
         values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
 
         def results(begin: int, end: int) -> tuple[list[Any], list[Any], TreeSpec]:
-            """Return the results of func for some slices: its leaves, their axes, and its tree."""
+            """Return the results of func for some slices: leaves, their axes, and the tree."""
             chosen: list[Any] = values
             if end - begin < size:
                 chosen = [
@@ -83,7 +84,7 @@ def vmap(
 
 
 def _in_chunks(results: Callable[[int, int], Any], size: int, chunk: int) -> Any:
-    """Return the results for all slices, of which so many are computed at once."""
+    """Return the results for all slices, computed in chunks."""
     if size <= chunk:
         found, _, like = results(0, size)
         return like.unflatten(found)
@@ -105,7 +106,7 @@ def _require_usable(randomness: str, chunk_size: int | None) -> None:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
 
-# Steps that a package replaced in torch._functorch.vmap: tensordict's take dicts of tensors too.
+# Steps that a package has replaced in torch._functorch.vmap. tensordict's also accept tensordicts.
 STEPS: Final = ("_process_batched_inputs", "_create_batched_inputs", "_unwrap_batched")
 replaced_steps: dict[str, Callable[..., Any]] = {}
 
@@ -118,7 +119,7 @@ def _by_replaced_steps(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return the results of all calls at once, split and joined by a package's functions."""
+    """Return the results for all slices, using a package's functions to split and join."""
     process, create, unwrap = [replaced_steps[name] for name in STEPS]
     size, dims, leaves, spec = process(in_dims, args, func)
     with open_level(size, randomness) as level:
@@ -131,7 +132,7 @@ def _cat(parts: list[Tensor], dim: int) -> Tensor:
 
 
 def _is_zero(dims: Dims) -> bool:
-    """Return whether the first axis of all arguments or results is meant, as mostly."""
+    """Return whether dims is 0 for all arguments or results, the usual case."""
     return dims.__class__ is int and dims == 0
 
 
@@ -142,7 +143,7 @@ def _at_once(
     size: int,
     randomness: str,
 ) -> Any:
-    """Return the results of all calls for plain tensors, sliced along their first axes."""
+    """Return the results for all slices of plain tensors along their first axes."""
     with open_level(size, randomness) as level:
         result = func(*[batched(one, level) for one in args], **kwargs)
         if result.__class__ is Batched:
@@ -152,8 +153,8 @@ def _at_once(
 
 
 def _common_size(args: tuple[Any, ...]) -> int:
-    """Return the length of the first axis of arguments that are all plain tensors; 0 for others,
-    and where the lengths differ.
+    """Return the common length of the first axis if all arguments are plain tensors, otherwise 0.
+    Unequal lengths give 0 too.
     """
     size = 0
     for arg in args:
@@ -169,7 +170,7 @@ def _first(arg: Any, dim: int | None) -> Any:
     return arg if dim is None or dim == 0 else arg.movedim(dim, 0)
 
 
-# ---- What comes in ------------------------------------------------------------------------------
+# ---- Arguments ----------------------------------------------------------------------------------
 
 
 def _sliced(
@@ -177,7 +178,7 @@ def _sliced(
 ) -> tuple[list[Any], list[int | None], TreeSpec]:
     """Return the leaves of args, the axis along which each is sliced, and the tree of args.
 
-    Raises  ValueError
+    Raises  ValueError for in_dims that do not fit
     """
     name, told = _name(func), _Told(func, in_dims)
     if not isinstance(in_dims, int | tuple):
@@ -235,7 +236,7 @@ def _size_of(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
     return int(sizes[0])
 
 
-# ---- What comes out -----------------------------------------------------------------------------
+# ---- Results ------------------------------------------------------------------------------------
 
 
 def _gathered(
@@ -275,9 +276,9 @@ def _gathered(
 
 
 def _spread(dims: Any, tree: Any, fault: Callable[[], ValueError]) -> list[Any]:
-    """Return the dim of each leaf of a tree: one stands for all leaves below it.
+    """Return the dim of each leaf of a tree; one dim applies to all leaves below it.
 
-    Raises  what fault returns, if dims and tree are not alike
+    Raises  the error that fault returns, if the structures of dims and tree differ
     """
     if isinstance(dims, list | tuple):
         if isinstance(tree, list | tuple) and len(tree) == len(dims):
@@ -294,7 +295,7 @@ def _spread(dims: Any, tree: Any, fault: Callable[[], ValueError]) -> list[Any]:
 
 
 class _Told:
-    """The beginning of an error, as text when there is one."""
+    """The beginning of an error message, formatted only when needed."""
 
     def __init__(self, func: Callable[..., Any], in_dims: Dims) -> None:
         self._func, self._in_dims = func, in_dims

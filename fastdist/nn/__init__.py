@@ -3,10 +3,10 @@
 Read `Module` in this order: module_tree.py (parameters, buffers and children by name, and walks
 over them), state_dict.py (saving and loading), module_hooks.py (hooks around forward), module.py
 (calls, moves, repr), module_ranges.py (calls under a profiler). Each other file holds one family of
-modules, which wrap its functions in `functional`; positional.py has the forms of these functions in
-the package `fastdist`. init.py draws initial values from fastdist's generators, so that manual_seed
-makes a model the same everywhere. Modules hold no locks and no raw arrays, so they can be pickled
-and sent by RPC.
+modules, which wrap the functions of `functional`; positional.py has the same functions with the
+signatures of PyTorch's top level. init.py draws initial values from fastdist's generators, so one
+seed gives the same values everywhere. Modules hold no locks and no raw arrays, so they can be
+pickled and sent by RPC.
 """
 
 from __future__ import annotations

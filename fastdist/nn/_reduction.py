@@ -1,4 +1,4 @@
-"""Numbers for the words that losses take as `reduction`."""
+"""Convert the `reduction` argument of losses between its names and its numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _NUMBERS = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
 
 def get_enum(reduction: str) -> int:
-    """Return 0 for none, 1 for mean, 2 for sum.
+    """Return 0 for "none", 1 for "mean", 2 for "sum".
 
-    Raises  ValueError for another word
+    Raises  ValueError for any other string
     """
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -21,7 +21,7 @@ def get_enum(reduction: str) -> int:
 def legacy_get_string(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> str:
-    """Return the word for the two older options."""
+    """Return the reduction's name for the deprecated size_average and reduce."""
     average = size_average is None or size_average
     word = "none" if reduce is not None and not reduce else "mean" if average else "sum"
     if emit_warning:
@@ -35,7 +35,7 @@ def legacy_get_string(
 def legacy_get_enum(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> int:
-    """Return the number for the two older options."""
+    """Return the reduction's number for the deprecated size_average and reduce."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))
 
 

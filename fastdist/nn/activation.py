@@ -1,4 +1,4 @@
-"""Activations as modules: their functions of nn.functional, with the arguments given once."""
+"""Activation modules, which call the functions of nn.functional with stored arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _InPlace(Module):
         self.inplace = inplace
 
     def extra_repr(self) -> str:
-        """Return the numbers, and inplace if it is set."""
+        """Return the activation's numbers, and inplace if it is set."""
         return ", ".join([*self._numbers(), *(["inplace=True"] if self.inplace else [])])
 
     def _numbers(self) -> list[str]:
@@ -40,12 +40,12 @@ class ReLU(_InPlace):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, but 0 where it is negative."""
+        """Return max(input, 0)."""
         return functional.relu(input, self.inplace)
 
 
 class Threshold(_InPlace):
-    """x where it is above threshold, value elsewhere."""
+    """Keeps elements above threshold, and replaces the others by value."""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -61,8 +61,10 @@ class Threshold(_InPlace):
 
 
 class RReLU(_InPlace):
-    """x where it is positive, a slope times x elsewhere: drawn for each element in training, their
-    mean else.
+    """Keeps positive elements, and multiplies the others by a slope.
+
+    In training each element has a random slope between lower and upper; in evaluation all have
+    their mean.
     """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
@@ -79,7 +81,7 @@ class RReLU(_InPlace):
 
 
 class Hardtanh(_InPlace):
-    """x, cut off below min_val and above max_val.
+    """Clamps each element to [min_val, max_val].
 
     Raises  AssertionError if min_val is not below max_val, as PyTorch does
     """
@@ -119,7 +121,7 @@ class Hardtanh(_InPlace):
 
 
 class ReLU6(Hardtanh):
-    """x, cut off below 0 and above 6."""
+    """Clamps each element to [0, 6]."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -129,26 +131,26 @@ class ReLU6(Hardtanh):
 
 
 class Hardsigmoid(_InPlace):
-    """relu6(x + 3) / 6."""
+    """Computes relu6(x + 3) / 6 of each element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return hardsigmoid(input)."""
         return functional.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return nothing."""
+        """Return an empty string."""
         return ""
 
 
 class Hardswish(_InPlace):
-    """x * relu6(x + 3) / 6."""
+    """Computes x * relu6(x + 3) / 6 of each element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return hardswish(input)."""
         return functional.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return nothing."""
+        """Return an empty string."""
         return ""
 
 
@@ -179,7 +181,7 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """Computes log(sigmoid(x)) of each element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return logsigmoid(input)."""
@@ -187,7 +189,7 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """Computes x / (1 + |x|) of each element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return softsign(input)."""
@@ -195,7 +197,7 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """Computes x - tanh(x) of each element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return tanhshrink(input)."""
@@ -219,7 +221,7 @@ class SiLU(_InPlace):
 
 
 class Mish(_InPlace):
-    """x * tanh(softplus(x))."""
+    """Computes x * tanh(softplus(x)) of each element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return mish(input)."""
@@ -227,7 +229,7 @@ class Mish(_InPlace):
 
 
 class SELU(_InPlace):
-    """The scaled elu whose layers keep mean 0 and variance 1."""
+    """Computes a scaled elu of each element, which keeps activations near mean 0 and variance 1."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return selu(input)."""
@@ -235,7 +237,7 @@ class SELU(_InPlace):
 
 
 class ELU(_InPlace):
-    """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+    """Keeps positive elements x, and computes alpha * (exp(x) - 1) of the others."""
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -250,7 +252,7 @@ class ELU(_InPlace):
 
 
 class CELU(_InPlace):
-    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+    """Keeps positive elements x, and computes alpha * (exp(x / alpha) - 1) of the others."""
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -265,7 +267,7 @@ class CELU(_InPlace):
 
 
 class LeakyReLU(_InPlace):
-    """Computes x where it is positive, negative_slope * x elsewhere.
+    """Keeps positive elements x, and computes negative_slope * x of the others.
 
     Args:
         negative_slope: The slope below 0.
@@ -289,7 +291,7 @@ class LeakyReLU(_InPlace):
 
 
 class PReLU(Module):
-    """x where it is positive, weight * x elsewhere: one weight, or one for each channel."""
+    """Keeps positive elements, and multiplies the others by a weight, shared or one per channel."""
 
     weight: Parameter
 
@@ -307,7 +309,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Begin with the first slope again."""
+        """Set all weights to `init`."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -344,7 +346,7 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """The first half of x along dim, times the sigmoid of the second."""
+    """Multiplies the first half of x along dim by the sigmoid of the second half."""
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -355,12 +357,12 @@ class GLU(Module):
         return functional.glu(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return the axis."""
+        """Return the dim."""
         return f"dim={self.dim}"
 
 
 class Softplus(Module):
-    """log(1 + exp(beta * x)) / beta, and x itself beyond threshold."""
+    """Computes log(1 + exp(beta * x)) / beta, or x itself where beta * x exceeds threshold."""
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -372,7 +374,7 @@ class Softplus(Module):
         return functional.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return beta and threshold."""
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
@@ -382,12 +384,12 @@ class _Shrinking(Module):
         self.lambd = lambd
 
     def extra_repr(self) -> str:
-        """Return the width."""
+        """Return lambd."""
         return str(self.lambd)
 
 
 class Hardshrink(_Shrinking):
-    """x, but 0 within lambd of 0."""
+    """Sets elements between -lambd and lambd to 0, and keeps the others."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return hardshrink(input)."""
@@ -395,7 +397,7 @@ class Hardshrink(_Shrinking):
 
 
 class Softshrink(_Shrinking):
-    """x drawn lambd nearer to 0."""
+    """Moves each element towards 0 by lambd, and sets those within lambd of 0 to 0."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return softshrink(input)."""
@@ -403,14 +405,14 @@ class Softshrink(_Shrinking):
 
 
 class _AlongDim(Module):
-    """Base of modules that normalise along one axis; None is the axis of classes."""
+    """Base of modules that normalise along dim; None means the axis of classes."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
     def extra_repr(self) -> str:
-        """Return the axis."""
+        """Return the dim."""
         return f"dim={self.dim}"
 
 
@@ -431,7 +433,7 @@ class Softmax(_AlongDim):
 
 
 class Softmin(_AlongDim):
-    """Softmax of -x."""
+    """Computes the softmax of -x along dim."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return softmin(input)."""
@@ -439,7 +441,7 @@ class Softmin(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """The logarithm of softmax along dim."""
+    """Computes the logarithm of softmax along dim."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Return log_softmax(input)."""
@@ -450,7 +452,7 @@ class Softmax2d(Module):
     """Softmax along the channels of images.
 
     Shape   (N, C, H, W) or (C, H, W) -> the same
-    Raises  ValueError for another number of axes
+    Raises  ValueError for an input of another number of axes
     """
 
     def forward(self, input: Tensor) -> Tensor:

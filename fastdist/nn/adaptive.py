@@ -1,4 +1,4 @@
-"""Softmax over many classes, for data in which few of them are frequent."""
+"""Adaptive softmax, for many classes of which only a few are frequent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The log probabilities of targets, and their negative mean. Each frequent class, below the
-    first cutoff, has its score in the head; the other classes are in clusters with smaller layers.
+    """Computes the log probability of each target, and the negative mean of all as the loss.
+
+    The head has a score for each frequent class (below the first cutoff), and for each cluster of
+    other classes. Each cluster has smaller layers that score its own classes.
 
     Shape   (N, in_features), (N,) or (in_features,), () -> (N,) or (), and ()
     Source  Grave et al. 2017, "Efficient softmax approximation for GPUs"
@@ -74,14 +76,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all layers again."""
+        """Draw new values for the parameters of all layers."""
         self.head.reset_parameters()
         for projection in self.tail:
             for layer in projection.children():
                 layer.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
-        """Return the targets' log probabilities and the loss."""
+        """Return the log probabilities of the targets, and the loss."""
         _require_fitting(input_, target_)
         is_batched = target_.dim() > 0
         input = input_ if is_batched else input_.unsqueeze(0)
@@ -121,11 +123,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """Return the likeliest class of each row."""
+        """Return the most probable class of each row."""
         found: Any = self.head(input).argmax(1)
         rows = (found >= self.shortlist_size).nonzero().squeeze(1)
         if rows.numel():
-            # Only rows whose best score is a cluster's need the clusters.
+            # Only the rows where a cluster has the highest score need the clusters' own layers.
             likely = self.log_prob(input.index_select(0, rows)).argmax(1)
             found = found.index_copy(0, rows, likely)
         return found  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Pooling to a given length, as modules: adaptive and fractional."""
+"""Adaptive and fractional pooling modules, whose output size is given instead of a stride."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ class _AdaptivePool(_Pool):
         self.output_size = output_size
 
     def extra_repr(self) -> str:
-        """Return the output lengths."""
+        """Return the output size."""
         return f"output_size={self.output_size}"
 
 
 class _AdaptiveAvgPool(_AdaptivePool):
     def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each part."""
+        """Return the mean of each window."""
         return self._pool(input, self.output_size)  # type: ignore[no-any-return]
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The averages of output_size even parts of the last axis."""
+    """Averages the last axis over output_size windows of nearly equal length."""
 
     _function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Averages the last two axes over output_size windows of about one size.
+    """Averages the last two axes over output_size windows of nearly equal size.
 
     Args:
-        output_size: The height and width of the result, or one number for both; None keeps an axis.
+        output_size: The height and width of the result, or one number for both; None keeps the
+            length of that axis.
 
     Example:
         >>> nn.AdaptiveAvgPool2d(1)(torch.zeros(1, 3, 4, 4)).shape
@@ -46,7 +47,10 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The averages of output_size even parts of the last three axes; None keeps an axis."""
+    """Averages the last three axes over output_size windows of nearly equal size.
+
+    None in output_size keeps the length of that axis.
+    """
 
     _function = "adaptive_avg_pool3d"
 
@@ -57,24 +61,30 @@ class _AdaptiveMaxPool(_AdaptivePool):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """Return the largest of each part, and with return_indices where it stands."""
+        """Return the maximum of each window, and its index if return_indices is set."""
         return self._pool(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest of each of output_size even parts of the last axis."""
+    """Takes the maximum of the last axis over output_size windows of nearly equal length."""
 
     _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest of each of output_size even parts of the last two axes; None keeps an axis."""
+    """Takes the maximum of the last two axes over output_size windows of nearly equal size.
+
+    None in output_size keeps the length of that axis.
+    """
 
     _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest of each of output_size even parts of the last three axes; None keeps an axis."""
+    """Takes the maximum of the last three axes over output_size windows of nearly equal size.
+
+    None in output_size keeps the length of that axis.
+    """
 
     _function = "adaptive_max_pool3d"
 
@@ -107,7 +117,7 @@ class _FractionalMaxPool(_Pool):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
+        """Return the maximum of each window, and its index if return_indices is set."""
         return self._pool(
             input,
             self.kernel_size,
@@ -119,14 +129,14 @@ class _FractionalMaxPool(_Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest of windows over the last two axes that begin where is drawn."""
+    """Takes the maximum of the last two axes over windows at random positions."""
 
     axes = 2
     _function = "fractional_max_pool2d"
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest of windows over the last three axes that begin where is drawn."""
+    """Takes the maximum of the last three axes over windows at random positions."""
 
     axes = 3
     _function = "fractional_max_pool3d"

@@ -1,8 +1,8 @@
-"""Hooks around a Module's backward: the gradients that they get and may change.
+"""Backward hooks of a Module, which observe and may replace its gradients.
 
-The inputs and the outputs of the module each pass through a seam, a Function that changes nothing
-and sees the gradients on their way back. The outputs' seam runs first and has the gradients that
-arrive; at the inputs' seam the gradients of the inputs are known.
+The inputs and the outputs of the module each pass through a `_Seam`, an autograd Function that
+returns them unchanged and intercepts their gradients. In the backward pass the outputs' seam runs
+first, with grad_output; the inputs' seam runs last, with grad_input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Grads = tuple[Any, ...]
 
 
 class _Seam(Function):
-    """Returns its tensors unchanged; backward passes their gradients through `see`."""
+    """Returns its tensors unchanged; backward passes their gradients to the function `see`."""
 
     generate_vmap_rule = True
 
@@ -40,10 +40,12 @@ class _Seam(Function):
 
 
 class BackwardWatch:
-    """One call of a module with backward hooks: pre are called with (module, grad_output), full
-    with (module, grad_input, grad_output).
+    """One call of a module that has backward hooks.
 
-    Thread  created by the call; used by the thread that runs the pass
+    It calls the hooks `pre` with (module, grad_output) and `full` with (module, grad_input,
+    grad_output).
+
+    Thread  created by the call; used by the thread that runs the backward pass
     """
 
     def __init__(
@@ -55,18 +57,18 @@ class BackwardWatch:
         self._seen = False
 
     def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments behind their seam."""
+        """Return the arguments, passed through their seam."""
         self._inputs = len(args)
         found, self._seen = _pass_seam(args, self._take_grad_input if self._full else None)
         return found
 
     def outputs(self, result: Any) -> Any:
-        """Return the result of forward, passed through its seam."""
+        """Return the result of forward, passed through its own seam."""
         if isinstance(result, Tensor):
             return _pass_seam((result,), self._take_grad_output)[0][0]
         if isinstance(result, tuple):
             behind = _pass_seam(result, self._take_grad_output)[0]
-            # A named tuple, which takes its fields one by one, stays one.
+            # A named tuple is made with _make, so that its class is kept.
             return result._make(behind) if hasattr(result, "_make") else behind
         return result  # as in PyTorch, tensors in other objects are ignored
 
@@ -97,9 +99,9 @@ class BackwardWatch:
 def _pass_seam(
     values: tuple[Any, ...], see: Callable[[Grads], Grads] | None
 ) -> tuple[tuple[Any, ...], bool]:
-    """Return values, those that require grad behind a seam; and whether there are any.
+    """Pass the values that require grad through a seam; return all values, and whether any does.
 
-    Note    see gets a gradient for each value, None for values that require none
+    Note    see gets one gradient per value, and None for a value that does not require grad
     """
     places = [i for i, one in enumerate(values) if isinstance(one, Tensor) and one.requires_grad]
     if see is None or not places or not tls.grad:
@@ -119,7 +121,7 @@ def _pass_seam(
 
 
 def _chosen(given: Any, grads: Grads, what: str) -> Grads:
-    """Return the gradients that a hook gave in the place of grads, if it gave any."""
+    """Return the gradients that the hook returned, or grads if it returned None."""
     if given is None:
         return grads
     chosen: Grads = given if isinstance(given, tuple) else (given,)

@@ -15,18 +15,16 @@ from .module import Module
 
 
 class _Norm(Module):
-    """Base of modules with a scale and a shift for each channel, which may track means and
-    variances.
-    """
+    """Base of norms with a scale and a shift per channel, and optional running statistics."""
 
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    # The numbers of axes that an input may have.
+    # The allowed numbers of input axes.
     _ndims: tuple[int, ...] = ()
-    # Since 2 num_batches_tracked is saved.
+    # From version 2 on, num_batches_tracked is part of the state_dict.
     _version = 2
 
     def __init__(
@@ -62,7 +60,7 @@ class _Norm(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget all batches: mean 0 and variance 1 from now on."""
+        """Reset the running mean to 0, the running variance to 1 and the batch counter to 0."""
         if self.track_running_stats:
             assert self.running_mean is not None and self.running_var is not None
             assert self.num_batches_tracked is not None
@@ -71,7 +69,7 @@ class _Norm(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Forget all batches; scale by 1 and shift by 0 from now on."""
+        """Reset the running statistics, the scale to 1 and the shift to 0."""
         self.reset_running_stats()
         if self.affine:
             if self.weight is not None:
@@ -80,7 +78,7 @@ class _Norm(Module):
                 init.zeros_(self.bias)
 
     def extra_repr(self) -> str:
-        """Return the number of channels and how they are normalised."""
+        """Return the number of channels and the options."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
@@ -103,8 +101,10 @@ class _Norm(Module):
 
 class _BatchNorm(_Norm):
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised by the batch's numbers in training mode, by the running ones
-        else, if there are any.
+        """Return input, normalised per channel.
+
+        Training mode uses the batch's statistics. Evaluation mode uses the running statistics, or
+        the batch's if there are none.
         """
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -131,8 +131,8 @@ class BatchNorm1d(_BatchNorm):
     """Normalizes each channel of a batch to mean 0 and variance 1, then scales and shifts it.
 
     Shape   (N, C) or (N, C, L) -> the same
-    Note    running_mean and running_var are running averages of the batches' mean and variance with
-            momentum (None: averages of all batches). Evaluation mode normalizes by them
+    Note    running_mean and running_var are exponential moving averages of the batches' mean and
+            variance, or plain averages if momentum is None. Evaluation mode normalizes with them
     Source  Ioffe and Szegedy 2015, "Batch Normalization"
 
     Args:
@@ -143,7 +143,7 @@ class BatchNorm1d(_BatchNorm):
         affine: Whether to learn a scale and a shift for each channel.
         track_running_stats: Whether to keep a running mean and variance, which are used in eval
             mode.
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
         bias: Whether to learn the shift.
 
@@ -169,7 +169,7 @@ class BatchNorm2d(_BatchNorm):
         affine: Whether to learn a scale and a shift for each channel.
         track_running_stats: Whether to keep a running mean and variance, which are used in eval
             mode.
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
         bias: Whether to learn the shift.
 
@@ -183,7 +183,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """BatchNorm1d for volumes.
+    """Normalizes each channel of a batch of volumes, like BatchNorm1d.
 
     Shape   (N, C, D, H, W) -> the same
     """
@@ -192,10 +192,10 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """BatchNorm over the batches of all processes of a group, in training.
+    """BatchNorm whose training statistics cover the batches of all processes of a group.
 
-    Without a group, and in evaluation mode, it is BatchNorm over the batch of this process. The
-    batches may differ in size, and one may be empty.
+    Without a group, and in evaluation mode, it normalizes like BatchNorm in this process alone. The
+    batches may differ in size, and may be empty on some processes.
 
     Shape   (N, C, ...) -> the same
     """
@@ -225,7 +225,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
     def _group(self) -> Any:
-        """Return the group over which batches are joined, None for this process alone."""
+        """Return the process group that shares statistics; None for this process alone."""
         if not self.training or "fastdist.distributed.process_group.world" not in sys.modules:
             return None
         from ..distributed.process_group.world import group_of, is_initialized, is_outside
@@ -236,8 +236,10 @@ class SyncBatchNorm(_BatchNorm):
         return group if group.size() > 1 else None
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised by the numbers of all batches in training mode, by the running
-        ones else, if there are any.
+        """Return input, normalised per channel.
+
+        The statistics are those of all processes' batches in training mode, else the running ones,
+        or this batch's if there are none.
         """
         group = self._group()
         if group is None:
@@ -257,7 +259,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Return module with each BatchNorm in it, or itself, as a SyncBatchNorm."""
+        """Return module with every BatchNorm in it (or itself) replaced by a SyncBatchNorm."""
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             made = cls(
                 module.num_features,
@@ -321,8 +323,9 @@ class _InstanceNorm(_Norm):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised by each sample's own numbers, or in evaluation mode by the
-        running ones, if there are any.
+        """Return input, normalised per sample and channel.
+
+        Evaluation mode uses the running statistics, if there are any; else each sample's own.
         """
         self._check_input_dim(input)
         is_alone = input.dim() == self._ndims[0]
@@ -356,7 +359,7 @@ def _quoted(keys: list[str]) -> str:
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Brings each channel of each sample to mean 0 and variance 1.
+    """Normalizes each channel of each sample to mean 0 and variance 1.
 
     Shape   (N, C, L) or (C, L) -> the same
     Source  Ulyanov et al. 2016, "Instance Normalization"
@@ -366,7 +369,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """InstanceNorm1d for images.
+    """Normalizes each channel of each image, like InstanceNorm1d.
 
     Shape   (N, C, H, W) or (C, H, W) -> the same
     """
@@ -375,7 +378,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """InstanceNorm1d for volumes.
+    """Normalizes each channel of each volume, like InstanceNorm1d.
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """

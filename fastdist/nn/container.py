@@ -1,4 +1,4 @@
-"""Modules that hold modules: in a row, in a list, by name."""
+"""Container modules: Sequential, ModuleList and ModuleDict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .module import Module, describe
 
 
 class _Numbered(Module):
-    """Children named "0", "1" ... in order."""
+    """Base of containers whose children are named "0", "1" ... in order."""
 
     def _name_of(self, number: int) -> str:
         n = len(self._modules)
@@ -23,7 +23,7 @@ class _Numbered(Module):
         return list(self._modules)[number]
 
     def _put(self, modules: Iterable[Module]) -> None:
-        """Let these be the children from now on, renumbered."""
+        """Replace all children by these modules, numbered from 0."""
         self._modules.clear()
         for number, module in enumerate(modules):
             self.add_module(str(number), module)
@@ -49,14 +49,14 @@ class _Numbered(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module before the one at index."""
+        """Insert a module before the child at index."""
         children = list(self)
         children.insert(index, module)
         self._put(children)
         return self
 
     def pop(self, key: int) -> Module:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         children = list(self)
         self._name_of(key)
         module = children.pop(key)
@@ -72,12 +72,10 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Calls its modules one after another, each with the result of the one before.
-
-    Made of modules, or of one OrderedDict of name -> module
+    """Calls its modules in order, each with the output of the previous one.
 
     Args:
-        *modules: The modules in order, or one OrderedDict of name -> module.
+        *modules: The modules in order, or one OrderedDict of names and modules.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -158,7 +156,7 @@ class ModuleList(_Numbered):
         return ModuleList([*self, *other])
 
     def __repr__(self) -> str:
-        # Equal neighbours share a line: a stack of layers would fill screens.
+        # Equal neighbours share one line, so that a deep stack of layers stays readable.
         lines = []
         first = 0
         for text, group in groupby(map(repr, self)):
@@ -221,17 +219,17 @@ class ModuleDict(Module):
         return self._modules.items()
 
     def pop(self, key: str) -> Module:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         module = self[key]
         del self[key]
         return module
 
     def clear(self) -> None:
-        """Take all modules out."""
+        """Remove all modules."""
         self._modules.clear()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules by name; a module of an existing name is replaced."""
+        """Add modules by name, and replace those whose names exist."""
         named = modules if hasattr(modules, "keys") else finite_list(modules)
         for name, module in dict(named).items():
             self[name] = module

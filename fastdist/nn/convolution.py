@@ -1,4 +1,4 @@
-"""Convolution layers, of one to three axes, and transposed ones."""
+"""Convolution and transposed convolution layers for one to three axes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TRANSPOSED = (
 
 
 def repeated(value: Any, count: int) -> Any:
-    """Return value repeated for count axes; a tuple or list is returned unchanged."""
+    """Return value as a tuple of count equal numbers; a tuple or list is returned unchanged."""
     return tuple(value) if isinstance(value, tuple | list) else (value,) * count
 
 
 class _ConvNd(Module):
     """Base of all convolutions: sizes, weight and bias.
 
-    Note    both begin evenly within 1 / sqrt(inputs of a group * kernel)
+    Note    weight and bias are initialized uniformly within 1 / sqrt(fan_in)
     """
 
     weight: Parameter
@@ -80,7 +80,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Draw new initial values for weight and bias."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             inputs, _ = init.fans(self.weight)
@@ -101,7 +101,7 @@ class _ConvNd(Module):
         return convolve(input, weight, bias, *how)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        """Return the sizes, and what differs from the defaults."""
+        """Return the sizes, and the options that differ from their defaults."""
         told = [f"{self.in_channels}, {self.out_channels}"]
         told += [f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
         if self.padding != (0,) * len(self.padding):
@@ -148,19 +148,19 @@ def _require_fitting(
 
 
 def _ends(padding: str | Ints, kernel_size: Ints, dilation: Ints) -> list[int]:
-    """Return padding as functional.pad takes it: before and behind, from the last axis on."""
+    """Return padding in functional.pad's order: before and after, for the last axis first."""
     if not isinstance(padding, str):
         return [n for before in reversed(padding) for n in (before, before)]
     if padding != "same":
         return [0, 0] * len(kernel_size)
-    # A layer may be made, though not called, whose sizes are of more axes than it has.
+    # Not strict: a layer with too many sizes may be constructed, and fails only when called.
     sizes = zip(dilation, kernel_size, strict=False)
     spans = [step * (length - 1) for step, length in sizes]
     return [n for both in reversed(spans) for n in (both // 2, both - both // 2)]
 
 
 class _OfAxes(_ConvNd):
-    """A convolution of so many axes, as its users make it."""
+    """Base of Conv1d to Conv3d: repeats numbers for each axis."""
 
     def __init__(
         self,
@@ -195,22 +195,22 @@ class _OfAxes(_ConvNd):
 
 
 class Conv1d(_OfAxes):
-    """Sums of signals under sliding weights.
+    """Convolves signals with a weight.
 
     Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
             (out_channels, in_channels / groups, kernel)
 
     Args:
-        in_channels: The channels of the input.
-        out_channels: The channels of the result.
+        in_channels: The number of channels of the input.
+        out_channels: The number of channels of the result.
         kernel_size: The length of the weight.
-        stride: The distance between two places of the weight.
-        padding: How many zeros go before and behind the signal, "same" or "valid".
+        stride: The step between two positions of the weight.
+        padding: The number of zeros added at each end of the signal, or "same" or "valid".
         dilation: The distance between two elements of the weight.
-        groups: Into how many groups the channels are divided.
+        groups: The number of groups into which the channels are divided.
         bias: Whether to add a number to each channel.
         padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Example:
@@ -222,22 +222,23 @@ class Conv1d(_OfAxes):
 
 
 class Conv2d(_OfAxes):
-    """Sums of images under sliding weights.
+    """Convolves images with a weight.
 
     Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
             (out_channels, in_channels / groups, *kernel)
 
     Args:
-        in_channels: The channels of the input.
-        out_channels: The channels of the result.
+        in_channels: The number of channels of the input.
+        out_channels: The number of channels of the result.
         kernel_size: The height and width of the weight, or one number for both.
-        stride: The distance between two places of the weight.
-        padding: How many zeros go around the image, "same" or "valid".
+        stride: The step between two positions of the weight.
+        padding: The number of zeros added on each side of the image, or "same" or "valid".
         dilation: The distance between two elements of the weight.
-        groups: Into how many groups the channels are divided; each sees its own alone.
+        groups: The number of groups into which the channels are divided; each group of outputs
+            sees only its own group of inputs.
         bias: Whether to add a number to each channel.
         padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Example:
@@ -250,22 +251,22 @@ class Conv2d(_OfAxes):
 
 
 class Conv3d(_OfAxes):
-    """Sums of volumes under sliding weights.
+    """Convolves volumes with a weight.
 
     Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
             (out_channels, in_channels / groups, *kernel)
 
     Args:
-        in_channels: The channels of the input.
-        out_channels: The channels of the result.
+        in_channels: The number of channels of the input.
+        out_channels: The number of channels of the result.
         kernel_size: The depth, height and width of the weight, or one number for all.
-        stride: The distance between two places of the weight.
-        padding: How many zeros go around the volume, "same" or "valid".
+        stride: The step between two positions of the weight.
+        padding: The number of zeros added on each side of the volume, or "same" or "valid".
         dilation: The distance between two elements of the weight.
-        groups: Into how many groups the channels are divided.
+        groups: The number of groups into which the channels are divided.
         bias: Whether to add a number to each channel.
         padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Example:
@@ -277,7 +278,7 @@ class Conv3d(_OfAxes):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """A transposed convolution of so many axes, as its users make it."""
+    """Base of ConvTranspose1d to ConvTranspose3d: repeats numbers for each axis."""
 
     def __init__(
         self,
@@ -317,10 +318,11 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        """Return input spread by the weight; output_size chooses among the sizes that stride
-        leaves open.
+        """Return the transposed convolution of input with the weight.
 
-        Raises  ValueError for an output_size out of reach
+        output_size selects one of the result sizes that the stride allows.
+
+        Raises  ValueError for an output_size that the stride does not allow
         """
         more = self.output_padding
         if output_size is not None:
@@ -354,7 +356,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """Signals spread by sliding weights: the adjoint of Conv1d.
+    """Transposed convolution of signals: the adjoint of Conv1d.
 
     Shape   (n, in_channels, length) -> (n, out_channels, places), or both without n; weight is
             (in_channels, out_channels / groups, kernel)
@@ -364,23 +366,23 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """Images spread by sliding weights: the adjoint of Conv2d.
+    """Transposed convolution of images: the adjoint of Conv2d.
 
     Shape   (n, in_channels, *image) -> (n, out_channels, *places), or both without n; weight is
             (in_channels, out_channels / groups, *kernel)
 
     Args:
-        in_channels: The channels of the input.
-        out_channels: The channels of the result.
+        in_channels: The number of channels of the input.
+        out_channels: The number of channels of the result.
         kernel_size: The height and width of the weight, or one number for both.
-        stride: The distance in the result between two neighbours of the input.
-        padding: By how much the result is cut at each side.
-        output_padding: By how much the result is longer at one side.
-        groups: Into how many groups the channels are divided.
+        stride: The distance in the result between two neighbouring elements of the input.
+        padding: The number of elements cut off on each side of the result.
+        output_padding: The number of elements added on one side of the result.
+        groups: The number of groups into which the channels are divided.
         bias: Whether to add a number to each channel.
         dilation: The distance between two elements of the weight.
-        padding_mode: "zeros", the only one.
-        device: Where the result lives; the default device if None.
+        padding_mode: Only "zeros" is allowed.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Example:
@@ -392,7 +394,7 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """Volumes spread by sliding weights: the adjoint of Conv3d.
+    """Transposed convolution of volumes: the adjoint of Conv3d.
 
     Shape   (n, in_channels, *volume) -> (n, out_channels, *places), or both without n; weight is
             (in_channels, out_channels / groups, *kernel)

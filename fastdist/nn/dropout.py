@@ -1,4 +1,4 @@
-"""Dropout: random elements are set to 0, or to selu's lowest value, during training."""
+"""Dropout modules, which set random elements to 0 (or to selu's lowest value) in training."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Sets each element to 0 with probability p while training, and scales the others by 1 / (1 -
-    p).
+    """In training, sets each element to 0 with probability p and scales the others by 1 / (1 - p).
 
     Raises  ValueError if p is not a probability
 
     Args:
-        p: The probability.
+        p: The probability that an element is dropped.
         inplace: Whether to overwrite the input.
 
     Example:
@@ -42,61 +41,62 @@ class Dropout(_Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, thinned out in training mode."""
+        """Return input, with random elements set to 0 in training mode."""
         return functional.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_Dropout):
-    """While training, zeroes whole channels with probability p and scales the others by 1/(1-p).
+    """In training, zeroes whole channels with probability p and scales the others by 1/(1-p).
 
     Shape   (N, C, L) or (C, L) -> the same
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, thinned out in training mode."""
+        """Return input, with random channels set to 0 in training mode."""
         return functional.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_Dropout):
-    """Dropout1d for images.
+    """Dropout1d for images: zeroes whole channels.
 
     Shape   (N, C, H, W) -> the same
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, thinned out in training mode."""
+        """Return input, with random channels set to 0 in training mode."""
         return functional.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_Dropout):
-    """Dropout1d for volumes.
+    """Dropout1d for volumes: zeroes whole channels.
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, thinned out in training mode."""
+        """Return input, with random channels set to 0 in training mode."""
         return functional.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
-    """While training, sets elements to selu's lowest value with probability p, and keeps mean and
-    variance.
+    """In training, sets elements to selu's lowest value with probability p.
+
+    It then scales and shifts all elements to keep their mean and variance.
 
     Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, thinned out in training mode."""
+        """Return input, with random elements replaced in training mode."""
         return functional.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """AlphaDropout of whole channels.
+    """AlphaDropout that replaces whole channels.
 
     Shape   (N, C, ...) -> the same
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, thinned out in training mode."""
+        """Return input, with random channels replaced in training mode."""
         return functional.feature_alpha_dropout(input, self.p, self.training, self.inplace)

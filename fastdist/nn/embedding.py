@@ -1,4 +1,4 @@
-"""Embedding: a table of vectors, looked up by number, one by one or by the bag."""
+"""Embedding and EmbeddingBag: tables of vectors that are looked up by index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .module import Module
 
 
 class _Table(Module):
-    """Base of Embedding and EmbeddingBag: the rows, and their initial values."""
+    """Base of Embedding and EmbeddingBag: the table and its initial values."""
 
     weight: Parameter
 
@@ -58,15 +58,16 @@ class _Table(Module):
         self.weight = Parameter(given, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
-        """Draw all rows again, from normal numbers; the row of padding_idx is zeros."""
+        """Draw new normal values for all rows, and set the row of padding_idx to zeros."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
                 self.weight[self.padding_idx].zero_()
 
     def _shown(self, **more: tuple[Any, Any]) -> str:
-        """Return the sizes, and the options of more (name to value and default) that differ from
-        defaults.
+        """Return the sizes, and the options in `more` that differ from their defaults.
+
+        `more` maps a name to a pair of value and default.
         """
         shown = [f"{self.num_embeddings}, {self.embedding_dim}"]
         for name, (value, usual) in more.items():
@@ -83,21 +84,21 @@ def _require_matrix(embeddings: Tensor) -> None:
 
 
 class Embedding(_Table):
-    """Looks up rows of its weight by integers.
+    """Looks up rows of its weight by index.
 
     Shape   (...) -> (..., embedding_dim); weight is (num_embeddings, embedding_dim)
-    Note    the row at padding_idx begins as zeros and gets no gradient; rows longer than max_norm
-            are shortened when they are looked up
+    Note    the row at padding_idx starts as zeros and gets no gradient; rows with a norm above
+            max_norm are scaled down when they are looked up
 
     Args:
         num_embeddings: The number of rows.
         embedding_dim: The length of a row.
-        padding_idx: A row that gets no gradient; none if None.
-        max_norm: The length to which longer rows are shortened; none if None.
-        norm_type: The order of the norm for max_norm.
-        scale_grad_by_freq: Whether gradients are divided by how often a row occurs.
+        padding_idx: The index of a row that gets no gradient; none if None.
+        max_norm: The largest norm of a row; larger rows are scaled down to it. No limit if None.
+        norm_type: The order p of the norm for max_norm.
+        scale_grad_by_freq: Whether to divide the gradient of a row by its count in the batch.
         sparse: Whether the gradient of the weight is sparse.
-        device: Where the result lives; the default device if None.
+        device: The device of the weight; the default device if None.
         dtype: The dtype of the weight; the default dtype if None.
 
     Example:
@@ -136,7 +137,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """Return an Embedding with these rows, which do not learn unless freeze is False.
+        """Return an Embedding with these rows, which are trained only if freeze is False.
 
         Raises  AssertionError for a tensor that is not a matrix
         """
@@ -146,7 +147,7 @@ class Embedding(_Table):
         return cls(rows, columns, *rules, _weight=embeddings, _freeze=freeze)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the rows that input names."""
+        """Return the rows at the indices in input."""
         return functional.embedding(
             input,
             self.weight,
@@ -169,10 +170,10 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Returns for each bag of integers the sum, mean or max of the rows that they name.
+    """Reduces the rows of each bag of indices to their sum, mean or max.
 
     Shape   (bags, n), or (n) with offsets (bags) -> (bags, embedding_dim)
-    Note    the row at padding_idx counts for nothing and gets no gradient
+    Note    the row at padding_idx is left out of the reduction and gets no gradient
     """
 
     _padding_word = "padding_idx"
@@ -212,7 +213,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Return an EmbeddingBag with these rows, which do not learn unless freeze is False.
+        """Return an EmbeddingBag with these rows, which are trained only if freeze is False.
 
         Raises  AssertionError for a tensor that is not a matrix
         """

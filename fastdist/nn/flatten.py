@@ -1,4 +1,4 @@
-"""Modules that give a tensor another shape."""
+"""Modules that reshape: Flatten and Unflatten."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .module import Module
 
 
 class Flatten(Module):
-    """Joins the axes from start_dim to end_dim into one.
+    """Merges the axes from start_dim to end_dim into one.
 
     Args:
-        start_dim: The first axis to join.
-        end_dim: The last axis to join.
+        start_dim: The first axis to merge.
+        end_dim: The last axis to merge.
 
     Example:
         >>> nn.Flatten()(torch.zeros(2, 3, 4)).shape
@@ -27,7 +27,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input with these axes joined."""
+        """Return input with these axes merged."""
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -36,7 +36,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Gives one axis a shape of several."""
+    """Splits one axis into several."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class Unflatten(Module):
         self.unflattened_size = tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input with that axis split."""
+        """Return input with the axis split."""
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
-        """Return the axis and its shape."""
+        """Return the axis and the sizes it is split into."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,4 +1,4 @@
-"""Layers that cut images into patches and put them together again."""
+"""Layers that cut images into patches (Unfold) and sum patches to images (Fold)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .module import Module
 
 
 class Fold(Module):
-    """Adds patches up to images of output_size.
+    """Sums overlapping patches to images of output_size.
 
     Shape   (n, c * kernel, patches) -> (n, c, h, w), or both without n
     """
@@ -44,7 +44,7 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Cuts images into the patches under a sliding kernel.
+    """Cuts images into the patches at all positions of a sliding kernel.
 
     Shape   (n, c, h, w) -> (n, c * kernel, patches), or both without n
     """

@@ -16,7 +16,7 @@ from ..tensor.axes import normalize_axis as _normalize_axis
 from ..tensor.tensor import Tensor
 
 _ops: dict[str, Callable[..., Tensor]] = FUNCTIONAL_NAMES
-# The functions below do more than to call an op.
+# Each function defined below does more than call one op.
 globals().update(_ops)
 
 
@@ -24,15 +24,15 @@ globals().update(_ops)
 def rrelu_(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
 ) -> Tensor:
-    """Write rrelu(input) over input."""
+    """Compute rrelu(input) in place."""
     return _ops["rrelu"](input, lower, upper, training, inplace=True)
 
 
 @_offering
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the first half of input along dim, times the sigmoid of the second.
+    """Return the first half of input along dim times the sigmoid of the second half.
 
-    Raises  RuntimeError for an odd length
+    Raises  RuntimeError if the length of dim is odd
     """
     if not input.dim():
         raise RuntimeError("glu does not support scalars because halving size must be even")
@@ -46,7 +46,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def _softmax_dim(name: str, input: Tensor, dim: int | None) -> int:
-    """Return dim, or the axis that PyTorch takes, and warns of, where none is given."""
+    """Return dim; if it is None, warn as PyTorch does and return PyTorch's choice."""
     if dim is not None:
         return dim
     _warn_caller(
@@ -63,8 +63,8 @@ def softmax(
 
     Args:
         input: The tensor.
-        dim: The axis along which the result adds up to 1; chosen with a warning if None.
-        dtype: The dtype to compute in, and of the result.
+        dim: The axis along which the result sums to 1; if None, chosen with a warning.
+        dtype: The dtype of the computation and the result; input's dtype if None.
 
     Example:
         >>> F.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
@@ -84,9 +84,9 @@ def log_softmax(
 
     Args:
         input: The tensor.
-        dim: The axis along which the exponentials of the result add up to 1; chosen with a warning
-            if None.
-        dtype: The dtype to compute in, and of the result.
+        dim: The axis along which the exponentials of the result sum to 1; if None, chosen with a
+            warning.
+        dtype: The dtype of the computation and the result; input's dtype if None.
 
     Example:
         >>> F.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -99,14 +99,14 @@ def log_softmax(
     return _ops["log_softmax"](input, _softmax_dim("log_softmax", input, dim), dtype)
 
 
-# The numbers of grid_sampler's modes.
+# PyTorch's numbers for the modes of grid_sampler.
 GRID_SAMPLE_INTERPOLATION_MODES: dict[str, int] = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES: dict[str, int] = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 @_offering
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Return the convolution along the first axis.
+    """Return the 1-D convolution of input along its first axis, time.
 
     Shape   (time, batch, in), (width, in, out), (out,) -> (time + 2 pad - width + 1, batch, out)
     """
@@ -121,5 +121,5 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return softmax of -input."""
+    """Return the softmax of -input along dim."""
     return _ops["softmax"](-input, _softmax_dim("softmin", input, dim), dtype)

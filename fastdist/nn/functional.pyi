@@ -14,11 +14,15 @@ from ..tensor.layout import Size
 from ..tensor.tensor import Tensor
 
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of output_size parts of the last axis, as even as can be."""
+    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
 def adaptive_avg_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
-    """Return the averages of output_size parts of the last two axes, as even as can be."""
+    """Return the averages of the last two axes divided into output_size parts of nearly
+    equal size.
+    """
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Return the averages of output_size parts of the last three axes, as even as can be."""
+    """Return the averages of the last three axes divided into output_size parts of nearly equal
+    size.
+    """
 @overload
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each of output_size even parts of the last axis; with return_indices also its index."""
@@ -53,14 +57,14 @@ def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: built
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: Sizes, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size even parts of the last three axes, and its index in the plane."""
 def affine_grid(theta: Tensor, size: Sizes, align_corners: builtins.bool | None = None) -> Tensor:
-    """Return the grid for grid_sample that affine maps theta make of the places of an image.
+    """Return the grid for grid_sample that affine matrices make from the points of an image.
 
     Shape   (batch, 2, 3) and size (batch, channels, h, w) -> (batch, h, w, 2); (batch, 3, 4) and
             size of five -> (batch, d, h, w, 3)
     """
 def alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
     """Return input with elements set to selu's lowest value with probability p, then scaled and
-    shifted so that mean and variance stay.
+    shifted so that mean and variance are preserved.
 
     Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
     """
@@ -70,32 +74,32 @@ def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
     Shape   (..., channels, n) -> (..., channels, windows)
     """
 def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the averages of windows over the last two axes; divisor_override divides the sums
-    instead of the number of elements.
+    """Return the averages of windows over the last two axes. If divisor_override is given, it
+    divides the sums instead of the number of elements.
 
     Args:
         input: The tensor.
         kernel_size: The height and width of a window, or one number for both.
-        stride: The distance between two windows; kernel_size if None.
-        padding: How many zeros go around the image.
-        ceil_mode: Whether windows that begin inside of the image but end outside count.
-        count_include_pad: Whether the zeros around the image count.
-        divisor_override: The divisor of sums, in place of the number of elements.
+        stride: The distance between neighbouring windows; kernel_size if None.
+        padding: The number of zeros added at each end of an axis.
+        ceil_mode: Whether to include windows that begin inside of the image but end outside.
+        count_include_pad: Whether added zeros count as elements of a window.
+        divisor_override: The divisor of sums, instead of the number of elements.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
         fastdist.Size([1, 1, 2, 2])
     """
 def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: builtins.bool = False, count_include_pad: builtins.bool = True, divisor_override: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the averages of windows over the last three axes; divisor_override divides the sums
-    instead of the number of elements.
+    """Return the averages of windows over the last three axes. If divisor_override is given, it
+    divides the sums instead of the number of elements.
     """
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: builtins.bool = False, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
-    """Return input with each channel brought to mean 0 and variance 1, times weight, plus bias.
+    """Return input with each channel normalized to mean 0 and variance 1, times weight, plus bias.
 
     Shape   (N, C, ...) -> the same
-    Note    training takes the numbers of the batch, and moves running_mean and running_var by
-            momentum towards them; else these are taken
+    Note    training uses the mean and variance of the batch, and moves running_mean and running_var
+            towards them by momentum; otherwise the running values are used
     """
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return input1 @ weight[k] @ input2 + bias[k] for each k.
@@ -103,7 +107,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Shape   (..., n), (..., m), (k, n, m), (k) -> (..., k)
     """
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
+    """Return the cross entropy of the probabilities input and target, both in 0 ... 1."""
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', pos_weight: Tensor | None = None) -> Tensor:
     """Return binary_cross_entropy of sigmoid(input), without underflow.
 
@@ -121,88 +125,88 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
         tensor(0.6931)
     """
 def celu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+    """Return input where it is positive, and alpha * (exp(input / alpha) - 1) elsewhere.
 
     Raises  RuntimeError if alpha is 0
     """
 def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+    """Return input where it is positive, and alpha * (exp(input / alpha) - 1) elsewhere.
 
     Raises  RuntimeError if alpha is 0
     """
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return input with its channels, axis 1, dealt out: the first of each group, then the second
-    of each, and so on.
+    """Return input with its channels (axis 1) reordered: the first of each group, then the second
+    of each group, and so on.
     """
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
-    both ends, "valid" (none) or "same" (as many as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
-    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, and bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
-    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
     Args:
         input: The tensor.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
-        bias: One number for each channel of the result; none if None.
-        stride: The distance between two places of the kernel, one number or one for each axis.
-        padding: How many zeros go around the image, one number or one for each axis; "same" or
+        bias: One number for each channel of the result, or None.
+        stride: The distance between positions of the kernel, one number or one for each axis.
+        padding: The number of zeros added at each end, one number or one for each axis; "same" or
             "valid".
-        dilation: The distance between two elements of the kernel.
-        groups: Into how many groups the channels are divided.
+        dilation: The distance between neighbouring elements of the kernel.
+        groups: The number of groups into which the channels are divided.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
-    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
+    """Return the adjoint of conv1d applied to signals, plus bias.
 
-    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
+    """Return the adjoint of conv2d applied to images, plus bias.
 
-    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: builtins.int = 1, dilation: Sizes = 1) -> Tensor:
-    """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
+    """Return the adjoint of conv3d applied to volumes, plus bias.
 
-    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return 1 - cosine of the angle between the inputs where target is 1, and what the cosine is
-    above margin where target is -1.
+    """Return 1 - cos of the angle between the inputs where target is 1, and max(0, cos - margin)
+    where target is -1.
 
     Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
     """
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:
-    """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
-    least.
+    """Return the cosine of the angle between x1 and x2 along dim. Norms smaller than eps are
+    replaced by eps.
     """
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean', label_smoothing: builtins.float = 0.0) -> Tensor:
-    """Return the cross entropy between the logits input and target: classes, or probabilities.
+    """Return the cross entropy between logits and targets, which are classes or probabilities.
 
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
 
     Args:
-        input: The logits, one for each class; not normalized.
-        target: The number of the class, in int64, or the probability of each class.
+        input: The unnormalized logits, one for each class.
+        target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,).
         size_average: Deprecated; see reduction.
-        ignore_index: The class whose targets do not count.
+        ignore_index: A class; targets of this class do not contribute.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        label_smoothing: The share of the target that is spread over all classes, from 0 to 1.
+        label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
 
     Raises:
         IndexError: A target is not a class.
@@ -213,21 +217,22 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         tensor(0.2201)
     """
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: builtins.int = 0, reduction: str = 'mean', zero_infinity: builtins.bool = False) -> Tensor:
-    """Return -log of the chance that a sequence of classes, drawn step by step, reads as the target
-    once repetitions are merged and blanks dropped; "mean" divides by the targets' lengths first.
+    """Return -log of the probability that a sequence of classes, drawn step by step, reads as the
+    target, after repetitions are merged and blanks are dropped. Reduction "mean" divides by the
+    lengths of the targets first.
 
     Shape   log_probs (T, N, C) or (T, C); targets (N, S), or all of them in one row; lengths (N,)
             -> (), or (N,) for reduction "none"
-    Note    the gradient is that of logits before a log_softmax, as PyTorch's is
+    Note    the gradient is that of logits before a log_softmax, as in PyTorch
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
 def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with elements set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Args:
         input: The tensor.
-        p: The probability.
-        training: Whether anything is dropped.
+        p: The probability of dropping an element.
+        training: Whether to drop elements; otherwise input is returned.
         inplace: Whether to overwrite the input.
 
     Example:
@@ -235,46 +240,47 @@ def dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = Tr
         tensor([1., 1.])
     """
 def dropout1d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Shape   (N, C, L) or (C, L) -> the same
     """
 def dropout2d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Shape   (N, C, H, W) -> the same
     """
 def dropout3d(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = True, inplace: builtins.bool = False) -> Tensor:
-    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """
 def elu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-    """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
+    """Return input where it is positive, and alpha * (exp(input) - 1) elsewhere."""
 def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
+    """Return input where it is positive, and alpha * (exp(input) - 1) elsewhere."""
 def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
-    """Return the rows of weight at input; that of padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
-    Note    with max_norm rows that are looked up and longer are shortened, in weight itself; with
-            scale_grad_by_freq a row's gradients are divided by how often it is looked up
+    Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight
+            itself; with scale_grad_by_freq, a row's gradient is divided by how often it occurs
     """
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: str = 'mean', sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
-    """Return for each bag of input the sum, mean or max of the rows of weight that it names.
+    """Return, for each bag of indices, the sum, mean or max of those rows of weight.
 
-    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins:
-            with include_last_offset its last is where the last bag ends
-    Note    padding_idx counts for nothing, and an empty bag gives zeros; per_sample_weights, for
-            mode "sum", are factors of the rows; max_norm and scale_grad_by_freq as in embedding
+    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins;
+            with include_last_offset the last offset is the end of the last bag
+    Note    entries equal to padding_idx are skipped, and an empty bag gives zeros;
+            per_sample_weights are factors of the rows, for mode "sum"; max_norm and
+            scale_grad_by_freq as in embedding
     """
 def feature_alpha_dropout(input: Tensor, p: builtins.float = 0.5, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return alpha_dropout of whole channels.
+    """Return alpha_dropout applied to whole channels.
 
     Shape   (N, C, ...) -> the same
     """
 def fold(input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
-    """Return images of output_size, in which patches are added where unfold takes them from.
+    """Return images of output_size, with patches added at the positions that unfold reads.
 
     Shape   (n, c * kernel, patches) or (c * kernel, patches) -> (n, c, h, w)
     """
@@ -301,15 +307,15 @@ def fractional_max_pool3d(input: Tensor, kernel_size: Sizes, output_size: Any = 
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None, output_ratio: builtins.float | tuple[builtins.float, ...] | None = None, return_indices: builtins.bool = False, _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the largest element of each of output_size windows that begin at random places, and its index in the plane."""
 def gaussian_nll_loss(input: Tensor, target: Tensor | builtins.float, var: Any, full: builtins.bool | builtins.int = False, eps: builtins.float = 1e-06, reduction: str = 'mean') -> Tensor:
-    """Return the negative log likelihood of target under normal numbers of mean input and variance
-    var, which counts as eps at least; full adds log(2 * pi) / 2.
+    """Return the negative log likelihood of target under normal distributions with mean input and
+    variance var, which is at least eps. full adds log(2 * pi) / 2.
 
-    Note    var may lack the last axis, or have it as 1
+    Note    var may lack the last axis, or have length 1 there
     """
 def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None) -> Tensor:
-    """Return input times the probability that a normal number lies below it.
+    """Return input times the probability that a standard normal number is smaller than input.
 
-    approximate="tanh" computes that probability with tanh
+    approximate="tanh" approximates that probability by a formula with tanh
 
     Args:
         input: The tensor.
@@ -321,102 +327,104 @@ def gelu(input: Tensor, approximate: str = 'none', *, out: Tensor | None = None)
         tensor([-0.1587,  0.8413])
     """
 def grid_sample(input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mode: str = 'zeros', align_corners: builtins.bool | None = None) -> Tensor:
-    """Return input at the places of grid, whose last axis holds (x, y) or (x, y, z) from -1 to 1.
+    """Return input sampled at the points of grid. Its last axis holds (x, y) or (x, y, z), each
+    from -1 to 1.
 
-    Shape   (batch, channels, space...), (batch, places..., axes) -> (batch, channels, places...)
-    Note    with align_corners -1 and 1 are the middles of the outermost elements, else their edges
+    Shape   (batch, channels, space...), (batch, points..., axes) -> (batch, channels, points...)
+    Note    with align_corners, -1 and 1 are the centers of the outermost elements, otherwise their
+            outer edges
     """
 def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05) -> Tensor:
-    """Return input with each of num_groups groups of channels of each sample brought to mean 0 and
-    variance 1, times weight, plus bias.
+    """Return input with each of num_groups groups of channels of each sample normalized to mean 0
+    and variance 1, times weight, plus bias.
 
     Shape   (N, C, ...) -> the same
     """
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: DTypeLike | None = None) -> Tensor:
-    """Return the products of groups of matrices, as a mixture of experts needs them: offs, int32,
-    tells where each group ends along the axis of a matrix that is not stacked.
+    """Return the products of groups of matrices, as used in a mixture of experts. offs, of int32,
+    has the end of each group along the axis that is divided into groups.
 
-    Shape   (M, K) and (G, K, N) give (M, N), its rows in groups; (G, M, K) and (K, N) the same, its
-            columns in groups; (M, K) and (K, N) give (G, M, N), K in groups; two stacks of G
-            products of pairs, without offs
-    Note    what lies behind the last group is 0, and along K it is left out. offs is read on the
-            host
-    Raises  RuntimeError for offs that fall or reach beyond the axis, and for a bias, which PyTorch
-            does not take either
+    Shape   (M, K) and (G, K, N) give (M, N), whose rows are grouped; (G, M, K) and (K, N) give
+            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped; two
+            batches of G matrices give G products, without offs
+    Note    the result is 0 for rows and columns after the last group, and elements of K after the
+            last group are ignored. offs is read on the host
+    Raises  RuntimeError for offs that decrease or exceed the axis, and for a bias, which PyTorch
+            does not support either
     """
 def gumbel_softmax(logits: Tensor, tau: Tensor | builtins.float = 1, hard: builtins.bool = False, eps: builtins.float = 1e-10, dim: builtins.int = -1) -> Tensor:
-    """Return the softmax of logits with Gumbel noise, at temperature tau; hard: a one where it is
-    largest, with the softmax's gradient.
+    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard, return a one-hot
+    vector at its maximum, with the gradient of the softmax.
 
     Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
     """
 def hardshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Return input, but 0 within lambd of 0."""
+    """Return input, with elements in [-lambd, lambd] set to 0."""
 def hardsigmoid(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return relu6(input + 3) / 6."""
 def hardswish(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return input * relu6(input + 3) / 6."""
 def hardtanh(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-    """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
-    numbers first.
+    """Return input clamped to the range from min_val to max_val. For integers, both bounds are
+    truncated first.
 
     Dtype   any but bool -> the same
-    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
-            dtype does not hold
+    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds outside of the
+            range of an integer dtype
     """
 def hardtanh_(input: Tensor, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0) -> Tensor:
-    """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
-    numbers first.
+    """Return input clamped to the range from min_val to max_val. For integers, both bounds are
+    truncated first.
 
     Dtype   any but bool -> the same
-    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
-            dtype does not hold
+    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds outside of the
+            range of an integer dtype
     """
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return input where target is 1, and what it lacks of margin where target is -1."""
+    """Return input where target is 1, and max(0, margin - input) where target is -1."""
 def huber_loss(input: Tensor, target: Tensor, reduction: str = 'mean', delta: builtins.float = 1.0, weight: Tensor | None = None) -> Tensor:
-    """Return a parabola within delta of 0 and a line beyond, of input - target.
+    """Return a loss of input - target that is quadratic within delta of 0 and linear beyond.
 
-    Note    with weight the mean is over the count all the same, unlike mse_loss's: so in PyTorch
+    Note    with weight the mean still divides by the number of elements, as in PyTorch
     """
 def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: builtins.bool = True, momentum: builtins.float = 0.1, eps: builtins.float = 1e-05) -> Tensor:
-    """Return input with each channel of each sample brought to mean 0 and variance 1, times weight,
-    plus bias.
+    """Return input with each channel of each sample normalized to mean 0 and variance 1, times
+    weight, plus bias.
 
     Shape   (N, C, ...) -> the same
-    Note    running_mean and running_var move by momentum towards the means over the samples, or
-            stand in for the samples' own numbers where use_input_stats is False
+    Note    running_mean and running_var move by momentum towards the means over the samples. If
+            use_input_stats is False, they are used instead of each sample's own mean and variance
     """
 def interpolate(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
-    """Return images of the size asked for, or scale_factor times as large.
+    """Return images resized to size, or by scale_factor.
 
-    mode "nearest", "nearest-exact", "area" for any of 1 to 3 axes of space, "linear" for 1,
-    "bilinear", "bicubic" and "lanczos" for 2, "trilinear" for 3. With align_corners the outermost
-    elements keep their places. antialias widens the filter of bilinear, bicubic and lanczos where
-    images shrink.
+    Modes "nearest", "nearest-exact" and "area" support 1 to 3 spatial axes, "linear" supports 1,
+    "bilinear", "bicubic" and "lanczos" support 2, "trilinear" supports 3. With align_corners the
+    outermost elements keep their positions. antialias widens the filter of bilinear, bicubic and
+    lanczos where images shrink.
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
-            does not fit the axes
+            does not support the number of axes
 
     Args:
         input: The tensor.
-        size: The size of the result, one number or one for each axis of space.
-        scale_factor: The factor by which the image grows, in place of size.
+        size: The size of the result, one number or one for each spatial axis.
+        scale_factor: The factor by which the image is scaled, instead of size.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
             "trilinear".
-        align_corners: Whether the outermost elements keep their places.
-        recompute_scale_factor: Whether the factor is computed anew from the rounded size.
-        antialias: Whether to blur before making an image smaller.
+        align_corners: Whether the outermost elements keep their positions.
+        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
+        antialias: Whether to apply a low-pass filter before an image is reduced.
 
     Example:
         >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
         tensor([[[1., 1., 2., 2.]]])
     """
 def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', log_target: builtins.bool = False) -> Tensor:
-    """Return target * (log target - input) for log probabilities input."""
+    """Return target * (log(target) - input), where input holds log probabilities."""
 def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Return the absolute differences of input and target, their mean or their sum.
 
-    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    Note    with weight the mean is the weighted mean
 
     Args:
         input: The tensor.
@@ -431,14 +439,14 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
         tensor(1.)
     """
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
-    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+    """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, the last ones of input.
-        weight: A scale for each element; none if None.
-        bias: A shift for each element; none if None.
-        eps: Added to the variance, against division by 0.
+        weight: A factor for each element, or None.
+        bias: A summand for each element, or None.
+        eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
 
     Example:
@@ -446,9 +454,9 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         tensor([[-1.2247,  0.0000,  1.2247]])
     """
 def leaky_relu(input: Tensor, negative_slope: builtins.float = 0.01, inplace: builtins.bool = False) -> Tensor:
-    """Return input where positive, negative_slope * input elsewhere."""
+    """Return input where it is positive, and negative_slope * input elsewhere."""
 def leaky_relu_(input: Tensor, negative_slope: builtins.float = 0.01) -> Tensor:
-    """Return input where positive, negative_slope * input elsewhere."""
+    """Return input where it is positive, and negative_slope * input elsewhere."""
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return input @ weight.T + bias.
 
@@ -457,7 +465,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Args:
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
-        bias: A vector of out_features elements; none if None.
+        bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -467,12 +475,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: str = 'mean', ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0, options: Any = None) -> Tensor:
     """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target as
-            cross_entropy takes it for logits (N, C, ...)
-    Raises  NotImplementedError for options: the logits are made at once
+    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target as for
+            cross_entropy with logits (N, C, ...)
+    Raises  NotImplementedError for chunking options: all logits are computed in one step
     """
 def local_response_norm(input: Tensor, size: builtins.int, alpha: builtins.float = 0.0001, beta: builtins.float = 0.75, k: builtins.float = 1.0) -> Tensor:
-    """Return input over (k + alpha * mean of squares over size neighbouring channels)**beta.
+    """Return input / (k + alpha * mean of squares over size neighbouring channels)**beta.
 
     Shape   (N, C, ...) -> the same
     """
@@ -487,13 +495,13 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([-0.6931])
     """
 def lp_pool1d(input: Tensor, norm_type: Number, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: builtins.bool = False) -> Tensor:
-    """Return (sum of input**norm_type)**(1 / norm_type) of windows along the last axis."""
+    """Return (sum of input**norm_type)**(1 / norm_type) over windows along the last axis."""
 def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: builtins.bool = False) -> Tensor:
-    """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last two axes."""
+    """Return (sum of input**norm_type)**(1 / norm_type) over windows of the last two axes."""
 def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: builtins.bool = False) -> Tensor:
-    """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last three axes."""
+    """Return (sum of input**norm_type)**(1 / norm_type) over windows of the last three axes."""
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return how much input1 misses the margin above input2, or where target is -1 below it."""
+    """Return max(0, -target * (input1 - input2) + margin)."""
 @overload
 def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: Literal[False] = False) -> Tensor:
     """Return the largest element of each window over the last axis; with return_indices also its index."""
@@ -528,17 +536,23 @@ def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Any = None, padding: S
 def max_pool3d_with_indices(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest element of each window over the last three axes, and its index in the plane."""
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
-    """Return zeros with input at indices along the last axis, as max_pool1d gave them."""
+    """Return zeros with input placed at indices along the last axis, as max_pool1d
+    returned them.
+    """
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
-    """Return zeros with input at indices of the last two axes, as max_pool2d gave them."""
+    """Return zeros with input placed at indices in the last two axes, as max_pool2d
+    returned them.
+    """
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, output_size: Any = None) -> Tensor:
-    """Return zeros with input at indices of the last three axes, as max_pool3d gave them."""
+    """Return zeros with input placed at indices in the last three axes, as max_pool3d returned
+    them.
+    """
 def mish(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return input * tanh(softplus(input))."""
 def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Return the squared differences of input and target, their mean or their sum.
 
-    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    Note    with weight the mean is the weighted mean
 
     Args:
         input: The tensor.
@@ -555,20 +569,20 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool | builtins.int = False) -> tuple[Tensor, Tensor | None]:
     """Return the attention of num_heads heads, and their weights if need_weights.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all of them
-            without batch; weights are (batch, heads, n, m) if not average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); the axis
+            batch may be left out everywhere; weights are (batch, heads, n, m) unless
+            average_attn_weights
     """
 def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the mean over classes of what the target's score lacks to be margin above theirs, to
-    the power p.
+    """Return the mean over the other classes of max(0, margin - target's score + their score)**p.
 
     Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
     """
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return over all pairs of a target class and another what the first one's score lacks to be 1
-    above the second one's, divided by the number of classes.
+    """Return the sum of max(0, 1 - a + b), divided by the number of classes, over all pairs of the
+    score a of a target class and the score b of another class.
 
-    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; a row's targets are the
+    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; the targets of a row are the
             numbers before its first -1
     Raises  RuntimeError on the CPU for a number that is neither a class nor -1
     """
@@ -578,20 +592,20 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor | builtins.float, 
     Shape   (..., C) -> (), or (...) for reduction "none"
     """
 def native_channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
-    """Return channel_shuffle(input, groups)."""
+    """Return channel_shuffle(input, groups), under PyTorch's other name."""
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None, ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the negative log likelihood of target's classes under the log probabilities input.
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
 def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequence[builtins.int] | None = 1, eps: builtins.float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """Return input divided by its norm along dim, which counts as eps at least.
+    """Return input divided by its norm along dim, or by eps if that is larger.
 
     Args:
         input: The tensor.
         p: The order of the norm.
-        dim: The axis or axes of one norm.
-        eps: The least norm to divide by.
+        dim: The axis or axes over which norms are computed.
+        eps: The smallest divisor.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -599,14 +613,14 @@ def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequen
         tensor([[0.6000, 0.8000]])
     """
 def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
-    """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
+    """Return rows of zeros with a 1 at each index, along a new last axis.
 
-    Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
-            waits for it once; what lies outside gets zeros alone
+    Note    on devices other than the CPU the values are read, which waits for the device, only if
+            num_classes is -1; otherwise an index out of range gives only zeros
 
     Args:
-        tensor: The numbers, in int64.
-        num_classes: The length of the new axis; one more than the largest number if -1.
+        tensor: The indices, in int64.
+        num_classes: The length of the new axis; if -1, the largest index + 1.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)
@@ -614,17 +628,17 @@ def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
                 [0, 0, 1]])
     """
 def pad(input: Tensor, pad: Any, mode: str = 'constant', value: builtins.complex | None = None) -> Tensor:
-    """Return input with pad[0] elements before and pad[1] behind its last axis, pad[2] and pad[3]
-    about the one before, and so on; negative numbers take elements away.
+    """Return input with pad[0] elements added before and pad[1] after its last axis, pad[2] and
+    pad[3] at the axis before it, and so on. Negative numbers remove elements.
 
-    mode "constant" puts value (0) there, "reflect" the elements mirrored at the border element,
-    "replicate" the border element, "circular" those of the other end
+    mode "constant" adds value (default 0), "reflect" adds elements mirrored at the border element,
+    "replicate" repeats the border element, "circular" adds elements from the other end
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
-            axes that PyTorch does not have
+            axes that PyTorch does not support
 
     Args:
         input: The tensor.
-        pad: Two numbers for each axis, beginning with the last.
+        pad: Two numbers for each axis, starting with the last axis.
         mode: "constant", "reflect", "replicate" or "circular".
         value: The number to fill with, for "constant"; 0 if None.
 
@@ -636,25 +650,25 @@ def pad(input: Tensor, pad: Any, mode: str = 'constant', value: builtins.complex
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
     """Return the norms of x1 - x2 + eps along the last axis."""
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
-    """Return the distance of order p of each row of input from each behind it."""
+    """Return the distance of order p between each row of input and each later row."""
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
-    """Return an image r times as high and wide, made from r**2 times as many channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
 def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
-    """Return an image of a fraction of the height and width, with r**2 times as many channels: what
-    pixel_shuffle began from.
+    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
+    of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = True, full: builtins.bool = False, size_average: builtins.bool | None = None, eps: builtins.float = 1e-08, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return the negative log likelihood of counts target under a Poisson rate, or its logarithm,
-    input; full adds Stirling's approximation of log(target!).
+    """Return the negative log likelihood of the counts target under a Poisson distribution. input
+    is its rate, or the logarithm of it. full adds Stirling's approximation of log(target!).
     """
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return input where positive, weight * input elsewhere; weight is one number or one a
-    channel.
+    """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
+    number for each channel.
     """
 def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
@@ -668,7 +682,7 @@ def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
         tensor([0., 2.])
     """
 def relu6(input: Tensor, inplace: builtins.bool = False) -> Tensor:
-    """Return input cut off below 0 and above 6."""
+    """Return input clamped to the range from 0 to 6."""
 def relu_(input: Tensor) -> Tensor:
     """Return the larger of 0 and each element; the gradient at 0 is 0.
 
@@ -680,33 +694,33 @@ def relu_(input: Tensor) -> Tensor:
         tensor([0., 2.])
     """
 def rms_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
-    """Return input over the root of its mean square over the last axes, times weight."""
+    """Return input divided by the root of its mean square over the last axes, times weight."""
 def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:
-    """Return input where positive, a slope times input elsewhere: in training one drawn from
-    [lower, upper) for each element, else their mean.
+    """Return input where it is positive, and slope * input elsewhere. In training the slope is
+    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
     """
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: builtins.float = 0.0, is_causal: builtins.bool = False, *, scale: builtins.float | None = None, enable_gqa: builtins.bool = False) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    A mask of bool is true where attention is allowed; any other mask is added to the scores. A
-    query that may attend to no key gets zeros. With enable_gqa a head of key and value serves
-    several heads of query. A mask and is_causal may be combined where PyTorch's fused kernel allows
-    it: a key must pass both.
+    In a bool mask True allows attention; any other mask is added to the scores. A query that may
+    attend to no key gets zeros. With enable_gqa, several heads of query share one head of key and
+    value. A mask may be combined with is_causal where PyTorch's fused kernel supports it; a key
+    must then be allowed by both.
 
     Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
-            elsewhere
-    Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
+            where the fused kernel does not support it
+    Note    memory grows with n + m, except for a mask and its gradient: see attention_blocks
 
     Args:
         query: Queries, of shape (..., n, d).
         key: Keys, of shape (..., m, d).
         value: Values, of shape (..., m, e); the result is of shape (..., n, e).
-        attn_mask: A mask that broadcasts to (..., n, m); none if None.
-        dropout_p: The probability with which an attention weight is dropped, also outside of
-            training.
-        is_causal: Whether query i sees keys up to i alone.
-        scale: The factor of the products; 1 / sqrt(d) if None.
-        enable_gqa: Whether a head of key and value serves several heads of query.
+        attn_mask: A mask that broadcasts to (..., n, m), or None.
+        dropout_p: The probability with which an attention weight is dropped. It applies outside of
+            training, too.
+        is_causal: Whether query i attends only to keys up to i.
+        scale: The factor of the scores; 1 / sqrt(d) if None.
+        enable_gqa: Whether several heads of query share one head of key and value.
 
     Example:
         >>> q = torch.zeros(1, 2, 4)
@@ -714,9 +728,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         fastdist.Size([1, 2, 4])
     """
 def selu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
-    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
 def selu_(input: Tensor) -> Tensor:
-    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x)) for each element x.
 
@@ -742,25 +756,25 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
         tensor([0.0000, 0.7311])
     """
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean', beta: builtins.float = 1.0) -> Tensor:
-    """Return l1_loss with a parabola within beta of 0."""
+    """Return l1_loss, made quadratic for differences below beta."""
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return log(1 + exp(-target * input)), without overflow."""
 def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.float = 20.0, *, out: Tensor | None = None) -> Tensor:
-    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold.
+    """Return log(1 + exp(beta * input)) / beta, or input itself where beta * input > threshold.
 
     Args:
         input: The tensor.
         beta: The steepness.
-        threshold: Where beta * input is larger, input itself is returned.
+        threshold: The value of beta * input above which input itself is returned.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))
         tensor([ 0.6931, 30.0000])
     """
 def softshrink(input: Tensor, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Return input drawn lambd nearer to 0."""
+    """Return input moved towards 0 by lambd, and 0 for elements within lambd of 0."""
 def softsign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input / (1 + |input|), a cheap relative of tanh."""
+    """Return input / (1 + |input|), a cheap alternative to tanh."""
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the hyperbolic tangent of each element.
 
@@ -777,30 +791,28 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def tanhshrink(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input - tanh(input)."""
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False) -> Tensor:
-    """Return input where it is above threshold, value elsewhere."""
+    """Return input where it is above threshold, and value elsewhere."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:
-    """Return input where it is above threshold, value elsewhere."""
+    """Return input where it is above threshold, and value elsewhere."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2, eps: builtins.float = 1e-06, swap: builtins.bool = False, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
-    """Return how much negative misses being margin farther from anchor than positive is; with swap
-    negative must be far from the nearer one of the two.
+    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
+    the last distance is that from anchor or positive, whichever is nearer to negative.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: builtins.float = 1.0, swap: builtins.bool = False, reduction: str = 'mean') -> Tensor:
-    """Return triplet_margin_loss of any distance, by default pairwise_distance."""
+    """Return triplet_margin_loss with any distance function, by default pairwise_distance."""
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Return the patches of images under a sliding kernel as columns.
 
     Shape   (n, c, h, w) or (c, h, w) -> (n, c * kernel, patches)
     """
 def upsample(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: str = 'nearest', align_corners: builtins.bool | None = None) -> Tensor:
-    """Return interpolate of the same arguments, which took this function's place."""
+    """Call interpolate with the same arguments; it replaces this function."""
 def upsample_bilinear(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
-    """Return interpolate with mode "bilinear" and align_corners, which took this function's
-    place.
-    """
+    """Call interpolate with mode "bilinear" and align_corners; it replaces this function."""
 def upsample_nearest(input: Tensor, size: Sizes | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None) -> Tensor:
-    """Return interpolate with mode "nearest", which took this function's place."""
+    """Call interpolate with mode "nearest"; it replaces this function."""
 GRID_SAMPLE_INTERPOLATION_MODES: dict[str, int]
 GRID_SAMPLE_PADDING_MODES: dict[str, int]
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int=...) -> Tensor: ...

@@ -1,6 +1,6 @@
-"""Hooks of all modules: around every call, and at every registration of a parameter or child.
+"""Hooks on all modules, which run at every call or at every registration of a member.
 
-They are for debugging and profiling. Names and arguments are those of PyTorch's nn/modules/module.
+They are for debugging and profiling. Names and arguments are as in PyTorch's nn/modules/module.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .module_tree import BUFFER_HOOKS, MODULE_HOOKS, PARAMETER_HOOKS
 
 Function = Callable[..., Any]
 
-# By PyTorch's names. Hooks that wait for gradients are among those after forward.
+# PyTorch's private names. Backward hooks are kept in the table of forward hooks.
 _global_forward_pre_hooks = GLOBAL_PRE_HOOKS
 _global_forward_hooks = GLOBAL_HOOKS
 _global_parameter_registration_hooks = PARAMETER_HOOKS
@@ -23,59 +23,60 @@ _global_module_registration_hooks = MODULE_HOOKS
 
 
 def register_module_forward_pre_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, args) before the forward of every module; its result replaces args."""
+    """Call hook(module, args) before every module's forward; its result replaces args."""
     return add_hook(GLOBAL_PRE_HOOKS, Hook(hook), prepend=False)
 
 
 def register_module_forward_hook(
     hook: Function, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call hook(module, args, output) after the forward of every module; its result replaces the
-    output.
+    """Call hook(module, args, output) after every module's forward; its result replaces output.
 
     Args:
         hook: The function.
-        with_kwargs: Whether it is called as hook(module, args, kwargs, output).
-        always_call: Whether it is called with None for the output where forward raises.
+        with_kwargs: Whether to call hook(module, args, kwargs, output) instead.
+        always_call: Whether to call it with output=None when forward raises.
     """
     return add_hook(GLOBAL_HOOKS, Hook(hook, with_kwargs, always_call), prepend=False)
 
 
 def register_module_full_backward_pre_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, grad_output) for every call's gradients; its result replaces them."""
+    """Call hook(module, grad_output) in each backward pass; its result replaces grad_output."""
     return add_hook(GLOBAL_HOOKS, Hook(hook, backward="pre"), prepend=False)
 
 
 def register_module_full_backward_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, grad_input, grad_output) for every call; its result replaces grad_input.
+    """Call hook(module, grad_input, grad_output) in each backward pass.
 
-    Raises  RuntimeError where all modules have hooks of register_module_backward_hook
+    The hook's result replaces grad_input.
+
+    Raises  RuntimeError if register_module_backward_hook has registered a hook
     """
     _require_no("old", "a full")
     return add_hook(GLOBAL_HOOKS, Hook(hook, backward="full"), prepend=False)
 
 
 def register_module_backward_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, grad_input, grad_output) with the gradients of each call's last operation.
+    """Call hook(module, grad_input, grad_output) with the gradients of each call's last op.
 
-    Raises  RuntimeError where all modules have hooks of register_module_full_backward_hook
+    Raises  RuntimeError if register_module_full_backward_hook has registered a hook
     """
     _require_no("full", "a regular")
     return add_hook(GLOBAL_HOOKS, Hook(hook, backward="old"), prepend=False)
 
 
 def register_module_parameter_registration_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, name, parameter) at each registration; its result replaces it."""
+    """Call hook(module, name, parameter) at each registration; its result replaces parameter."""
     return RemovableHandle(PARAMETER_HOOKS, hook)
 
 
 def register_module_buffer_registration_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, name, buffer) at each registration; its result replaces it."""
+    """Call hook(module, name, buffer) at each registration; its result replaces buffer."""
     return RemovableHandle(BUFFER_HOOKS, hook)
 
 
 def register_module_module_registration_hook(hook: Function) -> RemovableHandle:
-    """Call hook(module, name, child) at each registration; its result replaces it."""
+    """Call hook(module, name, child) at each registration; its result replaces child."""
     return RemovableHandle(MODULE_HOOKS, hook)
 
 

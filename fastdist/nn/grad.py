@@ -1,4 +1,4 @@
-"""Gradients of convolutions, as functions."""
+"""Functions for the gradients of convolutions with respect to input and weight."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def _of_weight(convolve: Callable[..., Tensor], name: str) -> Callable[..., Tens
 
 
 def _at(size: Any, grad_output: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the gradient of a convolution by an argument of this size; it is linear in that."""
+    """Return the gradient of a convolution with respect to its argument of this size.
+
+    The argument's value does not matter (the convolution is linear in it), so it is set to zeros.
+    """
     with enable_grad():
         place: Any = zeros(tuple(size), dtype=grad_output.dtype)
         place = place.to(grad_output.device).requires_grad_()

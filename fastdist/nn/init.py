@@ -1,4 +1,4 @@
-"""First values of parameters: each function fills its tensor in place and returns it."""
+"""Initialization of parameters: each function fills a tensor in place and returns it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = [
     "zeros_",
 ]
 
-# How much each nonlinearity shrinks a normal number, to be made up for by larger weights.
+# The gain of each nonlinearity: larger weights make up for how much it shrinks its inputs.
 _GAINS = {
     "linear": 1.0,
     "conv1d": 1.0,
@@ -66,7 +66,7 @@ _GAINS = {
 
 
 class _Now(threading.local):
-    """Whether this thread fills nothing at the moment, nor draws for it."""
+    """Whether uniform, normal and constant fills are skipped on this thread."""
 
     is_skipped = False
 
@@ -76,7 +76,7 @@ _now = _Now()
 
 @contextmanager
 def skipped() -> Iterator[None]:
-    """Let the functions below that fill with one number, evenly or normally do nothing."""
+    """Let uniform, normal and constant fills on this thread do nothing inside a with block."""
     before = _now.is_skipped
     _now.is_skipped = True
     try:
@@ -89,10 +89,11 @@ Draw = Callable[[Sequence[int], "np.dtype[np.floating]"], np.ndarray]
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the factor that keeps deviations alike through a nonlinearity; param is the negative
-    slope of leaky_relu.
+    """Return the factor that keeps the standard deviation constant through a nonlinearity.
 
-    Raises  ValueError for a name that is not known
+    param is the negative slope of leaky_relu.
+
+    Raises  ValueError for an unknown nonlinearity
     """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else float(param)
@@ -133,8 +134,8 @@ def normal_(
 
     Args:
         tensor: The tensor to fill.
-        mean: Their mean.
-        std: Their standard deviation.
+        mean: The mean of the normal distribution.
+        std: The standard deviation of the normal distribution.
         generator: The generator to draw from; the default one if None.
 
     Example:
@@ -156,14 +157,14 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill a tensor with normal numbers limited to [a, b], however far from mean that is.
+    """Fill a tensor from a normal distribution truncated to [a, b], which may be far from mean.
 
-    Raises  ValueError if no number can lie there, or if mean or std is not finite
+    Raises  ValueError if [a, b] has zero probability, or if mean or std is not finite
 
     Args:
         tensor: The tensor to fill.
-        mean: Their mean before limiting.
-        std: Their standard deviation before limiting.
+        mean: The mean before truncation.
+        std: The standard deviation before truncation.
         a: The lower bound.
         b: The upper bound.
         generator: The generator to draw from; the default one if None.
@@ -197,7 +198,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones.
+    """Fill a tensor with ones.
 
     Args:
         tensor: The tensor to fill.
@@ -210,7 +211,7 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros.
+    """Fill a tensor with zeros.
 
     Args:
         tensor: The tensor to fill.
@@ -223,7 +224,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Write the identity matrix.
+    """Fill a matrix with the identity matrix.
 
     Raises  ValueError for a tensor that is not a matrix
     """
@@ -233,10 +234,10 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Write the weight of a convolution that gives on as many channels of each group as it can.
+    """Fill a convolution's weight with an identity that passes on as many channels as it can.
 
-    Raises  ValueError for a tensor that is not a convolution's weight, or cannot be split into the
-            groups
+    Raises  ValueError for a tensor that is not a convolution's weight, or whose output channels
+            cannot be split into the groups
     """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(
@@ -255,7 +256,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
 ) -> Tensor:
-    """Fill a matrix with normal numbers, and a random share of each column with zeros.
+    """Fill a matrix with normal numbers, and a random fraction `sparsity` of each column with
+    zeros.
 
     Raises  ValueError for a tensor that is not a matrix
     Source  Martens 2010, "Deep learning via Hessian-free optimization"
@@ -281,7 +283,7 @@ def xavier_uniform_(
             neural networks"
 
     Args:
-        tensor: The tensor to fill, of two axes at least.
+        tensor: The tensor to fill, with at least two axes.
         gain: A factor, such as `calculate_gain` returns.
         generator: The generator to draw from; the default one if None.
 
@@ -294,7 +296,7 @@ def xavier_uniform_(
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers of deviation gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fill with normal numbers of standard deviation gain * sqrt(2 / (fan_in + fan_out))."""
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
@@ -310,10 +312,10 @@ def kaiming_uniform_(
     Source  He et al. 2015, "Delving deep into rectifiers"
 
     Args:
-        tensor: The tensor to fill, of two axes at least.
-        a: The negative slope of leaky_relu, for the gain.
+        tensor: The tensor to fill, with at least two axes.
+        a: The negative slope of leaky_relu, which determines the gain.
         mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: The function that follows; it gives the gain.
+        nonlinearity: The function after this layer, which determines the gain.
         generator: The generator to draw from; the default one if None.
 
     Example:
@@ -336,10 +338,10 @@ def kaiming_normal_(
     """Fill a tensor with normal numbers of standard deviation gain / sqrt(fan).
 
     Args:
-        tensor: The tensor to fill, of two axes at least.
-        a: The negative slope of leaky_relu, for the gain.
+        tensor: The tensor to fill, with at least two axes.
+        a: The negative slope of leaky_relu, which determines the gain.
         mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: The function that follows; it gives the gain.
+        nonlinearity: The function after this layer, which determines the gain.
         generator: The generator to draw from; the default one if None.
 
     Example:
@@ -352,8 +354,9 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill with gain times a matrix of orthonormal rows or columns; axes after the first count as
-    one.
+    """Fill with gain times a random matrix whose rows or columns are orthonormal.
+
+    The matrix has the first axis as rows and all other axes flattened as columns.
 
     Raises  ValueError for fewer than two axes
     Source  Saxe et al. 2013, "Exact solutions to the nonlinear dynamics of learning"
@@ -365,13 +368,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     draw = _generator(tensor, generator).normal
     drawn = draw((max(rows, columns), min(rows, columns)), np.dtype(np.float64))
     q, r = np.linalg.qr(drawn)
-    # The signs make the result evenly distributed, and the same for every LAPACK.
+    # With these signs the result is uniformly distributed, and the same for every LAPACK.
     q *= np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
     return _write(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """Return how many inputs each output of a weight has, and how many outputs each input.
+    """Return fan_in and fan_out: the inputs per output of a weight, and the outputs per input.
 
     Raises  ShapeError for fewer than two axes
     """
@@ -384,7 +387,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-# PyTorch's private names, which packages import.
+# Private names of PyTorch that some packages import.
 _calculate_fan_in_and_fan_out = fans
 
 

@@ -1,4 +1,4 @@
-"""Modules that learn the sizes of their inputs at the first call."""
+"""Lazy modules, which infer the sizes of their inputs at the first call."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 
 class LazyModuleMixin:
-    """The first base of a Module whose parameters are UninitializedParameters. Its first call runs
-    initialize_parameters() with the arguments, which gives the parameters shapes, and changes the
-    class of the module to `cls_to_become`.
+    """Base of modules whose parameters are UninitializedParameters; put it first among the bases.
 
-    Note    load_state_dict sets the shapes as well; the class still changes at the first call
+    The first call runs initialize_parameters() with its arguments to give the parameters shapes.
+    Then it changes the class of the module to `cls_to_become`.
+
+    Note    load_state_dict also sets the shapes; the class still changes at the first call
     """
 
     cls_to_become: type[Any] | None = None
@@ -54,13 +55,13 @@ class LazyModuleMixin:
         )
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters shapes that fit the arguments of a call; to be overridden."""
+        """Give the parameters shapes for the arguments of a call; subclasses override this."""
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Return whether some parameter or buffer has no shape yet."""
+        """Return whether any parameter or buffer has no shape yet."""
         return any(map(is_lazy, chain(self._parameters.values(), self._buffers.values())))
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
@@ -84,7 +85,7 @@ class LazyModuleMixin:
         self, destination: dict[str, Any], prefix: str, keep_vars: bool
     ) -> None:
         super()._save_to_state_dict(destination, prefix, True)  # type: ignore[misc]
-        # A tensor without a shape cannot be detached: its copy would need one.
+        # A tensor without a shape cannot be detached, because the detached tensor would need one.
         for name, own in chain(self._parameters.items(), self._buffers.items()):
             if prefix + name in destination and not keep_vars and not is_lazy(own):
                 destination[prefix + name] = own.detach()
@@ -109,12 +110,12 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again, once they have shapes."""
+        """Draw new initial values for weight and bias, if they have shapes."""
         if not self.has_uninitialized_params() and self.in_features:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take in_features from input's last axis."""
+        """Set in_features to the length of input's last axis, and create the parameters."""
         if not self.has_uninitialized_params():
             self.in_features = self.weight.shape[-1]
             return
@@ -138,7 +139,7 @@ class _LazyNorm(LazyModuleMixin, _Norm):
         *,
         bias: bool = True,
     ) -> None:
-        # Neither parameters nor buffers: these would have a shape.
+        # Without parameters and buffers, because they would need a shape.
         super().__init__(0, eps, momentum, False, False)
         self.affine = affine
         self.track_running_stats = track_running_stats
@@ -152,12 +153,12 @@ class _LazyNorm(LazyModuleMixin, _Norm):
             self.num_batches_tracked = tensor(0, dtype=int64, device=device)
 
     def reset_parameters(self) -> None:
-        """Reset the statistics, once there are shapes."""
+        """Reset the parameters and statistics, if they have shapes."""
         if not self.has_uninitialized_params() and self.num_features:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take num_features from input's second axis."""
+        """Set num_features to the length of input's second axis, and create the parameters."""
         members = chain(self._parameters.values(), self._buffers.values())
         waiting: list[Any] = [member for member in members if is_lazy(member)]
         if not waiting:
@@ -241,7 +242,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         device: Any,
         dtype: DType | None,
     ) -> None:
-        # Without channels, so that no weight is drawn yet.
+        # With 0 channels, so that no weight is initialized yet.
         names: dict[str, Any] = {**how, "bias": False, "padding_mode": padding_mode}
         super().__init__(0, 0, kernel_size, **names)
         self.out_channels = out_channels
@@ -250,12 +251,12 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again, once they have shapes."""
+        """Draw new initial values for weight and bias, if they have shapes."""
         if not self.has_uninitialized_params() and self.in_channels:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Take in_channels from input's axis of channels."""
+        """Set in_channels from input's channel axis, and create the parameters."""
         axes = self._axes
         if input.dim() not in (axes + 1, axes + 2):
             raise RuntimeError(

@@ -14,7 +14,7 @@ from .module import Module
 
 
 class Identity(Module):
-    """Returns its input; takes, and ignores, any arguments.
+    """Returns its input; takes and ignores any constructor arguments.
 
     Example:
         >>> nn.Identity()(torch.ones(2))
@@ -33,13 +33,13 @@ class Linear(Module):
     """Computes y = x W^T + b.
 
     Shape   (..., in_features) -> (..., out_features); weight is (out_features, in_features)
-    Note    weight and bias begin evenly within 1/sqrt(in_features)
+    Note    weight and bias are initialized uniformly within 1/sqrt(in_features)
 
     Args:
         in_features: The length of the last axis of the input.
         out_features: The length of the last axis of the result.
         bias: Whether to add b.
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
     Example:
@@ -72,7 +72,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Draw new initial values for weight and bias."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0.0
@@ -91,11 +91,11 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """y = x1 W x2 + b, with a matrix for each number of the result.
+    """Computes y = x1 W x2 + b, with one matrix W for each element of y.
 
     Shape   (..., in1_features), (..., in2_features) -> (..., out_features); weight is
             (out_features, in1_features, in2_features)
-    Note    weight and bias begin evenly within 1/sqrt(in1_features)
+    Note    weight and bias are initialized uniformly within 1/sqrt(in1_features)
     """
 
     weight: Parameter
@@ -125,7 +125,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Draw new initial values for weight and bias."""
         bound = 1 / math.sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

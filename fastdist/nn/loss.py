@@ -1,4 +1,4 @@
-"""Losses as modules: their functions of nn.functional, with the arguments given once."""
+"""Loss modules, which call the functions of nn.functional with stored arguments."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .module import Module
 
 
 class _Loss(Module):
-    """Base of losses that are reduced to a mean, to a sum, or not at all."""
+    """Base of losses with a `reduction`: "mean", "sum" or "none"."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        # The loss's function refuses an unknown value, as in PyTorch: "batchmean" is valid for one
-        # of them.
+        # The value is checked when the loss is called, as in PyTorch: only KLDivLoss allows
+        # "batchmean".
         is_old = size_average is not None or reduce is not None
         self.reduction = reduction_of(size_average, reduce, "mean") if is_old else reduction
 
 
 class _WeightedLoss(_Loss):
-    """Base of losses that may weigh classes or elements."""
+    """Base of losses with an optional weight for each class or element."""
 
     weight: Tensor | None
 
@@ -43,7 +43,7 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """The mean of |input - target|."""
+    """Computes the mean of |input - target|."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -51,7 +51,7 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """The mean of (input - target)^2."""
+    """Computes the mean of (input - target)^2."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -59,7 +59,7 @@ class MSELoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """The mean of -input[target], of logarithms of probabilities."""
+    """Computes the mean of -input[target], where input holds log probabilities of classes."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """The mean of -log(softmax(input))[target]; target holds classes or probabilities.
+    """Computes the mean of -log(softmax(input))[target]; target holds classes or probabilities.
 
     Args:
-        weight: A weight for each class.
+        weight: A weight for each class; 1 if None.
         size_average: Deprecated; see reduction.
-        ignore_index: The class whose targets do not count.
+        ignore_index: The class whose targets are left out.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        label_smoothing: The share of the target that is spread over all classes, from 0 to 1.
+        label_smoothing: The fraction of the target that is spread evenly over all classes.
 
     Example:
         >>> loss = nn.CrossEntropyLoss()
@@ -126,7 +126,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """The cross entropy of a Linear's outputs, which is part of it.
+    """Applies a Linear, which it contains, and computes the cross entropy of the outputs.
 
     Shape   (N, in_features) or (in_features,), and classes or probabilities
     """
@@ -180,7 +180,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )
 
     def extra_repr(self) -> str:
-        """Return the sizes, and how losses are weighed."""
+        """Return the sizes and the options."""
         return (
             f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
             f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
@@ -190,7 +190,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """The mean cross-entropy of sigmoid(input) and target, without overflow."""
+    """Computes the mean binary cross-entropy of sigmoid(input) and target, without overflow."""
 
     pos_weight: Tensor | None
 
@@ -217,7 +217,7 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under its old name for images."""
+    """The deprecated name of NLLLoss for images."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -229,7 +229,7 @@ class NLLLoss2d(NLLLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """The mean cross-entropy of the probabilities input and target."""
+    """Computes the mean binary cross-entropy of the probabilities input and target."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -239,7 +239,7 @@ class BCELoss(_WeightedLoss):
 
 
 class SmoothL1Loss(_Loss):
-    """L1Loss with a parabola within beta of 0."""
+    """Computes L1Loss, but with a parabola where |input - target| is below beta."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """A parabola within delta of 0 and a line beyond, of input - target."""
+    """Computes a parabola where |input - target| is below delta, and a line beyond."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -269,7 +269,7 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """target * (log target - input), of log probabilities input."""
+    """Computes target * (log target - input), where input holds log probabilities."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class KLDivLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log likelihood of counts under a Poisson rate, or its logarithm."""
+    """Computes the negative log likelihood of counts, given a Poisson rate or its logarithm."""
 
     def __init__(
         self,
@@ -318,7 +318,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log likelihood under normal numbers of given means and variances."""
+    """Computes the negative log likelihood under normal distributions with given variances."""
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -333,8 +333,9 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """-log of the chance that steps of classes read as the target, repetitions merged and blanks
-    dropped.
+    """Computes -log of the probability of the target under Connectionist Temporal Classification.
+
+    It sums over all alignments that give the target when repetitions are merged and blanks removed.
     """
 
     def __init__(

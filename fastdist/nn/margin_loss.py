@@ -1,4 +1,4 @@
-"""Losses that want scores, or distances, apart by a margin, as modules."""
+"""Loss modules with a margin between scores or between distances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .module import Module
 
 
 class HingeEmbeddingLoss(_Loss):
-    """input, a distance, where target is 1; max(0, margin - input) where target is -1."""
+    """Computes input (a distance) for target 1, and max(0, margin - input) for target -1."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, -target * (input1 - input2) + margin) for targets 1 and -1."""
+    """Computes max(0, -target * (input1 - input2) + margin) for targets 1 and -1."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -53,7 +53,7 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(input1, input2) where target is 1; max(0, cos - margin) where target is -1."""
+    """Computes 1 - cos(input1, input2) for target 1, and max(0, cos - margin) for target -1."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -63,7 +63,7 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input))."""
+    """Computes the mean of log(1 + exp(-target * input))."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -71,7 +71,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The sum of max(0, 1 - (target's score - other's score)) over targets and other classes."""
+    """Sums max(0, 1 - (target's score - other's score)) over all targets and other classes."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -79,7 +79,7 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of the binary cross-entropy of the logits input."""
+    """Computes the mean binary cross-entropy over classes, where input holds logits."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
@@ -89,7 +89,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The sum of max(0, margin - target's score + other's score) ** p over the other classes.
+    """Sums max(0, margin - target's score + other's score) ** p over the other classes.
 
     Raises  ValueError for a p other than 1 and 2, or a weight that is not a vector
     """
@@ -132,7 +132,7 @@ def _require_positive(name: str, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """The amount by which the negative is not margin farther from the anchor than the positive.
+    """Computes max(0, d(anchor, positive) - d(anchor, negative) + margin), for the p-norm d.
 
     Raises  ValueError for a margin that is not positive
     """
@@ -169,7 +169,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss of any distance.
+    """Computes TripletMarginLoss with any distance function.
 
     Raises  ValueError for a margin that is not positive
     """
@@ -202,7 +202,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PairwiseDistance(Module):
-    """The norms of x1 - x2 along the last axis."""
+    """Computes the norm of x1 - x2 along the last axis."""
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between x1 and x2 along dim."""
+    """Computes the cosine of the angle between x1 and x2 along dim."""
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Module, the class that models are made of."""
+"""Module, the base class of models and layers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HasForward(Protocol[P, R_co]):
-    """A module to type checkers: a call takes the arguments of its `forward`."""
+    """Protocol for type checkers: calling a module takes the arguments of its `forward`."""
 
     @property
     def forward(self) -> Callable[P, R_co]: ...
@@ -50,13 +50,15 @@ def _no_forward(self: Module, *args: Any, **kwargs: Any) -> Any:
 
 
 class Module(StateDict):
-    """A function with parameters. Subclasses assign parameters and other modules as attributes in
-    `__init__`, after super().__init__(), and define forward; calling the module runs it.
+    """Base class of models and layers: a function with parameters.
 
-    Thread  any number may call a module at once; change it (parameters, mode, hooks) from one
+    A subclass calls super().__init__() in its `__init__`, then assigns parameters and other modules
+    as attributes, and defines `forward`; calling the module runs `forward`. `state_dict` and
+    `load_state_dict` save and restore its parameters and buffers by name, `to` moves them, `train`
+    and `eval` switch its mode.
 
-    A subclass calls `super().__init__()` first. `state_dict` and `load_state_dict` save and restore
-    its parameters and buffers by name, `to` moves them, `train` and `eval` switch its mode.
+    Thread  several threads may call a module concurrently; only one may change it (parameters,
+            mode, hooks)
 
     Example:
         >>> class Scale(nn.Module):
@@ -75,11 +77,11 @@ class Module(StateDict):
 
     _forward_hooks: Hooks
     _forward_pre_hooks: Hooks
-    # Whether __init__ passes its arguments to the next class, for modules with other bases.
+    # Whether __init__ passes its arguments to the next class in the MRO, as cooperative bases need.
     call_super_init = False
     # Legacy flag, ignored; kept for compatibility.
     dump_patches = False
-    # Typed so because each module's forward has its own parameters.
+    # Typed as any function, because each subclass's forward has its own signature.
     forward: Callable[..., Any] = _no_forward
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -114,7 +116,7 @@ class Module(StateDict):
                 fold(error)
                 raise
 
-    # PyTorch's names for a call, with its hooks and without, which packages use.
+    # PyTorch's private names for a call, with and without hooks, which some packages use.
     _call_impl = _wrapped_call_impl = __call__
 
     def _slow_forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +127,8 @@ class Module(StateDict):
     ) -> RemovableHandle:
         """Call hook(module, args) before forward; its result replaces the arguments.
 
-        Note    with_kwargs: hook(module, args, kwargs), which returns None or both
+        Note    if with_kwargs is set, the call is hook(module, args, kwargs), which returns None or
+                a pair of new args and kwargs
         """
         return add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend=prepend)
 
@@ -139,8 +142,8 @@ class Module(StateDict):
     ) -> RemovableHandle:
         """Call hook(module, args, output) after forward; its result replaces the output.
 
-        Note    with_kwargs: hook(module, args, kwargs, output); always_call: also when forward
-                raised, with None for the output
+        Note    if with_kwargs is set, the call is hook(module, args, kwargs, output). If
+                always_call is set, the hook also runs with output=None when forward raises
         """
         entry = Hook(hook, with_kwargs, always_call)
         return add_hook(self._forward_hooks, entry, prepend=prepend)
@@ -148,20 +151,24 @@ class Module(StateDict):
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) once the gradients of a call's arguments are
-        computed; its result replaces grad_input.
+        """Call hook(module, grad_input, grad_output) in the backward pass of each call.
 
-        Note    keyword arguments are not passed to the hook
+        The hook runs when the gradients of the arguments are computed; its result replaces
+        grad_input.
+
+        Note    the hook does not see gradients of keyword arguments
         """
         self.__require_other("old")
         # Stored with the forward hooks, so that a call makes a single check for hooks.
         return add_hook(self._forward_hooks, Hook(hook, backward="full"), prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) with the gradients of the last operation of a
-        call: PyTorch's older hook. register_full_backward_hook passes the gradients of the call.
+        """Call hook(module, grad_input, grad_output) with the gradients of a call's last op.
 
-        Raises  RuntimeError where the module has hooks of the other kind
+        This is PyTorch's older hook; register_full_backward_hook passes the gradients of the whole
+        call.
+
+        Raises  RuntimeError if the module has full backward hooks
         """
         self.__require_other("full")
         return add_hook(self._forward_hooks, Hook(hook, backward="old"), prepend=False)
@@ -176,26 +183,28 @@ class Module(StateDict):
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(module, grad_output) once the gradients of a call's results are computed; its
-        result replaces them.
+        """Call hook(module, grad_output) when the gradients of a call's outputs are computed.
+
+        The hook's result replaces grad_output.
         """
         return add_hook(self._forward_hooks, Hook(hook, backward="pre"), prepend=prepend)
 
     @property
     def _backward_hooks(self) -> dict[int, Callable[..., Any]]:
-        """The functions of register_full_backward_hook and register_backward_hook, as packages
-        read them; a copy.
+        """A copy of the functions of register_full_backward_hook and register_backward_hook.
+
+        Some packages read PyTorch's attribute of this name.
         """
         return hooks_of_backward(self._forward_hooks, "full", "old")
 
     @property
     def _backward_pre_hooks(self) -> dict[int, Callable[..., Any]]:
-        """The functions of register_full_backward_pre_hook; a copy."""
+        """A copy of the functions of register_full_backward_pre_hook."""
         return hooks_of_backward(self._forward_hooks, "pre")
 
     @property
     def _is_full_backward_hook(self) -> bool | None:
-        """Whether the backward hooks see the gradients of a call; None without any."""
+        """Whether the backward hooks are full backward hooks; None if there are no hooks."""
         kinds = {hook.backward for hook in self._forward_hooks.values()} & {"full", "old"}
         return "full" in kinds if kinds else None
 
@@ -229,18 +238,18 @@ class Module(StateDict):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or write zeros into them."""
+        """Set the gradients of all parameters to None, or fill them with zeros."""
         for parameter in self.parameters():
             clear_grad(parameter, set_to_none=set_to_none)
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move this module's tensors to a device, or convert its floating ones to a dtype.
+        """Move this module's tensors to a device, or convert its floating-point ones to a dtype.
 
-        Called as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...),
-        which is for tensors with four or five axes.
+        Called as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...). A
+        memory format applies to tensors with four or five axes.
 
-        Raises  TypeError for a dtype that is not floating, RuntimeError for a tensor with a number
-                of axes that the memory format does not order
+        Raises  TypeError for a dtype that is not floating-point, RuntimeError if a tensor's number
+                of axes does not fit the memory format
 
         Args:
             *args: A device, a dtype, a device and a dtype, or a tensor.
@@ -279,21 +288,21 @@ class Module(StateDict):
                 "Module.to() when moving module from meta to a different device."
             ) from None
 
-    # Module.to, not self.to: a subclass may override `to` by calls of these methods.
+    # These call Module.to, not self.to, because a subclass's `to` may call them.
     def float(self) -> Self:
-        """Convert floating parameters and buffers to float32."""
+        """Convert floating-point parameters and buffers to float32."""
         return Module.to(self, float32)
 
     def double(self) -> Self:
-        """Convert floating parameters and buffers to float64."""
+        """Convert floating-point parameters and buffers to float64."""
         return Module.to(self, float64)
 
     def half(self) -> Self:
-        """Convert floating parameters and buffers to float16."""
+        """Convert floating-point parameters and buffers to float16."""
         return Module.to(self, float16)
 
     def bfloat16(self) -> Self:
-        """Convert floating parameters and buffers to bfloat16."""
+        """Convert floating-point parameters and buffers to bfloat16."""
         return Module.to(self, bfloat16)
 
     def type(self, dst_type: DType) -> Self:
@@ -305,35 +314,34 @@ class Module(StateDict):
         return Module.to(self, "cpu")
 
     def cuda(self, device: int | str | Device | None = None) -> Self:
-        """Move this module's tensors to an NVIDIA GPU, by default the current one of this
-        thread.
-        """
+        """Move this module's tensors to an NVIDIA GPU, by default this thread's current GPU."""
         if isinstance(device, int):
             device = f"cuda:{device}"
         return Module.to(self, "cuda" if device is None else device)
 
     def xpu(self, device: Any = None) -> Self:
-        """Raise RuntimeError: there are no Intel GPUs here."""
+        """Raise RuntimeError: Intel GPUs are not supported."""
         raise DeviceError(no_such_device("xpu"))
 
     def ipu(self, device: Any = None) -> Self:
-        """Raise RuntimeError: there are no IPUs here."""
+        """Raise RuntimeError: IPUs are not supported."""
         raise DeviceError(no_such_device("ipu"))
 
     def mtia(self, device: Any = None) -> Self:
-        """Raise RuntimeError: there are no accelerators of Meta's here."""
+        """Raise RuntimeError: Meta's accelerators are not supported."""
         raise DeviceError(no_such_device("mtia"))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing, with one warning: the module runs uncompiled."""
+        """Warn once and do nothing: the module runs uncompiled."""
         runs_as_it_is("compile()")
 
     def share_memory(self) -> Self:
-        """Move the memory of parameters, their gradients and buffers to where processes that get
-        this module see it, as Tensor.share_memory_ does; return the module.
+        """Move parameters, their gradients and buffers to shared memory, and return the module.
 
-        Note    a gradient is shared with a process that is forked alone; zero_grad() before, and
-                each process has its own
+        Processes that receive the module then see the same memory: see Tensor.share_memory_.
+
+        Note    only a forked process shares the gradients. Call zero_grad() before, so that each
+                process has its own
         """
         parameters = list(self.parameters())
         for one in (*parameters, *self.buffers()):
@@ -344,15 +352,13 @@ class Module(StateDict):
         return self
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Replace parameters and buffers by uninitialized ones on a device, without a copy of their
-        numbers.
-        """
+        """Replace parameters and buffers by uninitialized ones on a device, without a copy."""
         return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         with no_grad():
-            # Each parameter once, even if two modules share it: the second time would undo nothing,
-            # but it costs a conversion.
+            # Each parameter is converted once, even if two modules share it: a second conversion
+            # would change nothing, but takes time.
             for parameter in self.parameters(recurse):
                 grad = parameter.grad
                 parameter.grad = None
@@ -370,7 +376,7 @@ class Module(StateDict):
         return self.__class__.__name__
 
     def extra_repr(self) -> str:
-        """Return the text between the parentheses of this module's repr; may be overridden."""
+        """Return the text between the parentheses of the module's repr; subclasses override it."""
         return ""
 
     def __repr__(self) -> str:
@@ -383,7 +389,7 @@ class Module(StateDict):
         adopt_hooks(self.__dict__)
 
 
-# Types, not strings: programs evaluate an instance's annotations in their own namespaces.
+# Types instead of strings, because some programs evaluate annotations in their own namespaces.
 Module.__annotations__ = {
     "call_super_init": bool,
     "dump_patches": bool,
@@ -393,7 +399,7 @@ Module.__annotations__ = {
 
 
 def describe(name: str, extra: list[str], children: list[str]) -> str:
-    """Return a module's repr: one line if it has no children, else a line for each part."""
+    """Return a module's repr: one line if there are no children, else one line for each part."""
     if not children and len(extra) <= 1:
         return f"{name}({''.join(extra)})"
     return "\n".join([f"{name}(", *[f"  {line}" for line in (*extra, *children)], ")"])
@@ -404,7 +410,7 @@ def _indented(text: str) -> str:
 
 
 def clear_grad(tensor: Tensor, *, set_to_none: bool) -> None:
-    """Forget a tensor's gradient, or write zeros into it, outside of any graph."""
+    """Set a tensor's gradient to None, or fill it with zeros without recording."""
     grad = tensor.grad
     if grad is None:
         return

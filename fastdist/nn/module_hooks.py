@@ -1,4 +1,4 @@
-"""Hooks around a Module's forward, and those that forward arranges for the backward pass."""
+"""Hooks around a Module's forward, and backward hooks, which forward attaches to the graph."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 class Hook(NamedTuple):
-    """A registered function and its options. `backward` is "pre" or "full" for hooks on the
-    gradients of a call, "old" for hooks on the gradients of its last operation.
+    """A registered hook and its options.
+
+    `backward` is "pre" or "full" for hooks on the gradients of a call, "old" for hooks on the
+    gradients of its last op, and "" for forward hooks.
     """
 
     call: Callable[..., Any]
@@ -25,13 +27,13 @@ class Hook(NamedTuple):
 
 
 Hooks = dict[int, Any]
-# Hooks of all modules, of the kinds that a module has itself: see global_hooks.py.
+# Global hooks, called for all modules, in the same format as a module's own: see global_hooks.py.
 GLOBAL_PRE_HOOKS: Hooks = {}
 GLOBAL_HOOKS: Hooks = {}
 
 
 def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
-    """Add a hook after the others, or before them; return the handle that removes it."""
+    """Add a hook last, or first if prepend is set; return a handle that removes it."""
     others = dict(hooks)
     handle = RemovableHandle(hooks, hook)  # type: ignore[arg-type]
     if prepend:
@@ -42,14 +44,14 @@ def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
 
 
 def hooks_of_backward(hooks: Hooks, *kinds: str) -> dict[int, Callable[..., Any]]:
-    """Return the functions of the hooks that wait for gradients, of some kinds."""
+    """Return the functions of the backward hooks of the given kinds."""
     return {number: hook.call for number, hook in hooks.items() if hook.backward in kinds}
 
 
 def adopt_hooks(attributes: dict[str, Any]) -> None:
-    """Turn the hooks of a Module that PyTorch saved into Hooks, in the same order.
+    """Convert the hooks of an unpickled PyTorch Module to Hooks, in the same order.
 
-    PyTorch keeps bare functions, and their options in dicts with the same keys.
+    PyTorch stores plain functions, and their options in separate dicts with the same keys.
     """
 
     def options(name: str) -> Any:
@@ -75,7 +77,7 @@ def _adopt(hooks: Hooks, wrap: Callable[[Any, int], Hook]) -> None:
 
 
 def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call module.forward between its hooks."""
+    """Call the pre-hooks, module.forward and the forward hooks, and attach backward hooks."""
     for hook in (*GLOBAL_PRE_HOOKS.values(), *module._forward_pre_hooks.values()):
         args, kwargs = _before(module, hook, args, kwargs)
     watch, old = _watch(module)
@@ -98,13 +100,13 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _watch(module: Any) -> tuple[BackwardWatch | None, list[Callable[..., Any]]]:
-    """Return the watcher of a call's gradients, and the hooks that only need the last ones."""
+    """Return the object that runs the "pre" and "full" hooks (or None), and the "old" hooks."""
     found: dict[str, list[Callable[..., Any]]] = {"pre": [], "full": [], "old": [], "": []}
     for hook in (*GLOBAL_HOOKS.values(), *module._forward_hooks.values()):
         found[hook.backward].append(hook.call)
     if not found["pre"] and not found["full"]:
         return None, found["old"]
-    from .backward_hooks import BackwardWatch  # few models have any, and autograd takes its time
+    from .backward_hooks import BackwardWatch  # few models need it, and autograd loads slowly
 
     return BackwardWatch(module, found["pre"], found["full"]), found["old"]
 
@@ -138,7 +140,7 @@ def _before(
 
 
 def _after_error(module: Any, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Call a hook that must be called although forward failed, whose error is raised."""
+    """Call an always_call hook after forward raised; forward's error is the one that is raised."""
     try:
         _after(module, hook, args, kwargs, None)
     except Exception as error:

@@ -1,6 +1,6 @@
-"""Calls of modules as stretches of time, while a profile with_modules records.
+"""Time ranges for calls of modules, recorded while a profiler runs with with_modules=True.
 
-`Module.__call__` is replaced then, and put back: with the profiler off a module is called as ever.
+`Module.__call__` is replaced only then, so without a profiler calls of modules have no overhead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _profiled_call(self: Module, *args: Any, **kwargs: Any) -> Any:
 
 
 def _path_of(module: Module, outer: Module | None) -> str:
-    """Return the module's place in the one that calls it, behind that one's; else its class."""
+    """Return the path of the calling module plus module's name in it; else module's class name."""
     if outer is not None:
         for name, one in outer.named_modules():
             if one is module and name:
@@ -42,19 +42,21 @@ def _path_of(module: Module, outer: Module | None) -> str:
 
 
 class _Numbers:
-    """Linear_0, Linear_1 ...: modules of one class are numbered as in PyTorch's profiler."""
+    """Names such as Linear_0 and Linear_1: modules are numbered per class, as in PyTorch's
+    profiler.
+    """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Start counting again."""
+        """Restart all numbers at 0."""
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
-        # itertools.count: its `next` is atomic.
+        # itertools.count, because its `next` is atomic between threads.
         self._next: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def name_of(self, module: Module) -> str:
-        """Return the name of a module, the same at each call."""
+        """Return the name of a module, which stays the same for all its calls."""
         name = self._names.get(module)
         if name is None:
             kind = type(module).__name__
@@ -66,7 +68,7 @@ _numbers: Final = _Numbers()
 
 
 def install() -> None:
-    """Replace calls of modules whenever a profile with_modules records."""
+    """Record time ranges of module calls whenever a profiler runs with with_modules=True."""
     time_ranges.watch("modules", _switch)
 
 

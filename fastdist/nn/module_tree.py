@@ -1,4 +1,4 @@
-"""The parts of a Module: parameters, buffers and children by name, and walks over them."""
+"""The members of a Module (parameters, buffers, children) by name, and iterators over them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from ..core.short_repr import short_repr
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 
-# Users' functions that each registration calls with the module, the name and the value. A result
+# Hooks of users: each registration calls them with the module, the name and the value. A result
 # other than None replaces the value: see global_hooks.py.
 PARAMETER_HOOKS: dict[int, Callable[..., Any]] = {}
 BUFFER_HOOKS: dict[int, Callable[..., Any]] = {}
 MODULE_HOOKS: dict[int, Callable[..., Any]] = {}
 
-# A Module. module.py imports this file, which therefore cannot name the class.
+# The type of a Module. It is Any because module.py imports this file, so the class is unknown here.
 Child = Any
 
 
 class ModuleTree:
-    """Registers attributes that are parameters, buffers or modules, so that the iterators below
-    find them; other attributes are ordinary ones.
+    """Base of Module that registers attributes which are parameters, buffers or modules.
 
-    Thread  a module is changed by one thread at a time; any number may read and call it
+    The iterators below yield registered attributes only.
+
+    Thread  only one thread at a time may change a module; several may read and call it
     """
 
     training: bool
@@ -41,7 +42,7 @@ class ModuleTree:
         put(self, "_non_persistent_buffers_set", set())
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this only if there is no ordinary attribute of the name.
+        # Python calls this method only if there is no ordinary attribute of the name.
         state = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
             found = state.get(kind)
@@ -99,9 +100,9 @@ class ModuleTree:
         self._non_persistent_buffers_set.discard(name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter, or None to keep its place.
+        """Register a parameter; None reserves the name.
 
-        Raises  KeyError for a name that is taken or has a dot; TypeError, ValueError for a tensor
+        Raises  KeyError for a name that exists or has a dot; TypeError, ValueError for a tensor
                 that is not a leaf Parameter
         """
         self.__require_name(name, "parameter", "_parameters")
@@ -118,8 +119,9 @@ class ModuleTree:
         self._parameters[name] = _through(PARAMETER_HOOKS, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is not a parameter but moves with the module, and by default is saved
-        with it.
+        """Register a tensor that moves with the module but is not a parameter.
+
+        It is part of the state_dict if persistent is set.
 
         Raises  KeyError for a name that exists or has a dot, TypeError if tensor is not a Tensor
         """
@@ -136,7 +138,7 @@ class ModuleTree:
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name: str, module: Child) -> None:
-        """Add a child module, or None to keep its place.
+        """Register a child module; None reserves the name.
 
         Raises  KeyError for a name that exists or has a dot, TypeError if module is not a Module
         """
@@ -162,7 +164,7 @@ class ModuleTree:
             raise KeyError(f"attribute '{name}' already exists")
 
     def named_children(self) -> Iterator[tuple[str, Child]]:
-        """Yield name and module of each child, each module once."""
+        """Yield the name and module of each child; a module with several names is yielded once."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -170,7 +172,7 @@ class ModuleTree:
                 yield name, module
 
     def children(self) -> Iterator[Child]:
-        """Yield each child once."""
+        """Yield each child module once."""
         for _, module in self.named_children():
             yield module
 
@@ -190,7 +192,7 @@ class ModuleTree:
                 yield from module.named_modules(memo, path, remove_duplicate)
 
     def modules(self) -> Iterator[Child]:
-        """Yield this module and its descendants, each once."""
+        """Yield this module and all its descendants, each once."""
         for _, module in self.named_modules():
             yield module
 
@@ -201,7 +203,7 @@ class ModuleTree:
         return self.__members(lambda m: m._parameters, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield the parameters, each once."""
+        """Yield the parameters of this module and, if recurse, of its descendants, each once."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
@@ -212,7 +214,7 @@ class ModuleTree:
         return self.__members(lambda m: m._buffers, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield the buffers, each once."""
+        """Yield the buffers of this module and, if recurse, of its descendants, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
@@ -238,9 +240,9 @@ class ModuleTree:
                 yield (f"{path}.{name}" if path else name), member
 
     def get_submodule(self, target: str) -> Child:
-        """Return the module at a dotted path; "" is this one.
+        """Return the module at a dotted path; "" is this module.
 
-        Raises  AttributeError naming the module at which the path ends
+        Raises  AttributeError that names the first missing attribute, or one that is not a Module
         """
         module: Child = self
         for name in target.split(".") if target else ():
@@ -252,10 +254,10 @@ class ModuleTree:
         return module
 
     def set_submodule(self, target: str, module: Child, strict: bool = False) -> None:
-        """Put a module at a dotted path; with strict, only where there is one already.
+        """Set the module at a dotted path; with strict, only replace an existing module.
 
         Raises  ValueError for an empty path or a value that is not a Module, AttributeError if the
-                path leads to no module
+                path does not lead to a module
         """
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
@@ -272,7 +274,7 @@ class ModuleTree:
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a dotted path.
 
-        Raises  AttributeError if there is none
+        Raises  AttributeError if there is no parameter
         """
         found = self.__at(target)
         if not isinstance(found, Parameter):
@@ -282,7 +284,7 @@ class ModuleTree:
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer at a dotted path.
 
-        Raises  AttributeError if there is none
+        Raises  AttributeError if there is no buffer
         """
         path, _, name = target.rpartition(".")
         found: Tensor = self.__at(target)
@@ -304,7 +306,7 @@ def _require_none(value: object, place: str) -> None:
 
 
 def _through(hooks: dict[int, Callable[..., Any]], module: Child, name: str, value: Any) -> Any:
-    """Return the value after the registration hooks; None is not registered."""
+    """Return the value after all registration hooks, which are not called for None."""
     if hooks and value is not None:
         for hook in tuple(hooks.values()):
             changed = hook(module, name, value)

@@ -1,4 +1,4 @@
-"""Attention by several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .module import Module
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The Linear behind the heads, under the name that PyTorch shows."""
+    """The output projection of MultiheadAttention: a Linear under PyTorch's class name."""
 
 
 class MultiheadAttention(Module):
-    """Attention by num_heads heads, each on a part of embed_dim; their results are concatenated.
+    """Attention with num_heads heads, each on a part of embed_dim, whose results are concatenated.
 
     Shape   (n, batch, embed_dim), (m, batch, kdim), (m, batch, vdim) -> (n, batch, embed_dim) and
             weights (batch, n, m); (batch, n, ...) with batch_first; or all without batch
@@ -27,15 +27,15 @@ class MultiheadAttention(Module):
 
     Args:
         embed_dim: The length of queries and of the result.
-        num_heads: The number of heads; it divides embed_dim.
-        dropout: The probability with which an attention weight is dropped while training.
-        bias: Whether projections add a bias.
-        add_bias_kv: Whether to learn one more key and value.
-        add_zero_attn: Whether to add a key and a value of zeros.
+        num_heads: The number of heads, a divisor of embed_dim.
+        dropout: The probability with which an attention weight is dropped in training.
+        bias: Whether the projections add a bias.
+        add_bias_kv: Whether to append one learned key and value.
+        add_zero_attn: Whether to append a key and a value of zeros.
         kdim: The length of keys; embed_dim if None.
         vdim: The length of values; embed_dim if None.
         batch_first: Whether the batch is the first axis instead of the second.
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
     Example:
@@ -128,10 +128,10 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the attended values, and the weights if they are needed.
+        """Return the attention output, and the weights if need_weights is set (else None).
 
-        A key_padding_mask is True at keys that are masked for all queries; an attn_mask of bool is
-        True where a query may not attend to a key.
+        In a bool key_padding_mask, True masks a key for all queries. In a bool attn_mask, True
+        masks a key for one query.
         """
         padding = added_mask(
             key_padding_mask, "key_padding_mask", query.dtype, attn_mask, "attn_mask"

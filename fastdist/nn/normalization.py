@@ -1,4 +1,4 @@
-"""Layer and group normalisation, and kin that divides by the size of neighbours."""
+"""Layer, RMS and group normalisation, and local response normalisation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LayerNorm(Module):
         eps: Added to the variance, against division by 0.
         elementwise_affine: Whether to learn a scale and a shift for each element.
         bias: Whether to learn the shift.
-        device: Where the result lives; the default device if None.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
     Example:
@@ -62,18 +62,18 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale by 1 and shift by 0 from now on."""
+        """Reset the scale to 1 and the shift to 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised."""
+        """Return input, normalised over the last axes."""
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the shape and how it is normalised."""
+        """Return the shape and the options."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -111,24 +111,25 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale by 1 from now on."""
+        """Reset the scale to 1."""
         if self.weight is not None:
             init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x, normalised."""
+        """Return x, normalised over the last axes."""
         return functional.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the shape and how it is normalised."""
+        """Return the shape and the options."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
 
 
 class GroupNorm(Module):
-    """Brings groups of channels of each sample to mean 0 and variance 1, then scales and shifts
-    each channel.
+    """Normalizes groups of channels of each sample, then scales and shifts each channel.
+
+    Each group gets mean 0 and variance 1.
 
     Shape   (N, C, ...) -> the same
     Source  Wu and He 2018, "Group Normalization"
@@ -163,18 +164,18 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Scale by 1 and shift by 0 from now on."""
+        """Reset the scale to 1 and the shift to 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised."""
+        """Return input, normalised over groups of channels."""
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the groups and how they are normalised."""
+        """Return the numbers of groups and channels, and the options."""
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -182,7 +183,7 @@ class GroupNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by (k + alpha * mean of squares over size neighbouring channels)**beta.
+    """Divides by (k + alpha * mean of squares over `size` neighbouring channels) ** beta.
 
     Shape   (N, C, ...) -> the same
     Source  Krizhevsky et al. 2012, "ImageNet classification with deep convolutional networks"
@@ -196,17 +197,18 @@ class LocalResponseNorm(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised."""
+        """Return input, normalised over neighbouring channels."""
         return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return size, alpha, beta and k."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images as in Torch7: near the first channel, the window is not shortened
-    but repeats the first channel.
+    """LocalResponseNorm of images as in Torch7.
+
+    Near the first channel the window is not shortened but repeats the first channel.
 
     Shape   (N, C, H, W) -> the same
     """
@@ -219,10 +221,10 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input, normalised."""
+        """Return input, normalised over neighbouring channels."""
         found: Tensor = cross_map_lrn(input, self.size, self.alpha, self.beta, self.k)
         return found
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return size, alpha, beta and k."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -1,4 +1,4 @@
-"""Layers that make signals, images and volumes longer at their ends."""
+"""Padding layers for signals, images and volumes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from .module import Module
 
 
 class _PadNd(Module):
-    """Pads so many axes; padding is one number for all ends, or before and behind from the last
-    axis on. Negative numbers take away.
+    """Base of all padding layers.
+
+    `padding` is one number for all sides, or two per axis (before, after), the last axis first.
+    Negative numbers crop.
     """
 
     _axes = 0
@@ -23,48 +25,48 @@ class _PadNd(Module):
         self.padding = repeated(padding, 2 * self._axes)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input with its ends."""
+        """Return input, padded."""
         self._check_input_dim(input)
         return functional.pad(input, self.padding, self._mode)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Raise for inputs that cannot be padded; pad() itself finds most of them."""
+        """Raise for inputs that cannot be padded; functional.pad detects most of them itself."""
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return the padding."""
         return f"{self.padding}"
 
 
 class _ConstantPadNd(_PadNd):
-    """Puts one number at the ends."""
+    """Base of layers that pad with a constant."""
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input with its ends."""
+        """Return input, padded with the constant."""
         return functional.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return the padding and the constant."""
         return f"padding={self.padding}, value={self.value}"
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Puts value at both ends of the last axis."""
+    """Pads the last axis with value."""
 
     _axes = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Puts value around the last two axes."""
+    """Pads the last two axes with value."""
 
     _axes = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Puts value around the last three axes."""
+    """Pads the last three axes with value."""
 
     _axes = 3
 
@@ -74,20 +76,20 @@ class _ZeroPadNd(_ConstantPadNd):
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """Return the numbers."""
+        """Return the padding."""
         return f"{self.padding}"
 
 
 class ZeroPad1d(_ZeroPadNd, ConstantPad1d):
-    """Puts zeros at both ends of the last axis."""
+    """Pads the last axis with zeros."""
 
 
 class ZeroPad2d(_ZeroPadNd, ConstantPad2d):
-    """Puts zeros around the last two axes."""
+    """Pads the last two axes with zeros."""
 
 
 class ZeroPad3d(_ZeroPadNd, ConstantPad3d):
-    """Puts zeros around the last three axes."""
+    """Pads the last three axes with zeros."""
 
 
 class _ReflectionPadNd(_PadNd):
@@ -95,19 +97,19 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Mirrors the last axis at its ends."""
+    """Pads the last axis with its reflection, without repeating the border element."""
 
     _axes = 1
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Mirrors the last two axes at their ends."""
+    """Pads the last two axes with their reflection, without repeating the border elements."""
 
     _axes = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Mirrors the last three axes at their ends."""
+    """Pads the last three axes with their reflection, without repeating the border elements."""
 
     _axes = 3
 

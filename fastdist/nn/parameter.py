@@ -1,4 +1,4 @@
-"""Where PyTorch's users import Parameter from, and parameters whose shape is not known yet."""
+"""PyTorch's home of Parameter, and parameters and buffers without a shape for lazy modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..tensor.tensor import Tensor
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
-# Methods that a tensor without a shape has: they need none of its numbers.
+# The methods that work without a shape, because they do not read any values.
 _ALLOWED = {
     "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char",
     "short", "int", "long", "type", "cuda", "cpu", "to", "to_numpy", "get_device",
@@ -29,8 +29,9 @@ _OPERATORS = {
 
 
 class UninitializedTensorMixin:
-    """Base of tensors with a dtype and a device, but no shape until materialize() sets one: any
-    method that needs numbers raises ValueError.
+    """Base of tensors with a dtype and a device, but no shape until materialize() sets one.
+
+    Until then, any method that needs values raises ValueError.
     """
 
     __slots__ = ()
@@ -39,7 +40,7 @@ class UninitializedTensorMixin:
     def materialize(
         self, shape: Sequence[int], device: Any = None, dtype: DType | None = None
     ) -> None:
-        """Become an ordinary, uninitialized tensor of a shape."""
+        """Turn this into an ordinary, uninitialized tensor of a shape."""
         own: Any = self
         now = own.data
         made = empty(shape, device=device or now.device, dtype=dtype or now.dtype)
@@ -48,7 +49,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        """Raise an error: there is no shape yet."""
+        """Raise RuntimeError, because there is no shape yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually "
             "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
@@ -57,7 +58,7 @@ class UninitializedTensorMixin:
         )
 
     def share_memory_(self) -> Any:
-        """Raise, for there is nothing to share."""
+        """Raise RuntimeError, because there is no memory to share."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
             "initialize the parameters before calling `module.share_memory()`."
@@ -87,7 +88,7 @@ for _name in dir(Tensor):
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter without a shape, as lazy modules have before they are called."""
+    """A parameter without a shape; lazy modules have them until their first call."""
 
     cls_to_become = Parameter
 
@@ -108,7 +109,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer without a shape, as lazy modules have before they are called."""
+    """A buffer without a shape; lazy modules have them until their first call."""
 
     __slots__ = ()
     __torch_function__ = disabled_torch_function
@@ -140,12 +141,12 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(param: Any) -> bool:
-    """Return whether param waits for its shape."""
+    """Return whether param has no shape yet."""
     return isinstance(param, UninitializedTensorMixin)
 
 
 def still_lazy(before: Tensor, after: Tensor) -> Tensor:
-    """Return a moved or converted buffer: one without a shape still waits for it."""
+    """Return after, the moved or converted buffer: an UninitializedBuffer if it has no shape."""
     if not isinstance(before, UninitializedBuffer):
         return after
     return UninitializedBuffer(False, after.device, after.dtype, before.persistent)

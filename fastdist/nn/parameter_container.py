@@ -1,4 +1,4 @@
-"""Modules that hold parameters: in a list, by name."""
+"""Modules that contain parameters: ParameterList and ParameterDict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _as_entry(value: Any) -> Any:
 
 
 def _described(name: object, value: Any, *, by_class: bool) -> str:
-    """Return a line for a repr."""
+    """Return the line of a repr that describes one entry."""
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"
     what = "Parameter" if isinstance(value, Parameter) else "Tensor"
@@ -34,7 +34,7 @@ def _described(name: object, value: Any, *, by_class: bool) -> str:
 
 
 class ParameterList(Module):
-    """A list that registers parameters; Tensors become Parameters, other values are kept."""
+    """A list that registers parameters. Tensors become Parameters; other values are kept."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        """Return a line for each."""
+        """Return a line for each entry."""
         return "\n".join([_described(i, value, by_class=False) for i, value in enumerate(self)])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -95,7 +95,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict that registers parameters; Tensors become Parameters, other values are kept."""
+    """A dict that registers parameters. Tensors become Parameters; other values are kept."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -127,37 +127,37 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """Return another dict of the same parameters."""
+        """Return another ParameterDict with the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return the entry of key, which is default if there was none."""
+        """Return the entry at key; if there is none, set it to default first."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Take all out."""
+        """Remove all entries."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take one out and return it."""
+        """Remove the entry at key and return it."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last one out and return it with its name."""
+        """Remove the last entry and return its name and value."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the entry of key, or default."""
+        """Return the entry at key, or default."""
         return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """Return a dict that has default under each key."""
+        """Return a ParameterDict with default at each key."""
         return ParameterDict([(key, default) for key in keys])
 
     def keys(self) -> KeysView[str]:
@@ -173,7 +173,7 @@ class ParameterDict(Module):
         return [self[key] for key in self._keys]
 
     def update(self, parameters: Any) -> None:
-        """Add parameters by name: of an ordered mapping or pairs in their order, else sorted."""
+        """Add parameters from a mapping or from pairs; a plain dict is sorted by name first."""
         if not isinstance(parameters, Iterable):
             raise TypeError(
                 "ParametersDict.update should be called with an iterable of key/value pairs, but "
@@ -199,7 +199,7 @@ class ParameterDict(Module):
             self[entry[0]] = entry[1]
 
     def extra_repr(self) -> str:
-        """Return a line for each."""
+        """Return a line for each entry."""
         return "\n".join([_described(key, value, by_class=True) for key, value in self.items()])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Pooling as modules: the functions of nn.functional, with the arguments given once."""
+"""Pooling modules, which call the functions of nn.functional with stored arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .module import Module
 
 
 class _Pool(Module):
-    # The function of nn.functional.
+    # The name of the function in nn.functional.
     _function = ""
 
     def _pool(self, *arguments: Any, **options: Any) -> Any:
@@ -37,7 +37,7 @@ class _MaxPool(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """Return the largest of each window, and with return_indices where it stands."""
+        """Return the maximum of each window, and its index if return_indices is set."""
         return self._pool(
             input,
             self.kernel_size,
@@ -49,7 +49,7 @@ class _MaxPool(_Pool):
         )
 
     def extra_repr(self) -> str:
-        """Return the windows."""
+        """Return the options of the windows."""
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -57,21 +57,21 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest of each window along the last axis."""
+    """Takes the maximum of each window along the last axis."""
 
     _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPool):
-    """Takes the largest element of each window over the last two axes.
+    """Takes the maximum of each window over the last two axes.
 
     Args:
         kernel_size: The height and width of a window, or one number for both.
-        stride: The distance between two windows; kernel_size if None.
-        padding: How many elements of -inf go around the image.
+        stride: The step between two windows; kernel_size if None.
+        padding: The number of elements of -inf added on each side of the image.
         dilation: The distance between two elements of a window.
-        return_indices: Whether to return the indices of the elements as well.
-        ceil_mode: Whether windows that begin inside of the image but end outside count.
+        return_indices: Whether to return the indices of the maxima as well.
+        ceil_mode: Whether to keep windows that start inside the image but end outside.
 
     Example:
         >>> nn.MaxPool2d(2)(torch.zeros(1, 1, 4, 4)).shape
@@ -82,7 +82,7 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest of each window over the last three axes."""
+    """Takes the maximum of each window over the last three axes."""
 
     _function = "max_pool3d"
 
@@ -97,32 +97,32 @@ class _MaxUnpool(_Pool):
         self.padding = repeated(padding, self.axes)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """Return zeros with input at indices."""
+        """Return a tensor of zeros with the elements of input at indices."""
         return self._pool(  # type: ignore[no-any-return]
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
 
     def extra_repr(self) -> str:
-        """Return the windows."""
+        """Return the options of the windows."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Puts elements back to where MaxPool1d found them, among zeros."""
+    """Writes elements to the indices where MaxPool1d found them, and zeros elsewhere."""
 
     axes = 1
     _function = "max_unpool1d"
 
 
 class MaxUnpool2d(_MaxUnpool):
-    """Puts elements back to where MaxPool2d found them, among zeros."""
+    """Writes elements to the indices where MaxPool2d found them, and zeros elsewhere."""
 
     axes = 2
     _function = "max_unpool2d"
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Puts elements back to where MaxPool3d found them, among zeros."""
+    """Writes elements to the indices where MaxPool3d found them, and zeros elsewhere."""
 
     axes = 3
     _function = "max_unpool3d"
@@ -134,12 +134,12 @@ class _AvgPool(_Pool):
     padding: Any
 
     def extra_repr(self) -> str:
-        """Return the windows."""
+        """Return the options of the windows."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool1d(_AvgPool):
-    """The averages of windows along the last axis."""
+    """Averages each window along the last axis."""
 
     _function = "avg_pool1d"
 
@@ -159,7 +159,7 @@ class AvgPool1d(_AvgPool):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each window."""
+        """Return the mean of each window."""
         return self._pool(  # type: ignore[no-any-return]
             input,
             self.kernel_size,
@@ -189,7 +189,7 @@ class _AvgPoolByDivisor(_AvgPool):
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the average of each window."""
+        """Return the mean of each window."""
         return self._pool(  # type: ignore[no-any-return]
             input,
             self.kernel_size,
@@ -202,13 +202,13 @@ class _AvgPoolByDivisor(_AvgPool):
 
 
 class AvgPool2d(_AvgPoolByDivisor):
-    """The averages of windows over the last two axes."""
+    """Averages each window over the last two axes."""
 
     _function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPoolByDivisor):
-    """The averages of windows over the last three axes."""
+    """Averages each window over the last three axes."""
 
     _function = "avg_pool3d"
 
@@ -224,13 +224,13 @@ class _LPPool(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the norm of each window."""
+        """Return the p-norm of each window."""
         return self._pool(  # type: ignore[no-any-return]
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
     def extra_repr(self) -> str:
-        """Return the power and the windows."""
+        """Return the order of the norm and the options of the windows."""
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
             f"ceil_mode={self.ceil_mode}"
@@ -238,18 +238,18 @@ class _LPPool(_Pool):
 
 
 class LPPool1d(_LPPool):
-    """The norms of windows along the last axis."""
+    """Computes the p-norm of each window along the last axis."""
 
     _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPool):
-    """The norms of windows over the last two axes."""
+    """Computes the p-norm of each window over the last two axes."""
 
     _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPool):
-    """The norms of windows over the last three axes."""
+    """Computes the p-norm of each window over the last three axes."""
 
     _function = "lp_pool3d"

@@ -1,9 +1,8 @@
-"""Functions of nn.functional under the signatures that PyTorch's top level has for them.
+"""Functions of nn.functional with the signatures that PyTorch has for them in its top level.
 
-PyTorch's nn.functional calls `torch.batch_norm` and similar functions, whose arguments have another
-order. Modes and reductions are numbers (0 none, 1 mean, 2 sum), and `cudnn_enabled` is ignored. A
-loss without a given reduction is not reduced, as in PyTorch's functions but not in its
-documentation.
+PyTorch's nn.functional calls `torch.batch_norm` and similar functions, whose arguments are in
+another order. Modes and reductions are numbers (0 none, 1 mean, 2 sum), and `cudnn_enabled` is
+ignored. Losses default to no reduction, as in PyTorch's functions but not in its documentation.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _BAGS = ("sum", "mean", "max")
 
 
 def _word(what: str, words: tuple[str, ...], number: int) -> str:
-    """Return the word of a number.
+    """Return words[number].
 
-    Raises  ValueError for a number without a meaning, TypeError for a value that is not a number
+    Raises  ValueError for a number out of range, TypeError for a value that is not an integer
     """
     if not hasattr(number, "__index__"):
         raise TypeError(f"{what} must be int, not {type(number).__name__}")
@@ -110,7 +109,7 @@ def embedding(
 def embedding_renorm_(
     weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0
 ) -> Tensor:
-    """Shorten the rows of weight that indices name and that are longer than max_norm, in place."""
+    """Scale down, in place, the rows of weight at indices whose norm is above max_norm."""
     bound_norms(weight, indices, max_norm, norm_type)
     return weight
 
@@ -127,10 +126,12 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return nn.functional.embedding_bag, the bag of each index, the number of indices that count
-    in each bag, and the index of each maximum (for sums and means, the number that count again).
+    """Return nn.functional.embedding_bag's result and three more tensors.
 
-    mode is 0 (sum), 1 (mean) or 2 (max); what lies where waits for a device
+    They are the bag of each index, the number of counted indices per bag, and the index of each
+    maximum. For sums and means the last one is the number of counted indices again.
+
+    mode is 0 (sum), 1 (mean) or 2 (max); reading the indices waits for the device
     """
     found = F.embedding_bag(
         indices,
@@ -162,14 +163,14 @@ def embedding_bag(
 
 @checked
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """Return nn.functional.adaptive_max_pool1d and where its maxima stood."""
+    """Return nn.functional.adaptive_max_pool1d and the indices of its maxima."""
     found: tuple[Tensor, Tensor] = F.adaptive_max_pool1d(input, output_size, return_indices=True)
     return found
 
 
 @checked
 def constant_pad_nd(input: Tensor, pad: Any, value: complex = 0) -> Tensor:
-    """Return nn.functional.pad by a constant; below 0 a whole one wraps around in uint8."""
+    """Return nn.functional.pad with a constant; negative integers wrap around in uint8."""
     if isinstance(value, int) and -256 < value < 0 and input.dtype is uint8:
         value += 256
     return F.pad(input, pad, "constant", value)
@@ -185,8 +186,10 @@ def affine_grid_generator(theta: Tensor, size: Any, align_corners: bool) -> Tens
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Return nn.functional.grid_sample; modes are 0 (bilinear), 1 (nearest), 2 (bicubic), paddings
-    0 (zeros), 1 (border), 2 (reflection).
+    """Return nn.functional.grid_sample.
+
+    Interpolation modes are 0 (bilinear), 1 (nearest), 2 (bicubic); padding modes are 0 (zeros),
+    1 (border), 2 (reflection).
     """
     mode = _word("interpolation_mode", tuple(F.GRID_SAMPLE_INTERPOLATION_MODES), interpolation_mode)
     padding = _word("padding_mode", tuple(F.GRID_SAMPLE_PADDING_MODES), padding_mode)
@@ -197,7 +200,7 @@ def grid_sampler(
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Return grid_sampler of pictures."""
+    """Return grid_sampler for a batch of images."""
     _require_axes(input, 4)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -206,7 +209,7 @@ def grid_sampler_2d(
 def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """Return grid_sampler of volumes."""
+    """Return grid_sampler for a batch of volumes."""
     _require_axes(input, 5)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -235,7 +238,7 @@ def dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 @checked
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Write nn.functional.dropout over input."""
+    """Compute nn.functional.dropout in place."""
     _require_probability(p)
     return F.dropout(input, p, train, inplace=True)
 
@@ -249,7 +252,7 @@ def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 @checked
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Write nn.functional.alpha_dropout over input."""
+    """Compute nn.functional.alpha_dropout in place."""
     _require_probability(p)
     return F.alpha_dropout(input, p, train, inplace=True)
 
@@ -263,21 +266,21 @@ def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 @checked
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Write nn.functional.feature_alpha_dropout over input."""
+    """Compute nn.functional.feature_alpha_dropout in place."""
     _require_probability(p)
     return F.feature_alpha_dropout(input, p, train, inplace=True)
 
 
 @checked
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return input with whole channels, its second axis, set to 0 with probability p."""
+    """Return input with whole channels (along the second axis) set to 0 with probability p."""
     _require_probability(p)
     return drop_channels(input, p, train, False)
 
 
 @checked
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Write feature_dropout over input."""
+    """Compute feature_dropout in place."""
     _require_probability(p)
     return drop_channels(input, p, train, True)
 
@@ -334,8 +337,9 @@ def hinge_embedding_loss(
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
-    """Return the divergence of exp(input) from target, without nn.functional.kl_div's warning of
-    means.
+    """Return the KL divergence of exp(input) from target.
+
+    Unlike nn.functional.kl_div, it does not warn about reduction="mean".
     """
     loss = F.kl_div(input, target, reduction="none", log_target=log_target)
     if _reduction(reduction) == "none":

@@ -1,4 +1,4 @@
-"""Small functions that PyTorch keeps private in its files of modules, and that packages import."""
+"""Private functions of PyTorch's nn.modules that other packages import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """Return the function that makes a tuple of an iterable, or n times the same of a number."""
+    """Return a function that converts an iterable to a tuple, or repeats a number n times."""
 
     def parse(value: Any) -> tuple[Any, ...]:
         return tuple(value) if isinstance(value, Iterable) else (value,) * n
@@ -26,12 +26,12 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
-    """Return the elements from the last to the first, each n times: pad() takes them so."""
+    """Return t reversed, with each element repeated n times, in functional.pad's format."""
     return tuple(value for value in reversed(t) for _ in range(n))
 
 
 def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
-    """Return sizes with None replaced by the defaults of the last axes."""
+    """Return out_size with each None replaced by the default of its axis."""
     if isinstance(out_size, int | Tensor):
         return out_size
     if len(defaults) <= len(out_size):
@@ -43,7 +43,7 @@ def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
 def consume_prefix_in_state_dict_if_present(
     state_dict: MutableMapping[str, Any], prefix: str
 ) -> None:
-    """Take a prefix from the keys of a state dict, and of its metadata, in place and in order.
+    """Remove a prefix from the keys of a state dict and of its metadata, in place.
 
     Args:
         state_dict: The state dict, such as one of a model in DataParallel.
@@ -53,23 +53,23 @@ def consume_prefix_in_state_dict_if_present(
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", {})
     for key in [key for key in metadata if key]:
-        # The entry of the model replaces the entry of its wrapper, which has the empty key.
+        # The model's entry gets the key "" and so replaces the wrapper's entry.
         if key.startswith(prefix) or key == prefix.replace(".", ""):
             metadata[key[len(prefix) :]] = metadata.pop(key)
 
 
 def _addindent(s_: str, numSpaces: int) -> str:
-    """Return a text whose lines after the first are indented."""
+    """Return a text with all lines but the first indented."""
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
 def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
-    """Return the tensor with its entries along an axis in another order."""
+    """Return the tensor with its entries along dim reordered."""
     return tensor.index_select(dim, permutation)
 
 
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
-    """Return tensor.index_select(dim, permutation): an older name of it."""
+    """Return tensor.index_select(dim, permutation); a deprecated function of PyTorch."""
     warn_caller(
         "apply_permutation is deprecated, please use tensor.index_select(dim, permutation) instead",
         FutureWarning,
@@ -81,10 +81,11 @@ _FACTORY_NAMES = ("device", "dtype", "memory_format")
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return device, dtype and memory_format of a constructor's options, also from its
-    `factory_kwargs`.
+    """Return the device, dtype and memory_format among a constructor's keyword arguments.
 
-    Raises  TypeError for an option given twice, or another one
+    They may also be inside an argument `factory_kwargs`.
+
+    Raises  TypeError for an argument given twice, or for any other argument
     """
     if kwargs is None:
         return {}
@@ -112,7 +113,7 @@ def _mha_shape_check(
 ) -> bool:
     """Return whether the inputs of attention have a batch axis.
 
-    Raises  AssertionError for inputs and masks whose axes do not fit together
+    Raises  AssertionError for inputs and masks whose numbers of axes do not fit together
     """
     ndim = query.dim()
     if ndim not in (2, 3):
@@ -147,9 +148,9 @@ def _canonical_mask(
     target_type: Any,
     check_other: bool = True,
 ) -> Tensor | None:
-    """Return a mask as numbers to add: a boolean one is -inf where it is True.
+    """Return a mask of numbers to add to the scores: a bool mask becomes -inf where it is True.
 
-    Raises  AssertionError for a mask of whole numbers
+    Raises  AssertionError for a mask of integers
     """
     if mask is None:
         return None

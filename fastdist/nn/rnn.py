@@ -1,4 +1,4 @@
-"""Recurrent layers, stacked and in both directions, over whole sequences."""
+"""Recurrent layers (RNN, LSTM, GRU): stacked, in one or both directions, over sequences."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LAYERS: dict[str, Any] = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_
 
 
 class RNNBase(Module):
-    """Base of RNN, LSTM and GRU: weights by layer and direction, and the checks of inputs.
+    """Base of RNN, LSTM and GRU: has the weights by layer and direction, and checks inputs.
 
-    Note    all weights begin evenly within 1/sqrt(hidden_size)
+    Note    all weights are initialized uniformly within 1/sqrt(hidden_size)
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The weights of each layer in each direction."""
+        """The weights of each layer in each direction, as a list of lists."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: products here take the weights where they lie."""
+        """Do nothing: the matrix products here do not need contiguous weights."""
 
     def reset_parameters(self) -> None:
-        """Draw all weights again."""
+        """Draw new initial values for all weights."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -129,7 +129,7 @@ class RNNBase(Module):
     def get_expected_hidden_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """Return the shape that h must have."""
+        """Return the required shape of the hidden state."""
         if batch_sizes is not None:
             batch = int(batch_sizes[0])
         else:
@@ -143,7 +143,7 @@ class RNNBase(Module):
         expected_hidden_size: tuple[int, int, int],
         msg: str = "Expected hidden size {}, got {}",
     ) -> None:
-        """Raise RuntimeError unless hx has the shape."""
+        """Raise RuntimeError unless hx has the expected shape."""
         if tuple(hx.shape) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
@@ -158,11 +158,11 @@ class RNNBase(Module):
             )
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """Return h with the members of the batch in another order."""
+        """Return the hidden state with the samples of the batch reordered."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        """Return the outputs of the last layer at each step, and the last states of all layers."""
+        """Return the last layer's outputs at each step, and the final states of all layers."""
         if not isinstance(input, Tensor) and _is_packed(input):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
@@ -286,11 +286,11 @@ _NO_PROJECTION = "proj_size argument is only supported for LSTM, not RNN or GRU"
 
 
 class RNN(RNNBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at each step, or relu of it.
+    """Computes h' = tanh(W_ih x + b_ih + W_hh h + b_hh) at each step, or relu instead of tanh.
 
     Shape   (time, batch, input_size), or (batch, time, input_size) with batch_first, or without
-            batch -> the same with hidden_size, twice if bidirectional; h is (layers, batch,
-            hidden_size)
+            batch -> the same with hidden_size (2 * hidden_size if bidirectional); h is (layers,
+            batch, hidden_size)
     """
 
     def __init__(
@@ -321,9 +321,9 @@ class RNN(RNNBase):
 class GRU(RNNBase):
     """Gated recurrent units.
 
-    Shape   as of RNN
-    Source  Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; with the
-            reset gate after the product, as in cuDNN
+    Shape   as for RNN
+    Source  Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; the reset
+            gate is applied after the product, as in cuDNN
     """
 
     def __init__(
@@ -354,21 +354,21 @@ def _require_no_more(name: str, more: dict[str, Any]) -> None:
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; with proj_size the output is a projection of each cell's.
+    """Long short-term memory; proj_size adds a projection of the output.
 
-    Shape   as of RNN, hidden_size being proj_size in outputs and h if there is one; hx is (h, c)
+    Shape   as for RNN, but outputs and h have proj_size elements if it is set; hx is (h, c)
     Source  Hochreiter and Schmidhuber 1997; Sak et al. 2014 for projections
 
     Args:
-        input_size: The length of an input.
-        hidden_size: The length of the state.
-        num_layers: How many layers follow one another.
+        input_size: The number of elements of an input.
+        hidden_size: The number of elements of the state.
+        num_layers: The number of stacked layers.
         bias: Whether layers add biases.
         batch_first: Whether the batch is the first axis instead of the second.
-        dropout: The probability with which outputs between layers are dropped while training.
+        dropout: The probability with which outputs between layers are dropped in training.
         bidirectional: Whether a second network reads the sequence backward.
-        proj_size: The length of the projected output; none if 0.
-        device: Where the result lives; the default device if None.
+        proj_size: The number of elements of the projected output; no projection if 0.
+        device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
     Example:
@@ -397,7 +397,7 @@ class LSTM(RNNBase):
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """Return the shape that c must have."""
+        """Return the required shape of c."""
         count, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
         return count, batch, self.hidden_size
 
@@ -417,7 +417,7 @@ class LSTM(RNNBase):
                 )
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """Return (h, c) with the members of the batch in another order."""
+        """Return (h, c) with the samples of the batch reordered."""
         if permutation is None:
             return hx
         return tuple([one.index_select(1, permutation) for one in hx])

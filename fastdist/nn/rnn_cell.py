@@ -1,4 +1,4 @@
-"""Recurrent cells: one step."""
+"""Recurrent cells (RNN, LSTM, GRU), which compute one step of a sequence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .module import Module
 
 
 class RNNCellBase(Module):
-    """Base of the cells: their weights, initialised evenly within 1/sqrt(hidden_size)."""
+    """Base of recurrent cells: weights initialized uniformly within 1/sqrt(hidden_size)."""
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -44,7 +44,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights again."""
+        """Draw new initial values for all weights."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -59,7 +59,7 @@ class RNNCellBase(Module):
             )
 
     def _states(self, input: Tensor, states: Any, count: int) -> tuple[Tensor, list[Tensor]]:
-        """Return input and that many states with an axis for the batch; zeros for None."""
+        """Return input and `count` states, each with a batch axis; states of None become zeros."""
         batched = input if input.dim() == 2 else input.unsqueeze(0)
         if states is None:
             shape = (batched.shape[0], self.hidden_size)
@@ -78,7 +78,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+    """Computes h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
 
     Shape   (batch, input_size) or (input_size) -> the same with hidden_size
     """
@@ -96,7 +96,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the next h; zeros stand for an hx that is not given."""
+        """Return the next h; hx defaults to zeros."""
         self._require_axes("input", input)
         if hx is not None:
             self._require_axes("hidden", hx)
@@ -109,9 +109,9 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of long short-term memory, of the states (h, c).
+    """Computes one step of long short-term memory with the states (h, c).
 
-    Shape   (batch, input_size) or (input_size) -> twice the same with hidden_size
+    Shape   (batch, input_size) or (input_size) -> two of the same with hidden_size
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class LSTMCell(RNNCellBase):
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the next h and c; zeros stand for an hx that is not given."""
+        """Return the next h and c; hx defaults to zeros."""
         self._require_axes("input", input)
         for i, one in enumerate(() if hx is None else hx):
             self._require_axes(f"hx[{i}]", one)
@@ -137,7 +137,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a gated recurrent unit.
+    """Computes one step of a gated recurrent unit.
 
     Shape   (batch, input_size) or (input_size) -> the same with hidden_size
     """
@@ -153,7 +153,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the next h; zeros stand for an hx that is not given."""
+        """Return the next h; hx defaults to zeros."""
         self._require_axes("input", input)
         if hx is not None:
             self._require_axes("hidden", hx)

@@ -1,4 +1,4 @@
-"""Saving a Module's tensors by name, and loading them back."""
+"""state_dict and load_state_dict: a Module's tensors by name."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class IncompatibleKeys(NamedTuple):
 
 
 class StateDict(ModuleTree):
-    """The part of Module that saves and loads.
+    """The base of Module with state_dict and load_state_dict.
 
-    Note    a class that changes its saved state increments its `_version`: state_dict()._metadata
-            has each module's, and _load_from_state_dict gets the version of the state that it reads
+    Note    a class that changes the format of its state increments its `_version`. The versions of
+            all modules are in state_dict()._metadata; _load_from_state_dict gets the saved version
     """
 
     _version: int = 1
 
     def get_extra_state(self) -> Any:
-        """Return further state for the state dict; may be overridden along with set_extra_state."""
+        """Return extra state for the state dict; a subclass overrides it with set_extra_state."""
         raise RuntimeError(f"{type(self).__name__}.get_extra_state() is not there to be called")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what get_extra_state returned."""
+        """Restore the state that get_extra_state returned."""
         raise RuntimeError(f"{type(self).__name__}.set_extra_state() is not there to be called")
 
     def state_dict(
@@ -54,11 +54,13 @@ class StateDict(ModuleTree):
         prefix: str = "",
         keep_vars: bool = False,
     ) -> dict[str, Any]:
-        """Return path -> tensor of all parameters and persistent buffers, which share memory with
-        the module's.
+        """Return a dict of path and tensor for all parameters and persistent buffers.
 
-        Note    keep_vars returns the parameters themselves; else tensors outside of any graph;
-                destination, prefix and keep_vars may be given in this order, as in older scripts
+        The tensors share memory with the module.
+
+        Note    with keep_vars, the entries are the parameters themselves, otherwise detached
+                tensors. As in older scripts, destination, prefix and keep_vars may be positional
+                arguments
         """
         if args:
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
@@ -89,23 +91,26 @@ class StateDict(ModuleTree):
         return entries  # type: ignore[no-any-return]
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, prefix, keep_vars) before state_dict reads this module."""
+        """Call hook(module, prefix, keep_vars) before state_dict collects this module's tensors."""
         return self.__add_state_hook("pre-save", hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        # As PyTorch's older programs do: what the hook returns takes the state dict's place.
+        # As in older versions of PyTorch, the hook's result replaces the state dict.
         return self.__add_state_hook("post-save-any", hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, local_metadata) after state_dict has read this
-        module and all below it; it changes the state dict in place and returns None.
+        """Call hook(module, state_dict, prefix, local_metadata) after state_dict has collected the
+        tensors of this module and its descendants.
+
+        The hook changes the state dict in place and returns None.
         """
         return self.__add_state_hook("post-save", hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
-        unexpected_keys, error_msgs) before a state dict is loaded into this module: it may change
-        the state dict, which is a copy, and add to the lists.
+        unexpected_keys, error_msgs) before a state dict is loaded into this module.
+
+        The hook may change the state dict (a copy of the caller's) and add to the lists.
         """
         return self.__add_state_hook("pre-load", hook)
 
@@ -116,12 +121,14 @@ class StateDict(ModuleTree):
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, incompatible_keys) after a state dict was loaded into this module and
-        all below it; it may change the lists of keys in place, and returns None.
+        its descendants.
+
+        The hook may change the lists of keys in place, and returns None.
         """
         return self.__add_state_hook("post-load", hook)
 
     def __add_state_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
-        # Made when the first one comes: few modules have any.
+        # Created with the first hook, because few modules have any.
         hooks = self.__dict__.setdefault("_state_dict_hooks", {}).setdefault(kind, {})
         return RemovableHandle(hooks, hook)
 
@@ -151,10 +158,9 @@ class StateDict(ModuleTree):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Write a state dict into this module's tensors, or with assign put its tensors in their
-        place.
+        """Copy a state dict into this module's tensors; with assign, replace the tensors instead.
 
-        Raises  RuntimeError for shapes that differ and, if strict, for keys that do not match;
+        Raises  RuntimeError for different shapes and, if strict, for keys that do not match;
                 TypeError for a value that is not a mapping
         """
         if not isinstance(state_dict, Mapping):
@@ -188,7 +194,7 @@ class StateDict(ModuleTree):
                         "it should be done inplace."
                     )
 
-        load(self, dict(state_dict), "")  # a copy, which hooks may change
+        load(self, dict(state_dict), "")  # hooks may change the copy
         if strict:
             for kind, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
@@ -211,8 +217,9 @@ class StateDict(ModuleTree):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's entries, not those of its children; overridden by a class that reads
-        what older versions of it (local_metadata's "version") have saved.
+        """Load this module's entries, without those of its children.
+
+        A class overrides it to read formats of older versions (local_metadata's "version").
         """
         lists = (missing_keys, unexpected_keys, error_msgs)
         for hook in self.__state_hooks("pre-load"):
@@ -243,14 +250,14 @@ class StateDict(ModuleTree):
                     unexpected_keys.append(key)
 
     def __load(self, name: str, tensor: Tensor, key: str, given: Any, assign: bool) -> str | None:
-        """Write one entry into its tensor; return the text of an error, or None."""
+        """Load one entry into its tensor; return an error message, or None."""
         if not isinstance(given, Tensor):
             return (
                 f'While copying the parameter named "{key}", expected fastdist.Tensor but '
                 f"received {type(given)}"
             )
         if given._layout.shape == (1,) and not tensor._layout.shape:
-            given = given[0]  # PyTorch's saved lone numbers so, up to 0.3
+            given = given[0]  # PyTorch up to 0.3 saved 0-d tensors this way
         if given._layout.shape != tensor._layout.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
@@ -270,7 +277,7 @@ class StateDict(ModuleTree):
 
 
 def _copy(tensor: Tensor, key: str, given: Tensor) -> str | None:
-    """Write an entry into its tensor; return the text of an error, or None."""
+    """Copy an entry into its tensor; return an error message, or None."""
     if tensor.is_meta and not given.is_meta:
         warn_caller(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter "

@@ -1,4 +1,4 @@
-"""The Transformer: encoder, decoder, and the layers that they stack."""
+"""The Transformer: encoder, decoder and their layers."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def _relu_or_gelu(activation: Callable[[Tensor], Tensor]) -> int:
-    """Return 1 for ReLU, 2 for GELU, else 0."""
+    """Return PyTorch's number of an activation: 1 for ReLU, 2 for GELU, 0 for any other."""
     if activation is functional.relu or isinstance(activation, ReLU):
         return 1
     return 2 if activation is functional.gelu or isinstance(activation, GELU) else 0
 
 
 def _is_causal(mask: Any, is_causal: bool | None, size: int) -> bool:
-    """Return is_causal, or whether mask is the causal mask if is_causal is None."""
+    """Return is_causal; if it is None, return whether mask equals the causal mask."""
     if is_causal is not None or mask is None:
         return is_causal is True
     causal: Any = generate_square_subsequent_mask(size, mask.device, mask.dtype)
@@ -63,11 +63,9 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """Base of the layers of encoder and decoder: the feed-forward part, and the residual
-    connection.
-    """
+    """Base of encoder and decoder layers: the feed-forward part and the residual connections."""
 
-    # The attentions in the order of their rounds; the feed-forward part is one round more.
+    # The attribute names of the attention blocks in order; the feed-forward block comes after them.
     _attentions: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -108,7 +106,7 @@ class _Layer(Module):
         return found
 
     def _round(self, x: Any, i: int, part: Callable[[Any], Any]) -> Any:
-        """Return x plus what part number i makes of it, normalised before or after."""
+        """Apply block number i with its residual connection, and normalise before or after it."""
         norm, thinned = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
         if self.norm_first:
             return x + thinned(part(norm(x)))
@@ -116,7 +114,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then a network of two linear layers, each with a way round it.
+    """Self-attention, then two linear layers, each block with a residual connection.
 
     Shape   (n, batch, d_model) -> the same; (batch, n, d_model) with batch_first; or without batch
     Source  Vaswani et al. 2017, "Attention Is All You Need"; Xiong et al. 2020 for norm_first
@@ -131,7 +129,7 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Return src after attention and feed-forward."""
+        """Return src after self-attention and the feed-forward block."""
         padding = added_mask(
             src_key_padding_mask, "src_key_padding_mask", src.dtype, src_mask, "src_mask"
         )
@@ -152,7 +150,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's memory, then two linear layers.
+    """Self-attention, attention to the encoder's output (memory), then two linear layers.
 
     Shape   (n, batch, d_model), (m, batch, d_model) -> (n, batch, d_model); batch first with
             batch_first; or without batch
@@ -171,7 +169,7 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return tgt after attention to itself and to memory, and feed-forward."""
+        """Return tgt after self-attention, attention to memory and the feed-forward block."""
 
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(  # type: ignore[no-any-return]
@@ -200,10 +198,10 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """num_layers copies of a layer, applied one after another.
+    """Applies num_layers copies of an encoder layer in order.
 
-    Note    enable_nested_tensor and mask_check are ignored: padded positions are computed with the
-            others
+    Note    enable_nested_tensor and mask_check are ignored: padded positions are computed like all
+            other positions
     """
 
     def __init__(
@@ -229,8 +227,9 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """Return src after all layers; if is_causal is None, the mask is compared with the causal
-        one.
+        """Return src after all layers.
+
+        If is_causal is None, the mask is compared with the causal mask.
         """
         padding = added_mask(src_key_padding_mask, "src_key_padding_mask", src.dtype, mask, "mask")
         mask = added_mask(mask, "mask", src.dtype)
@@ -243,7 +242,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """num_layers copies of a layer, applied one after another; all attend to the same memory."""
+    """Applies num_layers copies of a decoder layer in order; all attend to the same memory."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -262,8 +261,9 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Return tgt after all layers; without tgt_is_causal, tgt_mask is compared with the causal
-        mask.
+        """Return tgt after all layers.
+
+        If tgt_is_causal is None, tgt_mask is compared with the causal mask.
         """
         length = _length(tgt, self.layers[0].self_attn.batch_first)
         causal = _is_causal(tgt_mask, tgt_is_causal, length)
@@ -352,7 +352,7 @@ class Transformer(Module):
     ) -> Tensor:
         """Return the output of the decoder for tgt and the encoder's output for src.
 
-        Raises  RuntimeError if batch or d_model do not fit
+        Raises  RuntimeError if the batch sizes or d_model do not match
         """
         axis = 0 if self.batch_first else 1
         if src.dim() == 3 and src.shape[axis] != tgt.shape[axis]:

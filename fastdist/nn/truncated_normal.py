@@ -1,4 +1,4 @@
-"""Normal numbers between two bounds, drawn in a bounded number of turns wherever these lie."""
+"""Truncated normal random numbers, drawn in a bounded number of rounds for any bounds."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from ..random_numbers.generator import Generator
 from ..tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
-# Each returns candidates, and which of them to keep.
+# A function of a count that returns candidates, and a mask of the accepted ones.
 Propose = Callable[[int], tuple[Array, Array]]
 
 _REAL = np.dtype(np.float64)
-# Where the bounds begin farther than this from the mean, in deviations, exponential numbers are
-# kept more often (0.44 of them at least) than normal ones.
+# If both bounds are farther than this from the mean (in standard deviations, on one side),
+# exponential candidates are accepted more often (at least 44 %) than normal ones.
 _TAIL_FROM = 0.5
-# Between bounds closer than this, even numbers are kept more often (0.45 of them at least).
+# For bounds closer together than this, uniform candidates are accepted more often (at least 45 %).
 _NARROW_BELOW = 1.5
 
 
 def draw_truncated(
     generator: Generator, like: Tensor, mean: float, std: float, a: float, b: float
 ) -> Array:
-    """Return float64 numbers in the shape of `like`, which stay in [a, b] when they are rounded to
-    its dtype. They follow the normal law of mean and std, given that they lie there.
+    """Return float64 numbers in the shape of `like`, from a normal distribution truncated to [a,
+    b].
+
+    They stay in [a, b] when they are rounded to like's dtype.
 
     Source  Robert 1995, "Simulation of truncated normal variables"
     """
@@ -53,9 +55,9 @@ def _proposal(generator: Generator, mean: float, std: float, a: float, b: float)
 def _in_a_tail(
     generator: Generator, std: float, a: float, b: float, low: float, high: float
 ) -> Propose:
-    """Propose exponential distances from the bound that is nearer to the mean."""
+    """Propose exponentially distributed distances from the bound that is nearer to the mean."""
     nearest, sign, rate = (a, 1.0, low) if low > 0 else (b, -1.0, -high)
-    # The probability that such a number is within the upper bound.
+    # The probability that an exponential number is within the upper bound.
     inside = -math.expm1(-rate * (high - low)) if high > low else 0.0
 
     def propose(count: int) -> tuple[Array, Array]:
@@ -69,7 +71,7 @@ def _in_a_tail(
 def _between_close_bounds(
     generator: Generator, a: float, b: float, low: float, high: float
 ) -> Propose:
-    """Propose numbers drawn evenly between the bounds."""
+    """Propose numbers uniformly distributed between the bounds."""
     peak = max(low, min(high, 0.0))
 
     def propose(count: int) -> tuple[Array, Array]:
@@ -92,7 +94,7 @@ def _in_turns(count: int, propose: Propose) -> Array:
 
 
 def _representable(like: Tensor, a: float, b: float) -> tuple[float, float]:
-    """Return the smallest and largest value of like's dtype in [a, b]; a and b if none is."""
+    """Return the smallest and largest value of like's dtype in [a, b]; a and b if there is none."""
     dtype = like.dtype
     if not dtype.is_floating_point:
         return a, b

@@ -1,4 +1,4 @@
-"""Images of another size, and channels made into pixels, as modules."""
+"""Modules that resize images (Upsample) or move pixels between channels and image axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .module import Module
 
 
 class Upsample(Module):
-    """interpolate with its arguments given once."""
+    """Calls functional.interpolate with stored arguments."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return images of the size, or so many times as large."""
+        """Return images resized to size, or by scale_factor."""
         return functional.interpolate(
             input,
             self.size,
@@ -43,67 +43,67 @@ class Upsample(Module):
         )
 
     def extra_repr(self) -> str:
-        """Return the size or factor, and the mode."""
+        """Return the size or scale factor, and the mode."""
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images of another size, made of the nearest elements."""
+    """Resizes images to the nearest elements."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images of another size, bilinear, whose corners keep their places."""
+    """Resizes images bilinearly, with aligned corners."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
 class PixelShuffle(Module):
-    """Makes r**2 channels into r x r pixels."""
+    """Rearranges groups of r**2 channels to r x r blocks of pixels."""
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the image r times as high and wide."""
+        """Return the image, r times as high and wide, with r**2 times fewer channels."""
         return functional.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
-        """Return the factor."""
+        """Return the upscale factor."""
         return f"upscale_factor={self.upscale_factor}"
 
 
 class PixelUnshuffle(Module):
-    """Makes r x r pixels into r**2 channels."""
+    """Rearranges r x r blocks of pixels to groups of r**2 channels."""
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the image of a fraction of the height and width."""
+        """Return the image at 1/r of its height and width, with r**2 times as many channels."""
         return functional.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
-        """Return the factor."""
+        """Return the downscale factor."""
         return f"downscale_factor={self.downscale_factor}"
 
 
 class ChannelShuffle(Module):
-    """Deals out channels: the first of each group, then the second of each, and so on."""
+    """Interleaves groups of channels: the first of each group, then the second, and so on."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return input with its channels dealt out."""
+        """Return input with its channels interleaved."""
         return functional.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:

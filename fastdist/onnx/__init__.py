@@ -1,4 +1,4 @@
-"""PyTorch's exporter, which is not here: options are constants, and exporting refuses."""
+"""PyTorch's ONNX exporter, which is not supported: options are constants, and export raises."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OnnxExporterError(RuntimeError):
 
 
 class OperatorExportTypes(enum.Enum):
-    """Which operators an export may use."""
+    """The operators that an export may use."""
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -45,23 +45,23 @@ class TrainingMode(enum.Enum):
 
 
 def is_in_onnx_export() -> bool:
-    """Return False."""
+    """Return False: exporting is not supported."""
     return False
 
 
 def is_onnxrt_backend_supported() -> bool:
-    """Return False."""
+    """Return False: exporting is not supported."""
     return False
 
 
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
 ) -> None:
-    """Do nothing: packages register their operators on import, and `export` refuses in any case."""
+    """Do nothing: packages register operators on import, but `export` always raises."""
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Do nothing: no operator is registered."""
+    """Do nothing: no operators are registered."""
 
 
 if TYPE_CHECKING:

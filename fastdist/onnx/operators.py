@@ -1,4 +1,4 @@
-"""Operators that PyTorch's exporter writes in another way than it computes them."""
+"""Operators that PyTorch's exporter writes in a special way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shape_as_tensor(x: Any) -> Any:
 
 
 def reshape_from_tensor_shape(x: Any, shape: Any) -> Any:
-    """Return a tensor in the shape that another tensor holds."""
+    """Return a tensor reshaped to the sizes in another tensor."""
     return x.reshape(tuple(shape.tolist()))
 
 

@@ -1,4 +1,4 @@
-"""Helpers of functions that describe operators to PyTorch's exporter."""
+"""Decorators for functions that describe operators to PyTorch's exporter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.missing import explain_missing
 __all__ = ["cast_pytorch_to_onnx", "parse_args", "quantized_args"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# PyTorch's names of dtypes -> the numbers of the ONNX standard (TensorProto.DataType).
+# Maps PyTorch's names of dtypes to numbers of the ONNX standard (TensorProto.DataType).
 cast_pytorch_to_onnx = {
     "Byte": 2, "Char": 3, "Double": 11, "Float": 1, "Half": 10, "Int": 6, "Long": 7, "Short": 5,
     "Bool": 9, "ComplexFloat": 14, "ComplexDouble": 15, "BFloat16": 16,
@@ -18,7 +18,9 @@ cast_pytorch_to_onnx = {
 
 
 def parse_args(*arg_descriptors: str) -> Callable[[_F], _F]:
-    """Return a decorator that returns its function unchanged: `export` refuses to call it."""
+    """Return a decorator that returns its function unchanged, because exporting is not
+    supported.
+    """
     return lambda fn: fn
 
 
@@ -28,7 +30,9 @@ def quantized_args(
     zero_point: int | None = None,
     quantize_output: bool = True,
 ) -> Callable[[_F], _F]:
-    """Return a decorator that returns its function unchanged: `export` refuses to call it."""
+    """Return a decorator that returns its function unchanged, because exporting is not
+    supported.
+    """
     return lambda fn: fn
 
 

@@ -1,12 +1,12 @@
-"""The catalogue: every op, declared once, one file per family.
+"""The catalogue of ops. Each op is declared once; each file holds one family of ops.
 
-A pointwise op is a scalar body and its partials. A structured op names a kernel and gives its
-derivatives as Tensor expressions. A composite is a function of other ops and is differentiated
-through them. No file here imports a kernel, and one declaration serves every device. Composites may
-look at the device to choose between equal computations, or to check values only where reading them
-does not wait for a GPU.
+A pointwise op is declared by a scalar body and its partials. A structured op is declared by the
+name of a kernel, with derivatives as expressions of Tensors. A composite is a function of other ops
+and is differentiated through them. No file here imports a kernel, and one declaration serves all
+devices. Composites may look at the device to choose between equivalent computations, or to check
+values only where that does not have to wait for a GPU.
 
-Importing the package declares nothing: namespace/load.py imports the files. The terms are explained
+Importing this package declares no op: namespace/load.py imports the files. The terms are explained
 in docs/glossary.md.
 """
 
@@ -23,8 +23,8 @@ _OF_TORCH_OPS = (
 
 
 def __getattr__(name: str) -> Any:
-    """Return a namespace of operators: PyTorch's, or one that the program defined."""
-    # Not by core/missing.py: each `from ..ops import x` looks here first and fails.
+    """Return a namespace of operators: one of PyTorch's, or one that the program defined."""
+    # Not through core/missing.py: each `from ..ops import x` looks here first, and fails.
     operators = sys.modules.get("fastdist._ops")
     if name in _OF_TORCH_OPS or (operators is not None and name in vars(operators.ops)):
         return getattr(importlib.import_module("fastdist._ops").ops, name)

@@ -1,4 +1,6 @@
-"""Results in channels_last memory where the input lies so, as PyTorch's image ops give them."""
+"""Results in channels_last memory for inputs in channels_last memory, as from PyTorch's
+image ops.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,16 @@ _FORMATS = {4: channels_last, 5: channels_last_3d}
 
 
 def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
-    """Return the order of axes of channels_last if memory, with or without gaps, lies in that; None
-    for C order and any other.
+    """Return the axes of channels_last, slowest first, if memory has that order, with or without
+    gaps. Return None for C order and any other order.
     """
     known = _FORMATS.get(len(layout.shape))
     if layout.contiguous or known is None or not layout.numel:
         return None
     order = known.axes
     assert order is not None
-    # A channel's neighbour is another channel, so that the stride of channels is the smallest.
+    # In channels_last the stride of the channels is the smallest, so strides must grow in this
+    # order.
     step = 0
     for axis in reversed(order):
         if layout.strides[axis] < step or not layout.strides[axis]:
@@ -33,10 +36,11 @@ def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
 
 
 def in_format_of(input: Tensor, result: Tensor) -> Any:
-    """Let a fresh result, or each of a tuple, lie in channels_last if input does; return it.
+    """Convert a new result, or each one of a tuple, to channels_last if input is; return the
+    result.
 
-    Kernels write C order, which one pass over the result brings into the other. Callers look at
-    `input._layout.contiguous` first: most inputs cost no call.
+    Kernels write C order; the conversion takes one pass over the result. Callers check
+    `input._layout.contiguous` first, so that most inputs do not need this call.
     """
     order = channels_last_order(input._layout)
     if order is not None:
@@ -47,7 +51,7 @@ def in_format_of(input: Tensor, result: Tensor) -> Any:
 
 
 def copied_in_format(input: Tensor, result: Tensor) -> Tensor:
-    """Return result, which may be a view, in channels_last if input lies so."""
+    """Return result, which may be a view, in channels_last if input is in channels_last."""
     order = None if input._layout.contiguous else channels_last_order(input._layout)
     if order is None:
         return result
@@ -55,7 +59,7 @@ def copied_in_format(input: Tensor, result: Tensor) -> Tensor:
 
 
 def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
-    """Bring the memory of a fresh result into an order of axes; its Node stays as it is."""
+    """Convert the memory of a new result to an order of axes; its Node does not change."""
     layout = result._layout
     is_view = result._extra is not None and result._extra.base is not None
     if is_view or len(layout.shape) != len(order) or layout.has_memory_order(tuple(order)):
@@ -69,6 +73,8 @@ def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
 
 
 def common_order(layouts: Sequence[Layout]) -> tuple[int, ...] | None:
-    """Return the order of channels_last if all tensors lie in it; None otherwise."""
+    """Return the axes of channels_last, slowest first, if all tensors have that order;
+    else None.
+    """
     orders = {channels_last_order(one) for one in layouts}
     return orders.pop() if len(orders) == 1 else None

@@ -1,4 +1,4 @@
-"""Ops on complex numbers whose kernels serve real ones alone, written with other ops."""
+"""Ops on complex numbers whose kernels support only real numbers, composed of other ops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _silu(input: Tensor) -> Any:
 
 
 def _logaddexp(input: Any, other: Any) -> Any:
-    # By the real parts: what is farther to the right is not taken into exp.
+    # The subtrahend is the value with the largest real part, so that exp cannot overflow.
     is_first = real_part(input) >= real_part(other)
     high, low = input.where(is_first, other), other.where(is_first, input)
     return high + (low - high).exp().log1p()
@@ -55,7 +55,7 @@ def _lerp(input: Tensor, end: Tensor, weight: Tensor) -> Any:
 
 
 def _logsumexp(input: Tensor, dim: Dims, keepdim: bool) -> Any:
-    # The value farthest to the right is subtracted first, except where a part is infinite.
+    # The value with the largest real part is subtracted first, unless a part of it is infinite.
     right = real_part(input.detach())
     most = right.amax(dim, True) if input._layout.numel else right.sum(dim, True)
     most = most.masked_fill(~most.isfinite(), 0.0)
@@ -68,8 +68,9 @@ def _logsumexp(input: Tensor, dim: Dims, keepdim: bool) -> Any:
 def _logcumsumexp(input: Tensor, dim: int) -> Any:
     if not input._layout.shape:
         return input * 1
-    # s[k] = sum(exp(input[:k + 1] - top[k])) is a recurrence: each sum keeps its part of the next.
-    # The value farthest to the right is subtracted whole, so that angles are relative to it.
+    # s[k] = sum(exp(input[:k + 1] - top[k])) is computed by a recurrence: s[k] is a multiple of
+    # s[k - 1] plus a term. The whole value with the largest real part is subtracted, so that angles
+    # are relative to it.
     right = real_part(input.detach()).masked_fill(input.isnan(), math.nan)
     most, place = cummax_along(right, dim)
     found = input.gather(dim, place)
@@ -90,7 +91,8 @@ silu.complex_decomposition = _silu
 logaddexp.complex_decomposition = _logaddexp
 lerp.complex_decomposition = _lerp
 
-# Linear kernels run on each part alone. Products of two include convolutions, sums of products.
+# Linear kernels are applied to each part. Products of two tensors include convolutions, which are
+# sums of products.
 
 
 def _by_parts(op: Any) -> None:
@@ -102,7 +104,7 @@ def _by_parts(op: Any) -> None:
 
 
 def _parts(input: Tensor) -> tuple[Any, Any]:
-    """Return both parts of complex numbers; for real ones the imaginary part is 0."""
+    """Return the two parts of complex numbers; real numbers have the imaginary part 0."""
     if not input._layout.dtype.is_complex:
         return input, zeros_like(input)
     return real_part(input).contiguous(), imaginary_part(input).contiguous()
@@ -117,7 +119,7 @@ def _by_products(op: Any) -> None:
             return op.general((a, b, *none), attributes)
 
         (re, im), (w_re, w_im) = _parts(input), _parts(weight)
-        # Three products in the place of four, as PyTorch takes them.
+        # Three real products instead of four, as in PyTorch.
         a, b = product(re, w_re), product(im, w_im)
         found = complex_of(a - b, product(re + im, w_re + w_im) - a - b)
         if not bias or bias[0] is None:

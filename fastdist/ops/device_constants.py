@@ -1,4 +1,4 @@
-"""Tables that shapes alone decide, brought to a device once."""
+"""Tables of indices and weights that depend on shapes alone, copied to each device once."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ..tensor.tensor import Tensor, from_array
 Array = np.ndarray[Any, Any]
 
 # Note [Tables on a device]
-# The elements and weights that make each result are computed on the CPU, once for shapes. A device
-# keeps its copy for the next call, so that a training step copies nothing from its second time on.
-# Each stream has its own, which its later work may read without waiting and after which their
-# memory is freed in its order. A captured graph gets separate tables: it would write shared ones at
-# each replay only, and read others when they may be gone.
+# The indices and weights that a result is computed with depend on shapes alone. They are computed
+# once on the CPU, and each device caches its copy, so that a training step copies tables only the
+# first time. Each stream has its own copy: later work of that stream may read it without waiting,
+# and the memory is freed in stream order. A captured graph gets separate tables. It would fill
+# shared tables only when it is replayed, and might read them after they were freed.
 _MOST: Final = 64
-# Held while a table is added and another one goes.
+# Held while a table is added and an old one is removed.
 _tables_lock: Final = threading.Lock()
 
 
 def on_device(
     device: Device, make: Callable[..., tuple[Array, ...]], *given: object
 ) -> list[Tensor]:
-    """Return the arrays that make gives for hashable arguments, which it keeps, on a device; nobody
-    may write into them.
+    """Return the arrays that make(*given) computes, as tensors on a device. The arguments must be
+    hashable, because the result is cached. Callers must not write into the tensors.
     """
     if device is CPU:
         return _on_cpu(make, given)
@@ -52,5 +52,5 @@ def on_device(
 
 @functools.lru_cache(maxsize=256)
 def _on_cpu(make: Callable[..., tuple[Array, ...]], given: tuple[Any, ...]) -> list[Tensor]:
-    # Kept as tensors: to make two takes 5 us, as long as to use them for few numbers (Zen 3).
+    # Cached as tensors: making two tensors takes 5 us (Zen 3), as long as using small ones.
     return [from_array(one) for one in make(*given)]

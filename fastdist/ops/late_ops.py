@@ -1,8 +1,8 @@
-"""Ops of packages further up, looked up by name when they are first used.
+"""Ops of packages in higher layers, looked up by name when they are first used.
 
-The packages of ops import those below them (`tests/house/test_layers.py` has the order). A function
-that needs an op of a package above imports this module and calls `late_ops.where(...)`;
-`late_ops.pyi` has the types.
+The packages of ops import only packages of lower layers (`tests/house/test_layers.py` has the
+order). A function that needs an op of a higher layer imports this module and calls
+`late_ops.where(...)`; `late_ops.pyi` has the types.
 """
 
 from __future__ import annotations

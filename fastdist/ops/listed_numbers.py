@@ -1,4 +1,4 @@
-"""Numbers in nested lists: the array of them, and the dtype in which they meet."""
+"""Numbers in nested lists: converting them to an array, and the dtype to which they promote."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PLAIN = frozenset({bool, int, float, complex})
 
 
 def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[Any, Any], bool]:
-    """Return the numbers of data, and whether some are typed, unlike Python's; wanted is the dtype
-    that users asked for.
+    """Return the numbers of data as an array, and whether some number has a dtype, as NumPy scalars
+    and tensors have. wanted is the dtype that the user requested.
 
     Raises  ValueError for lists of unequal length, lists nested more than 64 deep, or an integer
-            that no dtype holds; TypeError for what is not a number
+            that no dtype holds; TypeError for a value that is not a number
     """
     types: set[type] = set()
     if type(data) in _PLAIN:
@@ -60,8 +60,8 @@ def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[A
 
 
 def dtype_among(data: Any) -> DType | None:
-    """Return the dtype in which the numbers of data meet: those with a dtype bring it, Python's
-    integers int64 and its floats the default one. None where there are no numbers.
+    """Return the dtype to which the numbers of data promote; None if there are no numbers. Python's
+    integers count as int64, and its floats have the default dtype.
 
     Raises  DTypeError for a NumPy number whose dtype fastdist does not have
     """
@@ -76,7 +76,7 @@ def dtype_among(data: Any) -> DType | None:
 
 
 def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
-    """Raise RuntimeError for complex numbers where the wanted dtype is real."""
+    """Raise RuntimeError if the numbers are complex and the wanted dtype is real."""
     if array.dtype.kind == "c" and not wanted.is_complex:
         raise DTypeError(
             f"value cannot be converted to type {wanted.name} without overflow: complex numbers "
@@ -85,17 +85,17 @@ def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
 
 
 def _gather_types(data: Any, found: set[type], depth: int, known: dict[int, Any]) -> None:
-    """Add the types of what stands in data, at any depth of its lists, to found; known are the
-    inner lists that were read, by id, which others may share.
+    """Add the types of the items of nested lists to found. known caches, by id, the inner lists
+    that were visited, because lists may share them.
 
-    Raises  ValueError for lists nested too deep, such as one that holds itself, and for subclasses
-            of list and tuple whose iterator disagrees with their length
+    Raises  ValueError for lists nested too deep, such as a list that contains itself, and for
+            subclasses of list and tuple whose iterator disagrees with their length
     """
     if not isinstance(data, list | tuple):
         found.add(type(data))
         return
     require_depth(depth, data)
-    # inlined: a call for each inner list is measurable
+    # inlined items_of: a call for each inner list costs measurable time
     items = data if type(data) in (list, tuple) else items_of(data)
     types = set(map(type, items))
     lists = {one for one in types if issubclass(one, list | tuple)}
@@ -108,7 +108,7 @@ def _gather_types(data: Any, found: set[type], depth: int, known: dict[int, Any]
 
 
 def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> None:
-    """Raise unless array holds numbers."""
+    """Raise ValueError or DTypeError unless array holds numbers that a dtype can hold."""
     too_wide = array.dtype == np.uint64 and not named
     if (array.dtype.kind in "biufc" and not too_wide) or array.size == 0:
         return
@@ -119,7 +119,7 @@ def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> Non
 
 def _without_tensors(data: Any) -> Any:
     if isinstance(data, Tensor):
-        # One element is a number, whatever its shape, as in PyTorch.
+        # A tensor with one element counts as a number, whatever its shape, as in PyTorch.
         return data.to_numpy().reshape(()) if data._layout.numel == 1 else data.to_numpy()
     return [_without_tensors(one) for one in data] if isinstance(data, list | tuple) else data
 

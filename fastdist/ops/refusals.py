@@ -1,4 +1,4 @@
-"""Errors of pointwise ops for dtypes that PyTorch has no kernel for."""
+"""Errors of pointwise ops for dtypes that PyTorch's kernels do not support."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..tensor.tensor import Tensor
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that requires a floating operand, with the error text of PyTorch's
+    """Return a check that requires a floating operand; it returns the error text of PyTorch's
     kernel.
 
-    An integer could not hold the result, and would hold another number.
+    An integer dtype could not hold the result.
     """
 
     def tell(dtypes: Sequence[DType]) -> str | None:
@@ -31,7 +31,9 @@ def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
 
 
 def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a refusal of operands that are all bool, in the words of PyTorch's kernel."""
+    """Return a check that refuses operands if all are bool, with the error text of PyTorch's
+    kernel.
+    """
 
     def tell(dtypes: Sequence[DType]) -> str | None:
         if any(dtype is not bool_ for dtype in dtypes):
@@ -42,7 +44,9 @@ def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
 
 
 def no_bool_operand(words: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a refusal of operands one of which is bool, in PyTorch's words: `{}` is what it is."""
+    """Return a check that refuses a bool operand, with PyTorch's text. In `words`, `{}` is replaced
+    by a description of the operands.
+    """
 
     def tell(dtypes: Sequence[DType]) -> str | None:
         if bool_ not in dtypes:
@@ -56,7 +60,7 @@ def no_bool_operand(words: str) -> Callable[[Sequence[DType]], str | None]:
 
 
 def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
-    """Raise NotImplementedError for integers where PyTorch's kernel has floating numbers alone."""
+    """Raise NotImplementedError for integer tensors, which PyTorch's kernel does not support."""
     for tensor in tensors:
         dtype = tensor._layout.dtype
         if not dtype.is_floating_point:
@@ -66,9 +70,9 @@ def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
 
 
 def as_dtype_of(like: Tensor, result: Tensor) -> Any:
-    """Return result in like's dtype: what PyTorch's ops do that write into room made like it.
+    """Return result in the dtype of `like`. Some ops of PyTorch allocate their result in that dtype.
 
-    Raises  RuntimeError where that would cast down a kind
+    Raises  RuntimeError if that would be a cast to a lower category, such as floating to integer
     """
     found, wanted = result._layout.dtype, like._layout.dtype
     if found is wanted:
@@ -82,14 +86,16 @@ def as_dtype_of(like: Tensor, result: Tensor) -> Any:
 
 
 def require_given(name: str, argument: str, values: tuple[Any, ...]) -> None:
-    """Raise TypeError where not even an empty tuple was given of an argument of many numbers."""
+    """Raise TypeError if an argument that takes several numbers is missing; values holds the
+    numbers.
+    """
     if not values:
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
 
 
 def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
-    """Raise RuntimeError for parameters of a norm in another dtype than its input's, but for
-    float32 next to a half type.
+    """Raise RuntimeError if a parameter of a norm has a different dtype than its input. float32
+    parameters are allowed for inputs of half types.
     """
     dtype = layout.dtype
     for one in parameters:
@@ -102,7 +108,7 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
 
 
 def refuse_complex(name: str, *tensors: Tensor) -> None:
-    """Raise NoKernelError for tensors of complex numbers."""
+    """Raise NoKernelError for complex tensors."""
     for tensor in tensors:
         dtype = tensor._layout.dtype
         if dtype.is_complex:

@@ -1,4 +1,6 @@
-"""Functions that PyTorch has removed: their names are left, and say what took their place."""
+"""Functions that PyTorch has removed: they exist only to raise an error that names a
+replacement.
+"""
 
 from __future__ import annotations
 

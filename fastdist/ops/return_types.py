@@ -1,4 +1,4 @@
-"""Results of several parts, under PyTorch's names: `fastdist.return_types.max` and kin."""
+"""Results with several parts, under PyTorch's names, such as `fastdist.return_types.max`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..tensor.tensor import Tensor
 
 
 class _Printed:
-    """Prints as PyTorch's do, a part a line."""
+    """Gives named tuples PyTorch's repr, with one part on each line."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class _Printed:
 
 
 class ValuesAndIndices(NamedTuple):
-    """Elements, and from where they came."""
+    """Elements, and the indices at which they were found."""
 
     values: Tensor
     indices: Tensor

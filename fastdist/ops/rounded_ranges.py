@@ -1,4 +1,4 @@
-"""Ranges of numbers after rounding: what a dtype holds, and what of it lies in a range."""
+"""Ranges of numbers after rounding to a dtype."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ..core.dtypes import DType, bool_, float_limits
 
 
 def largest_of(dtype: DType) -> float:
-    """Return the largest finite number of dtype, an integer where dtype is not floating."""
+    """Return the largest finite number of dtype; for integer dtypes it is an int."""
     if dtype.is_floating_point:
         return float(float_limits(dtype).max)
     return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
 
 
 def largest_whole(dtype: DType) -> int:
-    """Return up to where dtype holds every whole number."""
+    """Return the largest n for which dtype holds all integers from 0 to n."""
     if dtype.is_floating_point:
         return 1 << int(float_limits(dtype).nmant) + 1
     return int(largest_of(dtype))
 
 
 def ends_inside(dtype: DType, low: float, high: float) -> tuple[float, float]:
-    """Return the least and the greatest number of a floating dtype in [low, high); low, rounded, as
-    both where there is none.
+    """Return the smallest and the largest number of a floating dtype in [low, high). If there is
+    none, both are low, rounded.
     """
     kind = dtype.numpy.type
     least, most = kind(low), kind(high)
@@ -40,8 +40,8 @@ def ends_inside(dtype: DType, low: float, high: float) -> tuple[float, float]:
 
 @functools.lru_cache(maxsize=256)
 def may_leave(dtype: DType, scale: float, start: float, end: float) -> bool:
-    """Return whether a number in [0, 1), scaled and moved in dtype, may be rounded out of
-    [start, end).
+    """Return whether scale * u + start, computed in dtype for u in [0, 1), may be rounded to a
+    number outside of [start, end).
     """
     kind = dtype.numpy.type
     with np.errstate(all="ignore"):

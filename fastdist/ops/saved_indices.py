@@ -1,7 +1,8 @@
-"""Indices that a composite reads: a backward pass refuses them once they were changed in place.
+"""Version checks for indices of composites: a backward pass fails if an index was changed in place.
 
-Ops check the versions of what their Nodes save. A composite that copies an index, or computes with
-numbers derived from it, saves nothing of the caller's; PyTorch refuses such a pass as well.
+Ops check the versions of the tensors that their Nodes save. But a composite that copies an index,
+or computes with numbers derived from it, does not save the caller's tensor. PyTorch raises an error
+in this case, so this check does, too.
 """
 
 from __future__ import annotations
@@ -16,16 +17,15 @@ from ..tensor.tensor import Tensor
 
 
 def keep_version(result: Tensor, index: Tensor | None) -> Any:
-    """Let a backward pass through result raise if index was changed in place since; return result.
-
-    Raises  in the pass: RuntimeError
+    """Make a backward pass through result raise RuntimeError if index has been changed in place by
+    then; return result.
     """
     if not isinstance(index, Tensor) or not is_recorded((result,)):
         return result
     found, own = result, unbatched(index)
-    while isinstance(found, Batched):  # the graph belongs to the tensor that it holds
+    while isinstance(found, Batched):  # the batched value has the graph
         found = found.value
-    # Weak: the hook belongs to the Node.
+    # A weak reference, because the Node owns the hook.
     node, version = ref(node_of(found._edge)), own._version
 
     def check(_: object) -> None:

@@ -1,17 +1,17 @@
 """Optimisers, which update parameters from their gradients.
 
-optimizer.py     the base class: groups, state, and a step by `.grad` or by given gradients
-hooks.py         hooks around a step
+optimizer.py     the base class: groups, state, and a step with `.grad` or with given gradients
+hooks.py         hooks before and after a step
 saving.py        state dicts
 counted.py       the base of optimisers that count their steps
 updates.py       runs a program of several lines over all parameters of a group in one launch
-fused.py         runs single lines on the backend, or by autograd in a differentiable step
-step_ranges.py   reports steps to a profile
+fused.py         runs single lines on the backend, or as recorded ops in a differentiable step
+step_ranges.py   reports steps to a profiler
 lr_scheduler/    changes the learning rate over time
 swa_utils.py     averages parameters
 
-Each of the other files defines one step of one method on one parameter, in the scalar language of
-the ops. So optimisers need no special kernels, and parameters stay separate tensors.
+Each of the other files defines the update of one optimiser for one parameter, in the scalar
+language of the ops. So optimisers need no special kernels, and parameters stay separate tensors.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _LATER = {
     "rprop": "Rprop",
     "sparse_adam": "SparseAdam",
 }
-# Imported on first use: they take 0.6 MB, and a program has one optimiser.
+# Imported on first use: they take 0.6 MB, and a program usually needs one optimiser.
 load_later(
     __name__,
     {

@@ -15,7 +15,8 @@ from .counted import CountedOptimizer
 from .fused import fused
 from .optimizer import Group
 
-# `norm` finds out first which norm is meant, in half of the time that a small one takes.
+# The op behind `norm`, which first determines the kind of norm: that doubles the time for a small
+# tensor.
 _norm = OPS["vector_norm"]
 _shrink = fused("p * keep", "p", "keep")
 _spread = fused("v + new * (g * g - v)", "v", "g", "new")
@@ -25,8 +26,9 @@ _descend = fused("p - rate * u", "p", "u", "rate")
 
 
 class Adafactor(CountedOptimizer):
-    """Steps by the gradient over the root of its mean square, which is kept for rows and columns
-    alone where there are such.
+    """Steps by the gradient divided by its running root mean square.
+
+    With two or more axes, only the mean squares of rows and columns are stored.
 
     Raises  ValueError for options out of range
     Source  Shazeer and Stern 2018, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost"
@@ -72,7 +74,7 @@ class Adafactor(CountedOptimizer):
         super().__init__(params, defaults)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+        """Update one parameter."""
         state = self.state[parameter]
         if not state:
             self._begin(group, parameter, gradient, state)
@@ -107,7 +109,7 @@ class Adafactor(CountedOptimizer):
 def _from_factors(
     rows: Tensor, columns: Tensor, gradient: Tensor, new: float, least: float
 ) -> Tensor:
-    """Bring the mean squares of rows and columns up to date; return the matrix that they give."""
+    """Update the mean squares of rows and columns; return the matrix of estimates they give."""
     for means, dim in ((rows, -1), (columns, -2)):
         _average(means, _norm(gradient, 2, dim, True), new, gradient.shape[dim])
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=least)
@@ -119,5 +121,5 @@ def _eps(dtype: DType) -> float:
 
 
 def _mean_size(x: Tensor) -> float:
-    """Return the root of the mean square."""
+    """Return the root mean square of x."""
     return float(_norm(x, 2).item()) / x.numel() ** 0.5 if x.numel() else 0.0

@@ -23,7 +23,7 @@ class Muon(Optimizer):
     Raises  ValueError for options out of range, and for parameters that are not matrices
     Source  Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; Liu et
             al. 2025, "Muon is Scalable for LLM Training", for adjust_lr_fn="match_rms_adamw"
-    Note    the orthogonal matrix is found in float32, PyTorch's in bfloat16: ours is the nearer one
+    Note    the orthogonal matrix is computed in float32; PyTorch uses bfloat16, which is less exact
     """
 
     steps_complex = False
@@ -69,7 +69,7 @@ class Muon(Optimizer):
                 )
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+        """Update one parameter."""
         state, momentum = self.state[parameter], group["momentum"]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = zeros_like(parameter)
@@ -90,9 +90,9 @@ class Muon(Optimizer):
 def _orthogonal(
     matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """Return nearly U V^T of a matrix U S V^T: the singular values end between 0.5 and 1.5.
+    """Return an approximation of U V^T for a matrix U S V^T, with singular values from 0.5 to 1.5.
 
-    Source  Newton and Schulz's iteration, with the quintic of the steepest slope at 0
+    Source  the Newton-Schulz iteration, with the quintic polynomial that is steepest at 0
     """
     if steps >= 100:
         raise ValueError(

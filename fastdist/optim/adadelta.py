@@ -18,7 +18,7 @@ _descend = fused("p - lr * delta", "p", "delta", "lr")
 
 
 class Adadelta(CountedOptimizer):
-    """Steps by the ratio of running root mean squares: of past updates over gradients.
+    """Steps by the gradient, scaled by the ratio of running root mean squares: updates / gradients.
 
     Raises  ValueError for options out of range
     Source  Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method"
@@ -52,7 +52,7 @@ class Adadelta(CountedOptimizer):
         super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+        """Update one parameter."""
         state = self.state[parameter]
         if not state:
             state["step"] = self.number(group, parameter)
@@ -65,7 +65,7 @@ class Adadelta(CountedOptimizer):
         d = direction(maximize=group["maximize"], weight_decay=decay)
         spread = fused(f"d = {d}; rho * v + new * d * d", "v", "g", "p", "rho", "new", "decay")
         spread(squares, gradient, parameter, rho, 1.0 - rho, decay)
-        # A temporary: both updates below need it, and each overwrites one of its inputs.
+        # A temporary tensor, because both updates below need it and each overwrites an input.
         delta = empty_like(parameter)
         weigh = fused(
             f"sqrt(u + eps) / sqrt(v + eps) * {d}", "delta", "u", "v", "g", "p", "eps", "decay"

@@ -30,7 +30,7 @@ def _program(maximize: bool, decays: bool) -> Program:
 
 
 class Adagrad(CountedOptimizer):
-    """Steps by the gradient over the root of the sum of all squares of gradients.
+    """Steps by the gradient divided by the root of the sum of all earlier squared gradients.
 
     Raises  ValueError for options out of range
     Source  Duchi et al. 2011, "Adaptive Subgradient Methods for Online Learning and Stochastic
@@ -85,13 +85,13 @@ class Adagrad(CountedOptimizer):
         return state
 
     def share_memory(self) -> None:
-        """Let processes that get the state share its sums."""
+        """Move the sums of squares to shared memory, for processes that receive the optimiser."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter]["sum"].share_memory_()
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self._begin(group, parameter) for parameter in parameters]
         counts = self.count_all(group, parameters, states)
         lr, decay, lr_decay = group["lr"], group["weight_decay"], group["lr_decay"]
@@ -107,7 +107,7 @@ class Adagrad(CountedOptimizer):
         )
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change the rows that the gradient touches."""
+        """Update the rows that are in the sparse gradient."""
         state = self._begin(group, parameter)
         if group["fused"]:
             raise RuntimeError("`fused` does not support sparse grad or complex param")

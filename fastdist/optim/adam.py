@@ -32,7 +32,7 @@ def _program(amsgrad: bool, decays: bool, apart: bool, maximize: bool) -> Progra
 
 
 class Adam(CountedOptimizer):
-    """Steps by the running mean of gradients over the root of the running mean of their squares.
+    """Steps by the running mean of gradients divided by the root of their running mean square.
 
     Raises  ValueError for options out of range
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"; Reddi et al. 2018,
@@ -42,16 +42,16 @@ class Adam(CountedOptimizer):
     Args:
         params: Tensors, or dicts of `params` and options, one for each group.
         lr: The step size.
-        betas: The decay of the mean of gradients, and of that of their squares.
+        betas: The decay rates of the running mean and of the running mean square.
         eps: Added to the root, against division by 0.
-        weight_decay: This many times a parameter is added to its gradient.
-        amsgrad: Whether the largest mean of squares so far is used.
+        weight_decay: The factor with which parameters are added to their gradients.
+        amsgrad: Whether to divide by the maximum of all mean squares so far.
         foreach: Ignored: there is one implementation.
-        maximize: Whether to climb instead of descend.
-        capturable: Ignored.
-        differentiable: Whether a graph is recorded through the step.
-        fused: Ignored.
-        decoupled_weight_decay: Whether weight decay acts on parameters themselves, as in AdamW.
+        maximize: Whether to maximize instead of minimize.
+        capturable: Whether steps are counted on the device.
+        differentiable: Whether the step is recorded for autograd.
+        fused: Whether steps are counted on the device; the update itself is the same.
+        decoupled_weight_decay: Whether weight decay shrinks parameters directly, as in AdamW.
 
     Example:
         >>> weight = nn.Parameter(torch.ones(2))
@@ -106,7 +106,7 @@ class Adam(CountedOptimizer):
         self._step_supports_amp_scaling = bool(fused)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         names = ["exp_avg", "exp_avg_sq"]
         if group["amsgrad"]:
@@ -132,14 +132,14 @@ class Adam(CountedOptimizer):
         return state
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Refuse: the means of rows that are not touched would have to go on."""
+        """Raise RuntimeError: the running means of all rows change in every step."""
         raise RuntimeError(
             "Adam does not support sparse gradients, please consider SparseAdam instead"
         )
 
 
 def _require_numbers(lr: Any, betas: tuple[Any, Any], *, in_list: bool) -> None:
-    """Raise for Tensors in the place of numbers where PyTorch does not take them."""
+    """Raise if lr or betas are Tensors in a case where PyTorch requires numbers."""
     why = "is not supported for capturable=False and foreach=True; leave foreach out"
     if isinstance(lr, Tensor) and in_list:
         raise ValueError(f"lr as a Tensor {why}")

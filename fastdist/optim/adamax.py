@@ -31,7 +31,7 @@ def _program(maximize: bool, decays: bool) -> Program:
 
 
 class Adamax(CountedOptimizer):
-    """Steps by the running mean of gradients over the largest of them, old ones counting less.
+    """Steps by the running mean of gradients divided by their decaying maximum.
 
     Raises  ValueError for options out of range
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization", section 7
@@ -63,7 +63,7 @@ class Adamax(CountedOptimizer):
         super().__init__(params, options)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         counts = self.count_all(group, parameters, states)
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]

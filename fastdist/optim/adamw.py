@@ -10,7 +10,7 @@ from .adam import Adam
 
 
 class AdamW(Adam):
-    """Adam with a weight_decay that shrinks the parameters directly, apart from their gradients.
+    """Adam with a weight_decay that shrinks parameters directly instead of adding to gradients.
 
     Raises  ValueError for options out of range
     Source  Loshchilov and Hutter 2017, "Decoupled Weight Decay Regularization"
@@ -18,15 +18,15 @@ class AdamW(Adam):
     Args:
         params: Tensors, or dicts of `params` and options, one for each group.
         lr: The step size.
-        betas: The decay of the mean of gradients, and of that of their squares.
+        betas: The decay rates of the running mean and of the running mean square.
         eps: Added to the root, against division by 0.
-        weight_decay: The share by which a parameter shrinks in a step, times lr.
-        amsgrad: Whether the largest mean of squares so far is used.
-        maximize: Whether to climb instead of descend.
+        weight_decay: Each step multiplies parameters by 1 - lr * weight_decay.
+        amsgrad: Whether to divide by the maximum of all mean squares so far.
+        maximize: Whether to maximize instead of minimize.
         foreach: Ignored: there is one implementation.
-        capturable: Ignored.
-        differentiable: Whether a graph is recorded through the step.
-        fused: Ignored.
+        capturable: Whether steps are counted on the device.
+        differentiable: Whether the step is recorded for autograd.
+        fused: Whether steps are counted on the device; the update itself is the same.
 
     Example:
         >>> weight = nn.Parameter(torch.ones(2))

@@ -20,7 +20,10 @@ from .updates import run_program
 
 @functools.cache
 def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
-    """Return the program of a step that is part of the mean, or begins it; None: as mu is not 1."""
+    """Return the program of a step, which updates the mean if is_mean is set, else starts it.
+
+    If is_mean is None, the program itself decides: it starts the mean where mu is 1.
+    """
     d = direction(maximize=maximize, weight_decay=decays)
     mean = "ax + mu * (p - ax)"
     either = f"where(mu == T(1), p, {mean})"
@@ -35,7 +38,7 @@ def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
 
 
 class ASGD(CountedOptimizer):
-    """Steps against the gradient by less and less, and keeps the mean of all places as state "ax".
+    """Steps with a decreasing rate, and averages the parameters over the steps in state "ax".
 
     Raises  ValueError for options out of range
     Source  Polyak and Juditsky 1992, "Acceleration of stochastic approximation by averaging"
@@ -71,11 +74,11 @@ class ASGD(CountedOptimizer):
         super().__init__(params, options)
 
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
-        """Return a number of the state as a Tensor, which is where the parameter is."""
+        """Return a number of the state as a Tensor on the parameter's device."""
         return super().number({**group, "capturable": True}, parameter, value)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         counts = self.count_all(group, parameters, states)
         if is_column(counts):
@@ -105,7 +108,7 @@ class ASGD(CountedOptimizer):
         return state
 
     def _next_of_all(self, group: Group, step: Tensor, states: list[dict[str, Any]]) -> list[Any]:
-        """As _next, of a column of counts."""
+        """As _next, but for a column of step counts on the device."""
         lr, lambd = group["lr"], group["lambd"]
         etas, mus = ([state[name] for state in states] for name in ("eta", "mu"))
         eta, mu = taken(etas), taken(mus)
@@ -114,7 +117,7 @@ class ASGD(CountedOptimizer):
         return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
 
     def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
-        """Return the numbers of this step, and store the numbers of the next one."""
+        """Return the numbers of this step, and store those for the next step."""
         lr, lambd, kept = group["lr"], group["lambd"], [state["eta"], state["mu"]]
         eta, mu = [float(one.item()) for one in kept]
         next_eta = float(lr / ((1.0 + lambd * lr * step) ** group["alpha"]))

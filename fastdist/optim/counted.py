@@ -16,23 +16,23 @@ from .options import require_for_fused, require_no_lists, require_not_captured
 
 
 class CountedOptimizer(Optimizer):
-    """Keeps a Tensor "step" of one number for each parameter, as PyTorch's state dicts have it.
+    """Stores a Tensor "step" of one element for each parameter, as in PyTorch's state dicts.
 
     Note    the count is on the CPU, where each step reads it, unless the group is capturable or
-            fused; foreach and fused change nothing else, because parameters of equal layouts share
-            one launch in any case
+            fused. These options and foreach change nothing else: parameters of equal layout share
+            one launch anyway
     """
 
-    # Default values of options that did not exist when a state dict was saved.
+    # Defaults of options that older state dicts lack.
     _gained: ClassVar[dict[str, Any]] = {
         "foreach": None,
         "maximize": False,
         "differentiable": False,
         "capturable": False,
     }
-    # Numbers of the state that are kept as Tensors of one element.
+    # State entries that are stored as Tensors of one element.
     _numbers: ClassVar[tuple[str, ...]] = ("step",)
-    # Whether a differentiable step computes with the count as a Tensor.
+    # Whether a differentiable step uses the count as a Tensor in its computation.
     _differentiates_steps = False
     _on_devices = "params and state_steps must be on supported devices"
 
@@ -48,13 +48,13 @@ class CountedOptimizer(Optimizer):
                         kept[name] = self.number(group, parameter, float(kept[name]))
 
     def _stay_on_device(self, group: Group, states: list[dict[str, Any]]) -> bool:
-        """Return whether counts are on a device and are never read."""
+        """Return whether the counts are on a device and the host never reads them."""
         if not (group.get("capturable") or group.get("fused")) or group["differentiable"]:
             return False
         return bool(states) and all(state["step"]._layout.device is not CPU for state in states)
 
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
-        """Return a number of the state as a Tensor, where the group wants it."""
+        """Return a number of the state as a Tensor on the device that the group requires."""
         is_fused = bool(group.get("fused"))
         if is_fused:
             require_for_fused(parameter)
@@ -63,7 +63,7 @@ class CountedOptimizer(Optimizer):
         return tensor(value, dtype=float64 if wide else float32, device=device)
 
     def count(self, group: Group, parameter: Tensor, state: dict[str, Any]) -> Any:
-        """Count one more step of a parameter, as count_all."""
+        """Count one more step of a parameter, like count_all."""
         return self.count_all(group, [parameter], [state])[0]
 
     def count_all(
@@ -71,11 +71,11 @@ class CountedOptimizer(Optimizer):
     ) -> list[Any]:
         """Count one more step of parameters, and return the number of steps of each.
 
-        It is a Python number, or a Tensor where PyTorch computes with a Tensor, which rounds
+        The counts are Python numbers, or Tensors where PyTorch computes with Tensors, which round
         differently. Counts on a device are one column: see Note [Numbers on a device].
 
-        Raises  AssertionError for options that PyTorch's step refuses, RuntimeError while a graph
-                is captured that would not count
+        Raises  AssertionError for options that PyTorch's step rejects, RuntimeError while a graph
+                is captured that would not count its replays
         """
         require_no_lists(group)
         capturable = group.get("capturable")
@@ -94,7 +94,7 @@ class CountedOptimizer(Optimizer):
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
         steps = [state["step"] for state in states]
         if all(step._layout.device is CPU for step in steps):
-            # By hand: an op takes as long as the whole update of a small parameter's mean.
+            # By NumPy, because one op takes as long as updating a small parameter's mean.
             counts: list[Any] = []
             for step in steps:
                 array = step._array

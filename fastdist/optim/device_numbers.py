@@ -1,4 +1,4 @@
-"""Numbers of optimisers that stay on a device: states of one element, worked on as a column."""
+"""State of optimisers that stays on a device: Tensors of one element, processed as one column."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 
 # Note [Numbers on a device]
-# The amount that a step of Adam subtracts depends on the number of steps. The host must not read a
-# count on a device: it would wait for the device, and could not read it while a graph is captured.
-# So the counts of a group's parameters are gathered into a column of float64, in one launch for
-# all; the formulas, written for numbers, get the column instead; and the program that changes the
-# parameters reads its numbers from the resulting columns. The counts are scattered back by one
-# launch as well.
+# The update of Adam depends on the number of steps. The host must not read a count on a device: it
+# would wait for the device, and cannot read while a graph is captured. So one launch gathers the
+# counts of a group's parameters into a column of float64. The formulas, which also accept plain
+# numbers, are applied to the column. The program that updates the parameters reads its numbers from
+# the resulting columns, and one more launch scatters the counts back.
 
 
 def taken(kept: Sequence[Tensor]) -> Tensor:
-    """Return numbers, Tensors of one element of a dtype on a device, as a column.
+    """Return Tensors of one element, of one dtype and device, gathered into a column.
 
     Shape   (), each -> (n,)
     Dtype   floating -> float64
@@ -35,7 +34,7 @@ def taken(kept: Sequence[Tensor]) -> Tensor:
 
 
 def put(column: Tensor, kept: Sequence[Tensor]) -> None:
-    """Write a column over the numbers that taken made one of; they count a change."""
+    """Write a column back to the Tensors that `taken` gathered; each counts as changed in place."""
     layout = kept[0]._layout
     given = column.to(layout.dtype)
     backend = backend_of(layout.device.type)
@@ -44,9 +43,9 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
 
 
 def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
-    """Let Tensors of one element be these numbers; they count a change."""
+    """Set Tensors of one element to these numbers; each counts as changed in place."""
     if {one._layout.device.type for one in kept} == {"cpu"}:
-        # By hand: an op takes as long as the whole update of a small parameter's mean.
+        # By NumPy, because one op takes as long as updating a small parameter's mean.
         for one, number in zip(kept, numbers, strict=True):
             one._array.fill(number)
         bump_all(kept)
@@ -57,11 +56,11 @@ def overwrite(kept: Sequence[Tensor], numbers: Sequence[float]) -> None:
 
 
 def is_column(counts: Sequence[Any]) -> bool:
-    """Return whether the counts of several parameters are one column, the same for each."""
+    """Return whether counts are on a device: then each entry is the same column of all counts."""
     return bool(counts) and isinstance(counts[0], Tensor) and counts[0].ndim > 0
 
 
 def are_on_device(numbers: Sequence[Any]) -> bool:
-    """Return whether some numbers of a step are Tensors of a device, which has its own time."""
+    """Return whether any of the numbers is a Tensor on a device other than the CPU."""
     tensors = [one for one in numbers if isinstance(one, Tensor)]
     return bool(tensors) and any(one._layout.device.type != "cpu" for one in tensors)

@@ -1,4 +1,4 @@
-"""Functions that optimisers of other packages import from private places of PyTorch's optim."""
+"""Private functions of PyTorch's optim that optimisers of other packages import."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .hooks import _of_all_after_steps, _of_all_before_steps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# For annotations.
+# Names for type annotations.
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 StateDict = dict[str, Any]
@@ -27,7 +27,7 @@ _global_optimizer_pre_hooks = _of_all_before_steps
 _global_optimizer_post_hooks = _of_all_after_steps
 _foreach_supported_types = [Tensor, Parameter]
 
-# Paragraphs that those optimisers put into their own docstrings.
+# Texts that those optimisers insert into their docstrings.
 _params_doc = """params (iterable): parameters, (name, parameter) pairs, or dicts that are groups"""
 _foreach_doc = (
     """foreach (bool, optional): ignored, parameters are stepped together (default: None)"""
@@ -43,7 +43,7 @@ _differentiable_doc = """differentiable (bool, optional): whether steps are reco
 def _default_to_fused_or_foreach(
     params: list[Tensor], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
-    """Return an optimiser's default step: (fused, foreach).
+    """Return whether an optimiser's default step is fused, and whether it is foreach.
 
     Args:
         params: The parameters; entries may be None.
@@ -60,22 +60,22 @@ def _default_to_fused_or_foreach(
 
 
 def _get_foreach_kernels_supported_devices() -> list[str]:
-    """Return the kinds of devices where a package's foreach step is chosen by default."""
+    """Return the device types where foreach steps of other packages are the default."""
     return ["cuda"]
 
 
 def _get_fused_kernels_supported_devices() -> list[str]:
-    """Return the kinds of devices that have fused steps."""
+    """Return the device types with fused steps."""
     return ["cuda", "cpu"]
 
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
-    """Return the kinds of devices where a step may count itself on the device."""
+    """Return the device types where steps may be counted on the device."""
     return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
 
 
 def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> None:
-    """Raise RuntimeError for a parameter that has no fused step."""
+    """Raise RuntimeError for a parameter that a fused step does not support."""
     kinds = _get_fused_kernels_supported_devices()
     if cuda_unsupported:
         kinds.remove("cuda")
@@ -87,12 +87,12 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
 
 
 def _get_scalar_dtype(is_fused: bool | None = None) -> DType:
-    """Return the dtype of a step count that is a Tensor."""
+    """Return the dtype of a step count stored as a Tensor."""
     return float64 if not is_fused and get_default_dtype() is float64 else float32
 
 
 def _get_value(x: Any) -> Any:
-    """Return the number in x, which may be a Tensor of one element."""
+    """Return x as a number; x may be a Tensor of one element."""
     return x.item() if isinstance(x, Tensor) else x
 
 
@@ -102,18 +102,18 @@ def _dispatch_sqrt(x: Any) -> Any:
 
 
 def _stack_if_compiling(x: Any) -> Any:
-    """Return x: nothing is compiled."""
+    """Return x, because nothing is compiled."""
     return x
 
 
 def _to_scalar(x: Any) -> Any:
-    """Return x, without axes where it is a Tensor of one element."""
+    """Return x; a Tensor of one element becomes 0-d."""
     return x.squeeze() if isinstance(x, Tensor) and x.dim() else x
 
 
 def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
-    """Replace complex entries of params, and the entries of the other lists at the same positions,
-    by their real views.
+    """Replace complex tensors in params by real views, and also the tensors at the same positions
+    in the other lists.
     """
     for i, p in enumerate(params):
         if p.is_complex():
@@ -122,22 +122,22 @@ def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
 
 
 def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[[F], F]:
-    """Return a decorator that changes nothing: nothing is compiled."""
+    """Return a decorator that changes nothing, because nothing is compiled."""
     return lambda function: function
 
 
 def _group_tensors_by_device_and_dtype(
     tensorlistlist: Sequence[Sequence[Tensor | None]], with_indices: bool = False
 ) -> dict[Any, Any]:
-    """Return the columns of several lists by the device and dtype of the first list's tensors.
+    """Group parallel lists of tensors by the device and dtype of the first list's tensors.
 
     Args:
-        tensorlistlist: Lists of one length; all but the first may hold None.
-        with_indices: Whether the places of the columns in the lists are wanted.
+        tensorlistlist: Lists of equal length; all but the first may contain None.
+        with_indices: Whether to return the positions in the lists as well.
 
     Returns:
-        (device, dtype) -> (lists of the tensors, their places); places are empty where they are
-        not wanted.
+        A dict from (device, dtype) to (one list of tensors per input list, positions); the
+        positions are empty without with_indices.
     """
     groups: dict[Any, Any] = {}
     if not tensorlistlist:

@@ -1,4 +1,4 @@
-"""Updates of a tensor as one pointwise body: each array is read once, on every device."""
+"""Updates of a tensor by one pointwise body, which reads each array once, on every device."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from ..tensor.tensor import Tensor
 
 @functools.cache
 def fused(text: str, *names: str) -> Callable[..., None]:
-    """Return update(target, *operands), which writes the body of text over target.
+    """Return a function update(target, *operands) that writes the result of the body `text` to
+    target.
 
-    The first name is target. Operands are Tensors of target's shape, dtype and device, numbers, or
-    Tensors of one element in place of numbers. text need not use all names. With grad mode on the
-    update is recorded for autograd.
+    The first name is target's. An operand is a Tensor of target's shape, dtype and device, a
+    number, or a Tensor of one element. text need not use all names. With grad mode on, the update
+    is recorded for autograd.
     """
     used = parse(text, names).used
     needed = tuple(name in used for name in names)
@@ -36,8 +37,8 @@ def fused(text: str, *names: str) -> Callable[..., None]:
         if is_grad_enabled():
             target.copy_(_recorded(body, list(given), target))
             return
-        # Straight to the backend: an op would look for a graph, for tangents and for broadcasts,
-        # which costs as much as updating a thousand elements.
+        # Directly on the backend: an op would also check for a graph, tangents and broadcasting,
+        # which takes as long as updating a thousand elements.
         layout = target._layout
         dtype = layout.dtype.numpy
         arrays = [
@@ -58,7 +59,7 @@ def _array_of(operand: Any, target: Layout) -> Any:
         if layout is target or _is_alike(layout, target):
             return operand._array
         if layout.device is target.device and layout.device.type != "cpu":
-            # Where it is, without waiting for it.
+            # The operand stays on the device, so the host does not wait for it.
             one = operand.detach().to(target.dtype).reshape([1] * len(target.shape))
             return one.expand(target.shape)._array
         operand = operand.item()
@@ -70,10 +71,10 @@ def _is_alike(one: Layout, other: Layout) -> bool:
 
 
 def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
-    """Return the result of the body for the operands, as a chain of ops.
+    """Return the result of the body for the operands, computed by recorded ops.
 
-    Note    it records copies of the operands: later updates change these in place, and a backward
-            pass needs the earlier values
+    Note    it records copies of the operands, because later updates change these in place and a
+            backward pass needs the old values
     """
     made: dict[Any, Tensor] = {}
     by_name = dict(zip(body.names, operands, strict=True))
@@ -93,8 +94,9 @@ def _recorded(body: Body, operands: list[Any], target: Tensor) -> Tensor:
 
 
 def direction(*, maximize: bool, weight_decay: Any) -> str:
-    """Return the expression of the gradient g in a step: negated to maximize, plus `decay * p`
-    where there is a weight decay.
+    """Return the expression of the effective gradient in a step, as text.
+
+    It is -g to maximize, else g; plus `decay * p` if there is weight decay.
     """
     g = "-g" if maximize else "g"
     return f"({g} + decay * p)" if weight_decay else f"({g})"

@@ -1,4 +1,4 @@
-"""Hooks of users around the steps and state dicts of optimisers, of one or of all."""
+"""Hooks around the steps and state dicts of optimisers: of one optimiser, or of all."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
 
 
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method `step` of an optimiser that calls the hooks around itself.
+    """Wrap a method `step` of an optimiser so that it calls the hooks before and after.
 
-    Note    hooks run once per step, also where the step of a subclass calls super().step(). They
-            get the optimiser and the arguments of step, as in PyTorch. A wrapper that skips
+    Note    hooks run once per step, even if the step of a subclass calls super().step(). They get
+            the optimiser and the arguments of step, as in PyTorch. A wrapper optimiser that skips
             `Optimizer.__init__` uses the hooks and the lock of the inner optimiser, unless hooks
             were registered on the wrapper
     """
@@ -59,7 +59,7 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
                 optimizer._opt_called = True
             optimizer._is_stepping = True
             try:
-                # As lists: a hook may take itself away.
+                # Iterates over copies, because a hook may remove itself.
                 before = hooks_of(optimizer, "_optimizer_step_pre_hooks")
                 for hook in [*_of_all_before_steps.values(), *before.values()]:
                     args, kwargs = _changed_by(hook, optimizer, args, kwargs)
@@ -96,12 +96,12 @@ def _changed_by(
 # A subclass that wraps another optimiser often skips `Optimizer.__init__`: its `param_groups` and
 # `state` are properties, and its `step` calls the inner optimiser. So no method relies on
 # attributes that `__init__` sets: hooks and the lock are created on first use. A wrapper that
-# forwards unknown names to the inner optimiser by `__getattr__`, or copies its `__dict__`, shares
-# them with it.
+# forwards unknown names to the inner optimiser by `__getattr__`, or copies its `__dict__`, uses the
+# inner optimiser's hooks and lock.
 
 
 def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:
-    """Return an optimiser's hooks of one kind. See Note [Optimisers without __init__].
+    """Return the table of an optimiser's hooks of one kind. See Note [Optimisers without __init__].
 
     Thread  any
     """
@@ -112,7 +112,7 @@ def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:
 
 
 def lock_of(optimizer: Any) -> Any:
-    """Return the lock that an optimiser holds during a step, as hooks_of.
+    """Return the lock that an optimiser holds during a step; created on first use, like hooks.
 
     Thread  any
     """
@@ -121,15 +121,15 @@ def lock_of(optimizer: Any) -> Any:
 
 
 class HasHooks:
-    """The part of an optimiser that keeps its hooks."""
+    """Base of Optimizer that stores its hooks."""
 
     _is_stepping = False
-    # Whether a step was done since a scheduler was made; None without a scheduler.
+    # Whether a step has run since a scheduler was created; None without a scheduler.
     _opt_called: bool | None = None
 
     def _start_hooks(self) -> None:
-        # Held during a whole step, so user hooks may run while it is held. A step does not take the
-        # lock of another optimiser.
+        # Held during a whole step, including user hooks. A step does not acquire the lock of
+        # another optimiser.
         self._step_lock = RLock()
         self._started_as = id(self)  # differs from id(self) after a copy of `__dict__`
         for name in _KINDS:
@@ -141,9 +141,7 @@ class HasHooks:
         return RemovableHandle(hooks_of(self, name), hook)
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
-        """Call hook(optimizer, args, kwargs) before each step; it may return new args and
-        kwargs.
-        """
+        """Call hook(optimizer, args, kwargs) before each step; it may return new arguments."""
         return self._register_around_steps("_optimizer_step_pre_hooks", hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
@@ -151,17 +149,21 @@ class HasHooks:
         return self._register_around_steps("_optimizer_step_post_hooks", hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call hook(optimizer) before each state_dict."""
+        """Call hook(optimizer) before each state_dict call."""
         return _put(self, "_optimizer_state_dict_pre_hooks", hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) after each state_dict; it may return another."""
+        """Call hook(optimizer, state_dict) after each state_dict call; its result replaces the
+        dict.
+        """
         return _put(self, "_optimizer_state_dict_post_hooks", hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
-        """Call hook(optimizer, state_dict) before each load_state_dict; it may return another."""
+        """Call hook(optimizer, state_dict) before each load_state_dict; its result replaces the
+        dict.
+        """
         return _put(self, "_optimizer_load_state_dict_pre_hooks", hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(

@@ -1,4 +1,4 @@
-"""LBFGS."""
+"""LBFGS, a quasi-Newton method with limited memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Loss = Callable[[], Any]
 class LBFGS(Optimizer):
     """Steps by an estimate of the inverse Hessian from recent changes of parameters and gradients.
 
-    Raises  ValueError for a negative rate, or more than one group; RuntimeError for an unknown
-            line search
+    Raises  ValueError for a negative rate or several groups; RuntimeError for an unknown line
+            search
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4, 3.5 and 3.6; the
             bounds are those of Mark Schmidt's minFunc, as in PyTorch
-    Note    a step calls its closure at most max_eval times; all parameters are joined in one real
-            vector (a complex number counts as two), so they must be on one device
+    Note    a step calls its closure at most max_eval times. All parameters are flattened into one
+            real vector (a complex number counts as two), so they must be on one device
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LBFGS(Optimizer):
         return params
 
     def step(self, closure: Loss) -> Any:
-        """Change all parameters; return what closure, called first with grad mode on, returned."""
+        """Update all parameters; return the result of closure, called with grad mode on."""
         assert len(self.param_groups) == 1, "LBFGS has one group"
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
@@ -68,7 +68,8 @@ class LBFGS(Optimizer):
                 f"only 'strong_wolfe' is supported, not {short_repr(group['line_search_fn'])}; "
                 "or None"
             )
-        # There is one state for all; it is the first parameter's, so that loading casts it.
+        # The state of all parameters is stored under the first one, so that load_state_dict
+        # converts it to that parameter's dtype and device.
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
@@ -132,7 +133,7 @@ class LBFGS(Optimizer):
                 return
 
     def _direction(self, state: dict[str, Any], gradient: Tensor, most: int) -> Tensor:
-        """Return the way to go: minus the gradient times the guess at the inverse Hessian."""
+        """Return the search direction: minus the estimated inverse Hessian times the gradient."""
         if state["n_iter"] == 1:
             state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return gradient.neg()
@@ -158,8 +159,9 @@ class LBFGS(Optimizer):
         return way
 
     def _at(self, closure: Loss, d: Tensor) -> Callable[[Any], tuple[float, Tensor]]:
-        """Return a function that computes loss and gradient at a distance along d, and restores the
-        parameters.
+        """Return a function of a distance along d that computes the loss and gradient there.
+
+        The function restores the parameters.
         """
         start = [parameter.clone() for parameter in self._params]
 

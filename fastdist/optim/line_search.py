@@ -1,4 +1,4 @@
-"""How far to go along a direction: a search for the strong Wolfe conditions."""
+"""Line search for a step that satisfies the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LEAST_WIDTH = 1e-9
 class Point(NamedTuple):
     """A point on the line: its distance t, the loss, its gradient, and the slope along the line.
 
-    Note    slope is a Tensor of one number, and so is a t computed from slopes: comparisons then
-            round as the parameters do
+    Note    slope is a Tensor of one element, and so is a t computed from slopes: comparisons then
+            round in the parameters' dtype
     """
 
     t: Any
@@ -28,7 +28,7 @@ class Point(NamedTuple):
 def strong_wolfe(
     at: At, t: Any, d: Tensor, loss: float, gradient: Tensor, slope: Tensor, *, most: int
 ) -> tuple[float, Tensor, Any, int]:
-    """Return the loss and gradient at the place found, how far it is, and how often at was called.
+    """Return the loss, gradient and distance of the point found, and the number of calls of `at`.
 
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 3.5 and 3.6, with the
             bounds of Mark Schmidt's minFunc
@@ -50,8 +50,9 @@ def strong_wolfe(
 def _bracket(
     point: Callable[[Any], Point], start: Point, t: Any, most: int
 ) -> tuple[list[Point], int]:
-    """Return two points with one between them that will do, or the one that does; and how many
-    points were looked at.
+    """Return two points that enclose an acceptable point, or a single acceptable point.
+
+    Also return the number of points evaluated.
     """
     before, here, count = start, point(t), 1
     while count <= most:
@@ -75,7 +76,10 @@ def _zoom(
     most: int,
     longest: Tensor,
 ) -> tuple[Point, int]:
-    """Return an acceptable point between two, or the lower end of the last interval."""
+    """Return an acceptable point in the bracket, or the lower end of the last bracket.
+
+    Also return the number of points evaluated.
+    """
     low, high = _lower_first(bracket)
     is_stuck = False
     while count <= most:
@@ -112,8 +116,9 @@ def _lower_first(bracket: list[Point]) -> tuple[int, int]:
 
 
 def _off_the_ends(t: Any, near: Any, far: Any, *, is_stuck: bool) -> tuple[Any, bool]:
-    """Return a guess that is not at an end of the bracket for the second time, and whether it is
-    near one.
+    """Keep a guess away from the ends of the bracket if the last guess was near an end too.
+
+    Return the guess, and whether it is near an end.
     """
     margin = 0.1 * (far - near)
     if not min(far - t, t - near) < margin:
@@ -124,8 +129,9 @@ def _off_the_ends(t: Any, near: Any, far: Any, *, is_stuck: bool) -> tuple[Any, 
 
 
 def _lowest_of_cubic(one: Point, other: Point, bounds: tuple[Any, Any]) -> Any:
-    """Return the minimum within bounds of the cubic through two losses with their slopes; the
-    middle of the bounds if the cubic has no minimum.
+    """Return the minimizer, within bounds, of the cubic through two losses with their slopes.
+
+    If the cubic has no minimum, return the middle of the bounds.
     """
     near, far = (one, other) if one.t <= other.t else (other, one)
     least, most = bounds

@@ -1,4 +1,4 @@
-"""The parts that Adam, NAdam and RAdam share: running means of gradients and of their squares."""
+"""Parts shared by Adam, NAdam and RAdam: running means of gradients and of their squares."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from .fused import direction
 from .optimizer import Group
 
-# Numbers of the lines that follow returns; keep is what a decay apart leaves of the parameter.
+# The numbers that the lines of `follow` use; keep is the parameter's factor in decoupled decay.
 FOLLOWED = ("new", "beta", "new_square", "decay", "keep")
 
 
 def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
-    """Return the lines of a program that update the means m and v by the gradient g, and the text
-    of the gradient with decay and sign.
+    """Return program lines that update the means m and v, and the text of the effective gradient.
 
-    If decay is decoupled (`apart`), the lines shrink the parameter p first.
+    The effective gradient includes the sign and coupled weight decay. If the decay is decoupled
+    (`apart`), the lines first shrink the parameter p.
     """
     d = direction(maximize=maximize, weight_decay=decays and not apart)
     lines = [f"m = m + new * ({d} - m)", f"v = d = {d}; v * beta + new_square * d * d"]
@@ -25,7 +25,7 @@ def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
 
 
 def how_followed(group: Group) -> tuple[bool, bool, bool]:
-    """Return the function that applies do to a group."""
+    """Return the arguments of `follow` for a group."""
     return (
         bool(group["weight_decay"]),
         bool(group["decoupled_weight_decay"]),
@@ -34,7 +34,7 @@ def how_followed(group: Group) -> tuple[bool, bool, bool]:
 
 
 def followed(group: Group) -> list[Any]:
-    """Return the numbers of a group for FOLLOWED."""
+    """Return the values of FOLLOWED for a group."""
     (beta1, beta2), decay = group["betas"], group["weight_decay"]
     keep = 1.0 - group["lr"] * decay if decay else 1.0
     return [1.0 - beta1, beta2, 1.0 - beta2, decay, keep]

@@ -31,7 +31,7 @@ def _program(decays: bool, apart: bool, maximize: bool) -> Program:
 
 
 class NAdam(CountedOptimizer):
-    """Adam that looks ahead: steps by the mean of gradients that the next step will have.
+    """Adam with Nesterov momentum: it uses the mean of gradients expected for the next step.
 
     Raises  ValueError for options out of range
     Source  Dozat 2016, "Incorporating Nesterov Momentum into Adam"; Loshchilov and Hutter 2017,
@@ -75,7 +75,7 @@ class NAdam(CountedOptimizer):
         super().__init__(params, options)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         counts = self.count_all(group, parameters, states)
         known = followed(group)
@@ -101,8 +101,9 @@ class NAdam(CountedOptimizer):
         return state
 
     def _ahead(self, group: Group, step: Any, kept: Tensor | list[Tensor]) -> list[Any]:
-        """Return the numbers of one step, and multiply the product of all momenta, or the products
-        of a column of parameters, by the momentum of this step.
+        """Return the numbers of one step, and multiply the product of all momenta by this step's.
+
+        kept is the product of one parameter, or a list of the products of several.
         """
         (beta1, beta2), lr = group["betas"], group["lr"]
         mu, ahead = (

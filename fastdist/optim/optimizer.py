@@ -31,13 +31,13 @@ from .saving import packed_state, unpacked_state
 
 Group = dict[str, Any]
 ParamsT = Iterable[Any]
-# An iterable without a length that gives more parameters counts as one without an end.
+# The limit for an iterable without a length: beyond it, the iterable is taken to be infinite.
 _MOST_PARAMETERS: Final = 1 << 16
 _OF_THIS_PROCESS = ("_step_lock", "_started_as", "_given", "_is_stepping", "_opt_called", "step")
 
 
 class _RequiredParameter:
-    """The default of an option that every group must give."""
+    """The default of an option that every group must set."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -47,17 +47,17 @@ required = _RequiredParameter()
 
 
 class Optimizer(HasHooks):
-    """Changes parameters by their gradients.
+    """Base of optimisers, which update parameters from their gradients.
 
-    Made of an iterable of parameters, of (name, parameter) pairs, or of dicts with "params" and
-    options of that group. A subclass implements `update(group, parameter, gradient)`; one that
-    implements `step` instead, as for PyTorch, works as well.
+    It takes an iterable of parameters, of (name, parameter) pairs, or of dicts with "params" and
+    options of that group. A subclass implements `update(group, parameter, gradient)`, or `step` as
+    in PyTorch.
 
-    Thread  any; step_with waits for the step of another thread
+    Thread  any; step_with waits for steps of other threads
 
     Args:
         params: Parameters, (name, parameter) pairs, or dicts of `params` and options.
-        defaults: The options of groups that do not give them.
+        defaults: Options for groups that do not set them.
 
     Example:
         >>> class Halve(optim.Optimizer):
@@ -94,23 +94,23 @@ class Optimizer(HasHooks):
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
-    # PyTorch's names, which optimisers that wrap another one call.
+    # PyTorch's name for it, which optimisers that wrap another one call.
     profile_hook_step = staticmethod(with_hooks)
 
     def _patch_step_function(self) -> None:
-        """Let the class's step call the hooks, also where it was set after the class was made."""
+        """Make the class's step call the hooks, even if it was assigned after class creation."""
         cls = type(self)
         cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
 
     def _optimizer_step_code(self) -> None:
-        """Do nothing: PyTorch lets tools replace it."""
+        """Do nothing; tools replace this method, as in PyTorch."""
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add parameters with their own options; missing ones get the defaults.
+        """Add a group of parameters; options that it does not set get the defaults.
 
         Raises  TypeError for a value that is not a dict of Tensors, ValueError for a parameter that
-                is not a leaf, or is in another group
-        Note    a parameter that the group lists twice is stepped twice, with a warning
+                is not a leaf or is in another group
+        Note    a parameter that the group lists twice is updated twice, with a warning
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -182,7 +182,7 @@ class Optimizer(HasHooks):
         return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or write zeros into them."""
+        """Set the gradients of all parameters to None, or fill them with zeros."""
         for parameter in self._parameters():
             grad = parameter.grad
             if grad is None:
@@ -197,14 +197,15 @@ class Optimizer(HasHooks):
 
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change each parameter that has a gradient; return what closure, called first with grad
-        mode on, returned.
+        """Update each parameter that has a gradient; return the result of closure.
 
-        Note    a step that raises (no memory, Ctrl-C) may have changed some parameters and not
-                others, and one parameter of a group in part; a count may include a step that was
-                not done. load_state_dict and copies of the parameters restore the state before
+        closure is called first, with grad mode on.
+
+        Note    after a step that raises (no memory, Ctrl-C) only some parameters may be updated,
+                or a parameter only in part, and a count may include the failed step.
+                load_state_dict and copies of the parameters restore the earlier values
         """
-        # As `with set_grad_enabled(...)`, which takes longer than a parameter.
+        # Equivalent to `with set_grad_enabled(...)`, which takes longer than updating a parameter.
         before, loss = tls.grad, None
         set_grad_mode(bool(self.defaults.get("differentiable")))
         try:
@@ -224,7 +225,7 @@ class Optimizer(HasHooks):
         for parameter in group["params"]:
             edge = parameter._edge
             if are_own and edge.__class__ is AccumulateGrad and parameter.__class__ in PLAIN:
-                gradient = edge.grad  # `gradient_of`, without its calls
+                gradient = edge.grad  # inlined `gradient_of`, to save the calls
             else:
                 gradient = self.gradient_of(parameter)
             if gradient is None:
@@ -249,15 +250,15 @@ class Optimizer(HasHooks):
         self.update_all(group, parameters, gradients)
 
     def step_with(self, gradients: Mapping[Tensor, Tensor]) -> None:
-        """Do a step with these gradients instead of `.grad`, which is not changed. Parameters
-        without an entry are not changed.
+        """Do a step with these gradients instead of `.grad`, which does not change.
 
-        For gradients that are not in `.grad`, such as those of a distributed autograd context:
-        several contexts may step one parameter without sharing its `.grad`.
+        Parameters without an entry do not change. This serves gradients that are not in `.grad`,
+        such as those of distributed autograd: several contexts can update one parameter without
+        sharing its `.grad`.
 
         Thread  any; one step at a time
-        Note    an optimiser that overrides step and reads `.grad` works as well: the gradients are
-                in `.grad` during the step
+        Note    it also works for an optimiser that overrides step and reads `.grad`: during the
+                step `.grad` has these gradients
         """
         with lock_of(self):
             mine = type(self)
@@ -271,10 +272,10 @@ class Optimizer(HasHooks):
                 with _in_place_of_grad(list(self._parameters()), gradients):
                     self.step()
 
-    # The gradients of step_with, while it runs.
+    # The gradients given to step_with, while it runs.
     _given: Mapping[Tensor, Tensor] | None = None
 
-    # Whether it steps complex numbers, part by part.
+    # Whether it supports complex parameters, by updating real and imaginary parts separately.
     steps_complex = True
 
     # Set by GradScaler during a fused step: nonzero if the step must be skipped.
@@ -286,11 +287,11 @@ class Optimizer(HasHooks):
     _step_supports_amp_scaling = False
 
     def step_increment(self) -> Any:
-        """Return by how much a step is counted: 1, or 0 on the device where it is left out."""
+        """Return the increment of the step count: 1, or 0 (on the device) for a skipped step."""
         return 1.0 if self.found_inf is None else 1.0 - self.found_inf
 
     def gradient_of(self, parameter: Tensor) -> Tensor | None:
-        """Return the gradient that the present step uses for a parameter."""
+        """Return the gradient that the current step uses for a parameter."""
         if self._given is None:
             return parameter.grad
         gradient = self._given.get(parameter)
@@ -299,20 +300,21 @@ class Optimizer(HasHooks):
         return gradient
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Update parameters of a group, one by one or in one launch; called with grad mode off,
-        unless the optimiser is differentiable.
+        """Update parameters of a group, one by one or in one launch.
+
+        It is called with grad mode off, unless the optimiser is differentiable.
         """
         for parameter, gradient in zip(parameters, gradients, strict=True):
             self.update(group, parameter, gradient)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter; as update_all."""
+        """Update one parameter; called with the same grad mode as update_all."""
         raise NotImplementedError(f"{type(self).__name__} implements neither update nor step")
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change the rows of one parameter that a sparse gradient touches; as update.
+        """Update the rows of one parameter that are in a sparse gradient.
 
-        Raises  RuntimeError where a method has no such step
+        Raises  RuntimeError if the optimiser does not support sparse gradients
         """
         raise RuntimeError(
             f"{type(self).__name__} does not support sparse gradients; SGD, Adagrad and SparseAdam "
@@ -320,10 +322,9 @@ class Optimizer(HasHooks):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that load_state_dict needs: the state by the parameters' numbers, and
-        the groups with these numbers.
+        """Return the dict that load_state_dict needs: state and groups, by parameter indices.
 
-        Note    tensors of the state are the optimiser's own, not copies
+        Note    it contains the optimiser's own state tensors, not copies
         """
         for hook in tuple(hooks_of(self, "_optimizer_state_dict_pre_hooks").values()):
             hook(self)
@@ -333,10 +334,9 @@ class Optimizer(HasHooks):
         return packed
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a state dict. Its tensors are copied, in each parameter's dtype and onto its
-        device.
+        """Restore a state dict; tensors are copied to each parameter's dtype and device.
 
-        Raises  ValueError if the groups have other sizes than this optimiser's
+        Raises  ValueError if the groups' sizes differ from this optimiser's
         """
         given = dict(state_dict)
         for hook in tuple(hooks_of(self, "_optimizer_load_state_dict_pre_hooks").values()):
@@ -353,12 +353,12 @@ class Optimizer(HasHooks):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what __getstate__ returned, or the groups and state of a state dict.
+        """Restore the result of __getstate__, or the groups and state of a state dict.
 
-        Note    subclasses that gained options give those to groups that were saved without them
+        Note    subclasses with new options override it to set them in groups saved without them
         """
         if "defaults" in state and "_started_as" not in self.__dict__:
-            self._start_hooks()  # its __init__ ran once, unlike that of a wrapper without one
+            self._start_hooks()  # not for a wrapper that skipped __init__
         self.__dict__.update(state)
 
     @staticmethod
@@ -370,7 +370,7 @@ class Optimizer(HasHooks):
         return group(tensorlistlist, with_indices)
 
     def _accelerator_graph_capture_health_check(self) -> None:
-        """Do nothing: no step is captured as a graph here. Other packages' optimisers call it."""
+        """Do nothing; optimisers of other packages call it."""
 
     _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
 
@@ -387,7 +387,7 @@ def _or_else(changed: Any, before: Any) -> Any:
 
 
 def _depth_within(optimizer: Optimizer) -> int:
-    """Return how many methods of the optimiser lie between its caller and this function."""
+    """Return the number of the optimiser's methods between its caller and this call."""
     frame, depth = sys._getframe(1), 0
     while frame.f_locals.get("self") is optimizer and frame.f_back is not None:
         frame, depth = frame.f_back, depth + 1
@@ -395,7 +395,7 @@ def _depth_within(optimizer: Optimizer) -> int:
 
 
 def _read(params: Iterable[Any]) -> list[Any]:
-    """Return the entries of params, up to the first that cannot be one: an iterable may not end."""
+    """Return params as a list; check entries while reading, because it may be infinite."""
     found = []
     for one in params:
         if not isinstance(one, Tensor | dict | tuple):
@@ -412,7 +412,7 @@ def _read(params: Iterable[Any]) -> list[Any]:
 
 
 def _without_names(group: Group, entries: list[Any]) -> list[Any]:
-    """Return the parameters alone; where they come with names, those go into the group."""
+    """Return the parameters; if the entries are pairs, store the names in the group."""
     names = [entry[0] for entry in entries if isinstance(entry, tuple)]
     if not names:
         return entries
@@ -466,8 +466,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return one of the private functions that other packages' optimisers import."""
-    # Each `from .optimizer import X` asks for `__path__`.
+    """Return a private function that optimisers of other packages import."""
+    # `from .optimizer import X` also looks up `__path__`.
     if not name.startswith("__"):
         from . import for_subclasses
 

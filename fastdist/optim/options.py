@@ -1,4 +1,4 @@
-"""Options that PyTorch's optimisers share: their ranges, and which of them exclude each other."""
+"""Checks of options that PyTorch's optimisers share: ranges, and mutually exclusive options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_NEGATIVE = frozenset(
 
 
 def checked(**options: Any) -> dict[str, Any]:
-    """Return the options of a constructor after checking their ranges.
+    """Check the ranges of a constructor's options, and return them.
 
     Raises  ValueError for the first option that is out of range
     """
@@ -44,7 +44,7 @@ def require_not_negative(what: str, value: Any) -> None:
 
 
 def _require_betas(betas: tuple[Any, Any]) -> None:
-    """Raise for a rate of forgetting outside of [0, 1), and for less than two."""
+    """Raise unless betas has two entries and all are in [0, 1)."""
     if len(betas) < 2:
         raise IndexError(f"betas must be two decay rates, got {short_repr(betas)}")
     for number, beta in enumerate(betas):
@@ -55,7 +55,7 @@ def _require_betas(betas: tuple[Any, Any]) -> None:
 
 
 def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
-    """Raise for options that exclude each other, as in PyTorch."""
+    """Raise for options that are mutually exclusive, as in PyTorch."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`: leave fused out")
     if fused and foreach:
@@ -63,14 +63,15 @@ def require_one_way(*, fused: bool | None, foreach: bool | None, differentiable:
 
 
 def require_no_lists(group: dict[str, Any]) -> None:
-    """Raise for the group of a step with both differentiable and foreach."""
+    """Raise if a group has both differentiable and foreach set."""
     if group["foreach"] and group.get("differentiable"):
         raise AssertionError("_foreach ops don't support autograd: leave foreach out")
 
 
 def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
-    """Raise while what parameters' devices are given is captured: each replay would do the step of
-    the same number again.
+    """Raise while a graph is captured on the parameters' devices.
+
+    Each replay of the graph would repeat the step with the same step number.
     """
     for device in {parameter._layout.device for parameter in parameters}:
         if backend_of(device.type).is_capturing(device.index):
@@ -82,7 +83,7 @@ def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
 
 
 def require_for_fused(parameter: Tensor) -> None:
-    """Raise for a parameter that fused=True is not for."""
+    """Raise for a parameter that fused=True does not support."""
     if not parameter.is_floating_point():
         raise RuntimeError(
             "`fused=True` requires all the params to be floating point Tensors of supported "

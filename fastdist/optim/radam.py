@@ -21,7 +21,10 @@ from .updates import run_program
 
 @functools.cache
 def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> Program:
-    """Return the program of a step that trusts the squares, or not; None: as trust is not 0."""
+    """Return the program of a step, which divides by the root of squares if `trusts` is set.
+
+    If trusts is None, the program itself decides: it divides where trust is not 0.
+    """
     moments, _ = follow(decays, apart, maximize)
     adapted, plain = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust", "p - lr * (m / left)"
     either = f"where(trust != T(0), {adapted}, {plain})"
@@ -33,7 +36,7 @@ def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> 
 
 
 class RAdam(CountedOptimizer):
-    """Adam that follows the mean alone until the mean of squares is of enough gradients to trust.
+    """Adam that divides by the mean of squares only after enough steps to make it reliable.
 
     Raises  ValueError for options out of range
     Source  Liu et al. 2019, "On the Variance of the Adaptive Learning Rate and Beyond"
@@ -72,7 +75,7 @@ class RAdam(CountedOptimizer):
         super().__init__(params, options)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         counts = self.count_all(group, parameters, states)
         known = followed(group)
@@ -101,8 +104,10 @@ class RAdam(CountedOptimizer):
 
 
 def _adapted(group: Group, step: Any) -> list[Any]:
-    """Return the numbers of one step. The last is None (0 in a column) while the variance of the
-    running squares is too large to divide by them.
+    """Return the numbers of one step.
+
+    The last one is None (0 in a column) while the variance of the mean of squares is too large to
+    divide by it.
     """
     beta1, beta2 = group["betas"]
     left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step

@@ -33,7 +33,7 @@ def _program(remembers: bool, centered: bool, maximize: bool, decays: bool) -> P
 
 
 class RMSprop(CountedOptimizer):
-    """Steps by the gradient over the root of the running mean of squares of gradients.
+    """Steps by the gradient divided by the root of the running mean of squared gradients.
 
     Raises  ValueError for options out of range
     Source  Tieleman and Hinton 2012, "Lecture 6.5 - rmsprop"; Graves 2013, "Generating Sequences
@@ -76,7 +76,7 @@ class RMSprop(CountedOptimizer):
         super().__init__(params, options)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         how = bool(group["momentum"] > 0), bool(group["centered"])
         names = [name for name, wanted in zip(("momentum_buffer", "grad_avg"), how) if wanted]
         states = [self.state[p] or self._begin(group, p, names) for p in parameters]

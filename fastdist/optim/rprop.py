@@ -19,10 +19,11 @@ from .updates import alike_in_parts, run_program
 @functools.cache
 def _program(maximize: bool) -> Program:
     turned = f"d = {direction(maximize=maximize, weight_decay=0)}; turn = d * old"
-    # Where the way turned, the gradient counts as 0: no step, and no turn the next time.
+    # Where the gradient's sign changed it is set to 0: no step now, and no sign change the next
+    # time.
     kept = "where(turn < T(0), T(0), d)"
     resized = "where(turn > T(0), more, where(turn < T(0), less, where(turn == T(0), T(1), turn)))"
-    # Not minimum and maximum: at a bound, the gradient of a step size is the whole one.
+    # Not minimum and maximum, so that at a bound a step size still gets its whole gradient.
     return read_program(
         f"""
         size = {turned}; s = size * {resized}; where(s < least, least, where(s > most, most, s))
@@ -35,7 +36,8 @@ def _program(maximize: bool) -> Program:
 
 
 class Rprop(CountedOptimizer):
-    """Steps by the sign of the gradient: further while it stays, less far once it has turned.
+    """Steps by the gradient's sign; the step size grows while the sign stays, and shrinks
+    otherwise.
 
     Raises  ValueError for options out of range
     Source  Riedmiller and Braun 1993, "A Direct Adaptive Method for Faster Backpropagation
@@ -71,7 +73,7 @@ class Rprop(CountedOptimizer):
         super().__init__(params, options)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         self.count_all(group, parameters, states)
         numbers = [*group["etas"], *group["step_sizes"]]

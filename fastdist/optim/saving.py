@@ -1,4 +1,4 @@
-"""State dicts of optimisers: numbers in the place of parameters, and back."""
+"""State dicts of optimisers, in which indices replace the parameters."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def packed_state(state: Mapping[Any, Any], groups: list[Group]) -> dict[str, Any
 
 
 def unpacked_state(packed: Mapping[str, Any], groups: list[Group]) -> dict[str, Any]:
-    """Return state and groups that a state dict has for the parameters of groups.
+    """Return the state and groups of a state dict, with indices replaced by the parameters of
+    groups.
 
-    Raises  ValueError unless the sizes of the groups are the same
+    Raises  ValueError unless the groups have the same sizes
     """
     saved = deepcopy(list(packed["param_groups"]))
     _require_same_sizes(groups, saved)
@@ -83,8 +84,10 @@ def _require_same_sizes(groups: list[Group], saved: list[Group]) -> None:
 def _for_parameter(
     parameter: Tensor, value: Any, *, is_step_on_device: bool, name: Any = None
 ) -> Any:
-    """Return a copy of a value, its tensors on the parameter's device and in its dtype; the count
-    of steps keeps its own, and its device unless the step is counted where the parameter is.
+    """Return a copy of a state value, with tensors in the parameter's dtype and on its device.
+
+    A step count keeps its dtype and device, unless is_step_on_device moves it to the parameter's
+    device as float32.
     """
     if isinstance(value, Tensor):
         if name == "step":

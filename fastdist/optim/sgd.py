@@ -15,7 +15,7 @@ from .optimizer import Group, Optimizer
 from .options import checked, require_for_fused, require_one_way
 from .updates import run_program
 
-# Default values of options that did not exist when a state dict was saved.
+# Defaults of options that older state dicts lack.
 _GAINED = {
     "nesterov": False,
     "maximize": False,
@@ -49,24 +49,24 @@ def _descend(is_first: bool, nesterov: bool, maximize: bool, decays: bool) -> Pr
 
 
 class SGD(Optimizer):
-    """Steps against the gradient: v = momentum * v + (1 - dampening) * g; p = p - lr * v.
+    """Stochastic gradient descent: v = momentum * v + (1 - dampening) * g; p = p - lr * v.
 
     Raises  ValueError for options out of range
     Source  Sutskever et al. 2013, "On the importance of initialization and momentum in deep
             learning", for nesterov
-    Note    weight_decay adds weight_decay * p to the gradient; maximize steps along it; foreach and
-            fused change nothing: all parameters are stepped in one launch as it is
+    Note    weight_decay adds weight_decay * p to the gradient; maximize steps along it. foreach and
+            fused change nothing: all parameters of a group are updated in one launch anyway
 
     Args:
         params: Tensors, or dicts of `params` and options, one for each group.
         lr: The step size.
         momentum: The decay of the running sum of gradients.
-        dampening: The share of a gradient that does not enter the sum.
-        weight_decay: This many times a parameter is added to its gradient.
-        nesterov: Whether to step by the gradient ahead of the momentum.
-        maximize: Whether to climb instead of descend.
+        dampening: The fraction of each gradient that is left out of the sum.
+        weight_decay: The factor with which parameters are added to their gradients.
+        nesterov: Whether to use Nesterov momentum.
+        maximize: Whether to maximize instead of minimize.
         foreach: Ignored: there is one implementation.
-        differentiable: Whether a graph is recorded through the step.
+        differentiable: Whether the step is recorded for autograd.
         fused: Ignored.
 
     Example:
@@ -116,7 +116,7 @@ class SGD(Optimizer):
                 group.setdefault(name, value)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Change parameters of a group."""
+        """Update parameters of a group."""
         if group["fused"]:
             for parameter in parameters:
                 require_for_fused(parameter)
@@ -131,14 +131,16 @@ class SGD(Optimizer):
         ]
         is_first = any(buffer is None for buffer in buffers)
         if is_first and len(parameters) > 1:
-            # One by one: a parameter that the group lists twice has a buffer at its second step.
+            # One by one, because a parameter that the group lists twice already has a buffer at its
+            # second update.
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 self.update_all(group, [parameter], [gradient])
             return
         if is_first:
             buffers = [zeros_like(parameters[0])]
             self.state[parameters[0]]["momentum_buffer"] = buffers[0]
-            # The first step takes the gradient whole, whatever the dampening, and out of any graph.
+            # The first step uses the whole gradient (no dampening), and is not recorded for
+            # autograd.
             with no_grad():
                 run_program(
                     _begin(*how), [buffers, gradients, parameters], [[decay]], self.found_inf
@@ -148,7 +150,9 @@ class SGD(Optimizer):
         run_program(program, [*columns, buffers], [numbers] * len(parameters), self.found_inf)
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change the rows that the gradient touches, and with momentum those that it ever did."""
+        """Update the rows in the sparse gradient; with momentum, also the rows of earlier
+        gradients.
+        """
         momentum, g = group["momentum"], gradient
         if group["fused"]:
             raise RuntimeError("`_fused_sgd` does not support sparse gradients: leave fused out")
@@ -166,7 +170,7 @@ class SGD(Optimizer):
                 buffer = g.clone()
             else:
                 buffer = buffer * momentum + g * (1.0 - group["dampening"])
-            # Coalesced at each step: otherwise the number of entries grows with the steps.
+            # Coalesced at each step, because otherwise the number of entries grows with the steps.
             state["momentum_buffer"] = buffer = buffer.detach().coalesce()
             g = g + buffer * momentum if group["nesterov"] else buffer
         parameter.add_(g, alpha=-float(group["lr"]))

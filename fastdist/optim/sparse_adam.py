@@ -14,7 +14,7 @@ from .touched_rows import step_rows
 
 
 class SparseAdam(Optimizer):
-    """Adam for gradients of few rows: other rows, and their running means, do not change.
+    """Adam for sparse gradients: rows outside the gradient and their running means do not change.
 
     Raises  ValueError for options out of range, RuntimeError for a dense gradient
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"
@@ -38,13 +38,13 @@ class SparseAdam(Optimizer):
         super().__init__(params, options)
 
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Refuse a dense gradient, which touches all rows."""
+        """Raise for a dense gradient, which would update all rows."""
         raise RuntimeError(
             "SparseAdam does not support dense gradients, please consider Adam instead"
         )
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change the rows that the gradient touches, and their means."""
+        """Update the rows in the sparse gradient, and their running means."""
         require_not_captured(self, [parameter])
         state = self.state[parameter]
         if not state:

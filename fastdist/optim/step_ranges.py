@@ -1,4 +1,7 @@
-"""Steps of optimisers as stretches of time, while a profile records; they are made of no ops."""
+"""Time ranges for steps of optimisers while a profiler records.
+
+Steps do not consist of ops, so they would otherwise be missing from the profile.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from .hooks import register_optimizer_step_post_hook, register_optimizer_step_pr
 
 
 class _Open(threading.local):
-    # By optimiser: one that raised in its last step has a stretch of that one still.
+    # By the optimiser's id. A step that raised leaves its range open until the next step closes it.
     ranges: dict[int, time_range] | None = None
 
 
@@ -20,7 +23,7 @@ _hooks: list[RemovableHandle] = []
 
 
 def install() -> None:
-    """Report steps whenever a profile records, by hooks that are registered for that time."""
+    """Report steps whenever a profiler records, through hooks registered for that time."""
     time_ranges.watch("on", _switch)
 
 

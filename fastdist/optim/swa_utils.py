@@ -1,8 +1,8 @@
-"""Averages of a model's parameters over training, and the learning rate meanwhile.
+"""Averages of a model's parameters over training, and the learning rate schedule for them.
 
-AveragedModel keeps the average, equal for all (stochastic weight averaging) or with a lower weight
-for old ones (exponential moving average); SWALR brings the rate to the one for averaging, and
-update_bn computes the statistics of batch norm layers again for the average.
+AveragedModel keeps the average, with equal weights (stochastic weight averaging) or with lower
+weights for older values (exponential moving average). SWALR changes the rate to the one for
+averaging, and update_bn recomputes the statistics of batch norm layers for the averaged model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _approach = fused("a + share * (x - a)", "a", "x", "share")
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """Return the exponential moving average of one Tensor, for AveragedModel's avg_fn."""
+    """Return a function for AveragedModel's avg_fn: the exponential moving average of a Tensor."""
     _require_decay(decay)
 
     def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -42,7 +42,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """Return the equal average of one Tensor, for AveragedModel's avg_fn."""
+    """Return a function for AveragedModel's avg_fn: the equally weighted average of a Tensor."""
 
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
         with no_grad():
@@ -53,8 +53,9 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
-    """Return the function that writes exponential moving averages over lists, for AveragedModel's
-    multi_avg_fn.
+    """Return a function for AveragedModel's multi_avg_fn.
+
+    It updates lists of Tensors to their exponential moving averages in place.
     """
     _require_decay(decay)
 
@@ -70,7 +71,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
 
 
 def get_swa_multi_avg_fn() -> AverageOfLists:
-    """Return the function that writes equal averages, for AveragedModel's multi_avg_fn."""
+    """Return a function for AveragedModel's multi_avg_fn, which averages with equal weights."""
 
     def swa_update(averaged_param_list: Any, current_param_list: Any, num_averaged: Any) -> None:
         count = float(num_averaged) + 1.0
@@ -92,12 +93,13 @@ def _require_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of those given to update_parameters.
+    """A copy of a model whose parameters are averages over the calls of update_parameters.
 
     Raises  AssertionError if both avg_fn and multi_avg_fn are given
     Source  Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima and Better
             Generalization"; Polyak and Juditsky 1992, for the moving average
-    Note    the first update copies; buffers are copied each time, unless use_buffers averages them
+    Note    the first update copies the parameters; buffers are copied in each update, or averaged
+            too if use_buffers is set
     """
 
     n_averaged: Tensor
@@ -126,7 +128,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take the parameters of a model into the average."""
+        """Include the current parameters of a model in the average."""
         with no_grad():
             averages = [average.detach() for average in self._averaged(self.module)]
             currents = [
@@ -165,11 +167,11 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of a model's batch norm layers again, from all batches.
+    """Recompute the running statistics of a model's batch norm layers, from all batches of loader.
 
     Note    a layer counts as batch norm if it has a momentum, running statistics and
-            reset_running_stats(); with a momentum of None it takes the plain mean of all batches.
-            For a batch that is a list or tuple, the first entry is the model's input
+            reset_running_stats(). Its momentum is None during the call, so all batches count
+            equally. If a batch is a list or tuple, its first entry is the model's input
     """
     with no_grad():
         momenta: dict[Module, Any] = {}
@@ -192,7 +194,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 def _has_running_statistics(module: Any) -> bool:
-    # Group norm and the like have none; instance norm has, and PyTorch leaves it alone.
+    # Group norm and others have no such method; instance norm has it, but PyTorch excludes it.
     return (
         hasattr(module, "reset_running_stats")
         and hasattr(module, "momentum")
@@ -201,7 +203,7 @@ def _has_running_statistics(module: Any) -> bool:
 
 
 class SWALR(LRScheduler):
-    """Changes the current learning rate to swa_lr over anneal_epochs epochs, and keeps it there.
+    """Changes the learning rate to swa_lr over anneal_epochs epochs, and then keeps it.
 
     Raises  ValueError for an unknown anneal_strategy or a negative number of epochs
     """
@@ -228,7 +230,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def anneal_func(self, t: float) -> float:
-        """Return how much of the way is done at a part of the epochs."""
+        """Return the fraction of the change that is done after the fraction t of the epochs."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     def get_lr(self) -> list[Rate]:
@@ -241,7 +243,7 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             target = group["swa_lr"]
-            # Where the rate came from, as if only this scheduler had changed it.
+            # The rate before annealing, assuming that only this scheduler has changed it.
             first = target if before == 1 else (group["lr"] - before * target) / (1 - before)
             rates.append(target * now + first * (1 - now))
         return rates

@@ -1,4 +1,4 @@
-"""Steps by sparse gradients, which read and write only the rows that a gradient has."""
+"""Steps with sparse gradients, which read and write only the gradient's rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ..tensor.tensor import Tensor
 
 
 def step_rows(name: str, gradient: Tensor, tensors: list[Tensor], *numbers: float) -> None:
-    """Let the kernel touched_rows.NAME change tensors, of which the last is the parameter, at the
-    rows of a sparse gradient, coalesced or not.
+    """Update tensors, the last of which is the parameter, at the rows of a sparse gradient.
+
+    The update is the kernel touched_rows.NAME; the gradient need not be coalesced.
 
     Raises  RuntimeError for a gradient of another shape, and with grad mode on
-    Note    a tensor with gaps is copied whole, before and after
+    Note    a tensor that is not contiguous is copied before and after
     """
     parameter = tensors[-1]
     layout = parameter._layout

@@ -1,4 +1,4 @@
-"""The change of parameters in a step, as a program: one launch for a group where possible."""
+"""Updates of parameters in a step, written as a program: if possible, one launch per group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 from .device_numbers import are_on_device
 from .fused import fused
 
-# The key of parameters that can share a launch: dtype and device; None for a parameter with gaps.
+# The key of parameters that can share a launch: dtype and device; None for non-contiguous ones.
 Kind = tuple[Any, Any] | None
 
 
@@ -30,19 +30,19 @@ def run_program(
 ) -> None:
     """Run a program for each of several parameters.
 
-    A column holds, for each parameter, the Tensor of one of the program's arrays. numbers has a row
-    of numbers, or of Tensors of one element, for each parameter. A row that all parameters share
-    may hold Tensors with an element for each: see Note [Numbers on a device]. If skip, a Tensor of
-    one element, is not 0, nothing changes.
+    columns has, for each array of the program, a list of Tensors, one per parameter. numbers has a
+    row for each parameter, of numbers or Tensors of one element. A row that all parameters share
+    may have Tensors with one element per parameter: see Note [Numbers on a device]. If skip, a
+    Tensor of one element, is not 0, nothing changes.
 
-    Parameters of one dtype, on one device and without gaps share one launch. With grad mode on each
-    line is recorded for autograd.
+    Contiguous parameters of one dtype and device share one launch. With grad mode on, each line is
+    recorded for autograd.
     """
     layouts = [[tensor._layout for tensor in column] for column in columns]
-    # Layouts are interned: those of tensors without gaps are one object if all else agrees.
+    # Layouts are interned: contiguous tensors of equal shape, dtype and device share one object.
     are_alike = layouts.count(layouts[0]) == len(layouts)
     if skip is None and are_alike and not is_grad_enabled() and layouts[0]:
-        # One kind, as of most groups.
+        # A single kind, as in most groups.
         kinds = {*map(_kind, {*layouts[0]})}
         kind = kinds.pop()
         is_one = not (kinds or kind is None or kind[0].is_complex)
@@ -67,20 +67,21 @@ def run_program(
 
 
 def as_real(tensor: Tensor) -> Tensor:
-    """Return a tensor, seen as pairs of real numbers if it holds complex ones: these are stepped
-    part by part, as in PyTorch.
+    """Return a tensor; a complex one as a view of pairs of real numbers.
+
+    Real and imaginary parts are updated separately, as in PyTorch.
     """
     return view_as_real(tensor) if tensor._layout.dtype.is_complex else tensor
 
 
 def alike_in_parts(like: Tensor, value: float) -> Tensor:
-    """Return a state that is value everywhere, in both parts of complex numbers."""
+    """Return a Tensor like `like` filled with value; in complex numbers, in both parts."""
     number = complex(value, value) if like._layout.dtype.is_complex else value
     return full_like(like, number).detach()
 
 
 def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
-    """Return the runs of consecutive parameters of one kind: kind and length of each."""
+    """Return the kinds and lengths of runs of consecutive parameters of equal kind."""
     if is_grad_enabled():
         return [(None, len(layouts[0]))]
     if layouts.count(layouts[0]) == len(layouts):
@@ -88,7 +89,7 @@ def _parts(layouts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
         if len({*kinds.values()}) == 1:
             return [(kinds[layouts[0][0]], len(layouts[0]))]
     of_rows = [_kind(*row) for row in zip(*layouts, strict=True)]
-    # Only neighbours are combined: parameters that share memory change one after another.
+    # Only neighbours are combined, so that parameters that share memory are updated in order.
     return [(kind, len([*alike])) for kind, alike in groupby(of_rows)]
 
 
@@ -102,7 +103,7 @@ def _launch(
     program: Program, kind: Any, columns: Sequence[list[Tensor]], numbers: Sequence[Sequence[Any]]
 ) -> None:
     first = numbers[0]
-    if len({*map(id, numbers)}) == 1:  # mostly one row of numbers, many times
+    if len({*map(id, numbers)}) == 1:  # usually one row, repeated
         rows = [[_number(value) for value in first]] * len(numbers)
     else:
         of_row = {id(row): row for row in numbers}
@@ -113,7 +114,7 @@ def _launch(
     try:
         apply(program, rows, *arrays)
     finally:
-        # Also where it fails (no memory, Ctrl-C): some parameters have been written to.
+        # Even after an error (no memory, Ctrl-C), because some parameters may have been written.
         for name, column in zip(program.arrays, columns, strict=True):
             if name in program.written:
                 bump_all(column)
@@ -126,7 +127,7 @@ def _launch_given(
     at: int,
     skip: Tensor | None,
 ) -> None:
-    """Launch over the parameters from a position on, with numbers that are on the device."""
+    """Launch over parameters from position `at` on, with numbers that are on the device."""
     begin = 0
     for _, alike in groupby(numbers, id):
         end = begin + len([*alike])
@@ -152,9 +153,7 @@ def _launch_given(
 
 
 def _write_back(column: list[Tensor], written: list[Tensor]) -> None:
-    """Set the parameters to the results that were written into them, or into copies of those with
-    gaps.
-    """
+    """Copy results to the parameters that are not contiguous; others were written in place."""
     bump_all([tensor for tensor, made in zip(column, written, strict=True) if made is tensor])
     for tensor, made in zip(column, written, strict=True):
         if made is not tensor:

@@ -1,12 +1,12 @@
-"""Where a program's time goes, under PyTorch's names: `profile`, `record_function`, `schedule`.
+"""The profiler, under PyTorch's names: `profile`, `record_function`, `schedule`.
 
 While a profile records, ops take their general path and report their times to
-instrumentation/time_ranges.py; graph/recordings.py notifies other packages of it. events.py shows
-the recorded ranges, table.py as tables, trace.py as traces for chrome://tracing and as pages.
-activities.py lists the kinds of recorded work, given.py refuses invalid arguments (a flag is
-anything that `if` accepts, in the profiles of all packages), emitted.py sends ranges to NVIDIA's
-profilers. Events have PyTorch's names for ops (dispatch/declaration.py); a function that is made
-of ops has an event around theirs. A GPU's work is reported per op and not per kernel.
+instrumentation/time_ranges.py, and graph/recordings.py notifies other packages. events.py has
+the recorded events, table.py prints tables, and trace.py writes traces for chrome://tracing and
+HTML pages. activities.py lists the kinds of recorded work, given.py validates arguments (a flag may
+be any value with a truth value), and emitted.py sends ranges to NVIDIA's profilers. Events have
+PyTorch's names for ops (dispatch/declaration.py). A function that is made of ops has an event
+around theirs. A GPU's work is reported per op and not per kernel.
 """
 
 from __future__ import annotations

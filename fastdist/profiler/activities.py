@@ -11,7 +11,9 @@ from ..devices.gpus import device_count
 
 
 class ProfilerActivity(enum.Enum):
-    """The recorded kinds of work. PrivateUse1 are devices other than the CPU and CUDA, as `sim`."""
+    """The kinds of work to record. PrivateUse1 means devices other than the CPU and
+    CUDA, as `sim`.
+    """
 
     CPU = 0
     XPU = 1
@@ -22,7 +24,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class DeviceType(enum.Enum):
-    """The kind of work of an event; PrivateUse1 is that of devices other than the CPU and CUDA."""
+    """The device type of an event. PrivateUse1 means devices other than the CPU and CUDA."""
 
     CPU = 0
     CUDA = 1
@@ -51,7 +53,7 @@ _OF_DEVICES: Final = frozenset({ProfilerActivity.CUDA, ProfilerActivity.PrivateU
 
 
 def device_type_of(device: str) -> DeviceType:
-    """Return the type of a device such as "cuda:0", "" being the CPU."""
+    """Return the type of a device such as "cuda:0"; "" means the CPU."""
     kind = device.partition(":")[0]
     return {"": DeviceType.CPU, "cuda": DeviceType.CUDA}.get(kind, DeviceType.PrivateUse1)
 
@@ -65,11 +67,12 @@ def supported_activities() -> set[ProfilerActivity]:
 def activities_of(
     wanted: Iterable[ProfilerActivity] | None, use_cuda: bool | None = None
 ) -> set[ProfilerActivity]:
-    """Return the activities to record, all available ones by default, and warn of unavailable ones.
+    """Return the activities to record, by default all available ones; warn of unavailable ones.
+
     use_cuda is the older flag for CUDA.
 
-    Raises  ValueError for one that is said twice; TypeError for what is none; AssertionError for
-            none at all
+    Raises  ValueError for an activity that is given twice; TypeError for a value that is not an
+            activity; AssertionError for an empty collection
     """
     if use_cuda is not None:
         warnings.warn(
@@ -97,7 +100,7 @@ def activities_of(
 
 
 def activities_with(device: str | None) -> set[ProfilerActivity]:
-    """Return the activities to record where a kind of device is named in addition to the CPU."""
+    """Return the activities to record: the CPU, and the given kind of device."""
     found = {ProfilerActivity.CPU}
     if device is not None:
         is_cuda = device.partition(":")[0] == "cuda"
@@ -106,5 +109,5 @@ def activities_with(device: str | None) -> set[ProfilerActivity]:
 
 
 def want_devices(activities: set[ProfilerActivity]) -> bool:
-    """Return whether the work of devices other than the CPU is recorded."""
+    """Return whether to record the work of devices other than the CPU."""
     return not activities.isdisjoint(_OF_DEVICES)

@@ -1,4 +1,4 @@
-"""`emit_nvtx`: ops and gradients as stretches of time that NVIDIA's profilers show."""
+"""`emit_nvtx`: emits ops and gradients as NVTX ranges, which NVIDIA's profilers show."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ _next_op_id: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class emit_nvtx:
-    """A block in which ops, gradients and what record_function names are ranges of NVTX:
+    """A block in which ops, gradients and record_function blocks are NVTX ranges.
+
     `nsys profile python train.py` shows them above the kernels that they launch.
 
-    Texts are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]", the sizes with
-    record_shapes. The Node that an op records has the number in the op's text; it is a guess where
-    several threads record at once. The work of calls to other workers on those workers is not
-    followed.
+    Range names are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]"; record_shapes
+    adds the sizes. `seq` is the number of the Node that the op records; it is a guess if several
+    threads record at the same time. Work of remote calls is not recorded on the other workers.
 
-    Raises  DeviceError without CuPy or a GPU, saying what to install; RuntimeError if it is entered
-            twice at once
+    Raises  DeviceError without CuPy or a GPU; RuntimeError if it is entered again before it exits
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
@@ -38,7 +37,7 @@ class emit_nvtx:
             return self
         if self._emitted is not None:
             raise RuntimeError("NVTX annotation context manager is not reentrant")
-        from ..devices.cuda.nvtx import nvtx  # the first use of a GPU loads its room
+        from ..devices.cuda.nvtx import nvtx  # imported late: it loads CuPy
 
         emitted = _Emitted(nvtx(), Wanted(shapes=self.record_shapes))
         backend_of("cuda").synchronize()
@@ -61,7 +60,7 @@ class emit_nvtx:
 
 
 class _Emitted(Recording):
-    """Passes on what begins and ends, and keeps nothing."""
+    """Emits a range for each event, and stores nothing."""
 
     follows_calls = False
     warns_of_calls = True
@@ -73,13 +72,13 @@ class _Emitted(Recording):
         self._push, self._pop = nvtx.RangePush, nvtx.RangePop
 
     def take(self, known: TimeRange) -> None:
-        """Let it go."""
+        """Ignore it: nothing is stored."""
 
     def take_op(self, given: tuple[Any, ...]) -> None:
-        """Let it go."""
+        """Ignore it: nothing is stored."""
 
     def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
-        """Push a range."""
+        """Push an NVTX range."""
         number = more.get("sequence_nr", -1)
         text = f"{name}, seq = {number}" if number >= 0 else name
         text += f", op_id = {_next_op_id()}"
@@ -89,5 +88,5 @@ class _Emitted(Recording):
         self._push(text)
 
     def ended(self) -> None:
-        """Pop it."""
+        """Pop the NVTX range."""
         self._pop()

@@ -1,4 +1,4 @@
-"""The results of a recording: events and their averages, as a table, a trace or a page."""
+"""The recorded events and their averages; exports to tables, traces and pages."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _STACK_METRICS: Final = tuple(
     [f"self_{kind}_time_total" for kind in ("cpu", "cuda", "xpu", "privateuse1")]
 )
 _DEVICES: Final = re.compile("cuda|xpu|privateuse1")
-_ROWS_OF_A_CELL: Final = 40  # that a notebook shows
+_ROWS_OF_A_CELL: Final = 40  # the most rows that a notebook shows
 _NO_SEPARATORS: Final = str.maketrans(" ;\t\n", "____")
 
 
 class FunctionEventAvg(Formatted):
-    """All events of one name, or the sum of such averages; times are in microseconds.
+    """The sum of all events with one name, or of such averages; times are in microseconds.
 
-    Note    what it tells beside sums, as `stack`, is the first event's
+    Note    fields that cannot be summed, such as `stack`, are those of the first event
     """
 
     def __init__(self, key: str = "", events: Sequence[Any] = ()) -> None:
@@ -50,7 +50,7 @@ class FunctionEventAvg(Formatted):
     def add(self, other: Any) -> Self:
         """Add an event, or another average, of the same name.
 
-        Raises  AssertionError for another name
+        Raises  AssertionError for a different name
         """
         if self.count and other.key != self.key:
             raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
@@ -70,19 +70,19 @@ class FunctionEventAvg(Formatted):
         self.flops += other.flops
         for name in _OF_ITS_OWN:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        # Time inside of an event of the same name is counted there.
+        # The outer event of the same name already counts this time.
         if not _inside_its_like(other):
             for name in _WITH_WHAT_IS_INSIDE:
                 setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def cpu_time(self) -> float:
-        """The mean time of one."""
+        """The mean time per event."""
         return self.cpu_time_total / max(self.count, 1)
 
     @property
     def device_time(self) -> float:
-        """The mean time that devices took for one."""
+        """The mean device time per event."""
         return self.device_time_total / max(self.count, 1)
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The time of all, each stretch counted once."""
+        """The total time of all events, without counting any period twice."""
         return float(sum(event.self_cpu_time_total for event in self))
 
     def key_averages(
@@ -129,12 +129,13 @@ class EventList(list[Any]):
         *,
         group_by_module: bool = False,
     ) -> EventList:
-        """Return one average for each name and worker, in the order in which they first occur; if
-        asked, for each list of shapes, for each group_by_stack_n innermost functions, and for each
-        module that they are a part of. Ops have no overloads here.
+        """Return one average for each name and worker, in order of first occurrence.
 
-        Raises  TypeError and ValueError for a value that is not a number of functions; TypeError
-                for a flag that is neither true nor false
+        The flags also group by input shapes, by the group_by_stack_n innermost functions, and by
+        the module that contains the event. Ops have no overloads here.
+
+        Raises  TypeError or ValueError for a value that is not a number of functions; TypeError
+                for a flag without a truth value
         """
         by_shapes = is_asked_for("key_averages(group_by_input_shape)", group_by_input_shapes)
         by_module = is_asked_for("key_averages(group_by_module)", group_by_module)
@@ -155,7 +156,7 @@ class EventList(list[Any]):
         return averages
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all."""
+        """Return the sum of all events."""
         return FunctionEventAvg("Total", self)
 
     def table(
@@ -169,12 +170,13 @@ class EventList(list[Any]):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """Return a table, a row an entry, the largest first by sort_by if it is given.
+        """Return a table with a row for each entry; with sort_by, the largest value comes first.
 
-        Raises  ValueError for a column, or a unit, that nobody knows
-        Note    a name that is cut loses its middle: of a call's events the end tells the op
+        Raises  ValueError for an unknown column or unit
+        Note    a name that is too long is cut in the middle, because the end of a call's name says
+                which op ran
         """
-        from .table import Form, table_of  # each worker of a group could show one, and few do
+        from .table import Form, table_of  # imported when used: few workers print tables
 
         form = Form(
             *(sort_by, row_limit, max_src_column_width, max_name_column_width),
@@ -186,14 +188,14 @@ class EventList(list[Any]):
         return self.table()
 
     def _repr_html_(self) -> str:
-        """Return the table of the entries that took the most time, for a notebook."""
+        """Return a table of the entries with the longest times, for a notebook."""
         from .table import Form, html_of
 
         form = Form("self_cpu_time_total", _ROWS_OF_A_CELL, 75, 55, 80, None, False, None)
         return html_of(self, self.self_cpu_time_total, form)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
+        """Write a trace for chrome://tracing and Perfetto, compressed if the name ends in .gz."""
         from .trace import Trace
 
         Trace(self).export(path)
@@ -205,10 +207,10 @@ class EventList(list[Any]):
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write a line an event with a stack, as drawers of flame graphs read it: the functions,
-        the outermost first, and the microseconds.
+        """Write stacks for flame graph tools: a line for each event that has a stack. It lists the
+        functions, outermost first, and the microseconds.
 
-        Raises  ValueError for a value that is not a self time of events
+        Raises  ValueError for a metric that is not a self time
         """
         if metric not in _STACK_METRICS:
             raise ValueError(f"metric should be one of: {list(_STACK_METRICS)}, got {metric!r}")
@@ -220,18 +222,20 @@ class EventList(list[Any]):
                     file.write(f"{';'.join(entries)} {time_us}\n")
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write a page with the time line that opens in any browser, offline."""
+        """Write an HTML page with the time line; it needs no network."""
         from .trace import Trace
 
         Trace(self).export_html(path, title)
 
 
 def events_of(ranges: Sequence[TimeRange]) -> EventList:
-    """Return events of ranges that are in the order in which they began, each with those inside."""
+    """Return the events of ranges in the order of their starts, linked to the events
+    inside them.
+    """
     origin_ns = ranges[0].start_ns if ranges else 0
     events = EventList()
     open_ones: dict[tuple[int, bool, int], list[FunctionEvent]] = {}
-    # If two begin at the same time, the longer one is around the other.
+    # If two begin at the same time, the longer one is the outer one.
     for known in sorted(ranges, key=lambda one: (one.start_ns, -one.stop_ns)):
         event = FunctionEvent(known, origin_ns, len(events))
         events.append(event)
@@ -253,7 +257,7 @@ def events_of(ranges: Sequence[TimeRange]) -> EventList:
 
 
 def _give_kernels(events: Sequence[FunctionEvent]) -> None:
-    """Let ops have what devices did for them, and what is around an op as well."""
+    """Add the device work of each op to the op and to the events around it."""
     ops = {(e.node_id, e.kernel_id): e for e in events if e.kernel_id and e.category != "kernel"}
     for event in events:
         op = ops.get((event.node_id, event.kernel_id))
@@ -270,12 +274,12 @@ def _give_kernels(events: Sequence[FunctionEvent]) -> None:
 
 
 def _lead_gradients_to_ops(events: Sequence[FunctionEvent]) -> None:
-    """Let gradients, and what is inside of them, be where their ops were called."""
+    """Give each gradient, and the events inside it, the thread, stack and module of its op."""
     ops: dict[tuple[int, int], FunctionEvent] = {}
     for event in events:
         if event.sequence_nr >= 0 and event.category == "op":
             ops.setdefault((event.node_id, event.sequence_nr), event)
-    for event in events:  # those outside come first
+    for event in events:  # outer events precede inner ones
         if event.category == "backward":
             op = ops.get((event.node_id, event.sequence_nr))
             if op is not None:
@@ -291,14 +295,14 @@ def _be_of(event: FunctionEvent, thread: int, other: FunctionEvent) -> None:
 
 
 class KeyAverages:
-    """A profile's totals of its events by their names."""
+    """The averages of a profile's events by name."""
 
     def _averaged(self) -> EventList:
         """Return the recorded events, in the order in which they began."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str | None:
-        """Return the table of the longest entries, for a notebook."""
+        """Return a table of the entries with the longest times, for a notebook."""
         return self.key_averages()._repr_html_()
 
     def key_averages(
@@ -309,7 +313,7 @@ class KeyAverages:
         *,
         group_by_module: bool = False,
     ) -> EventList:
-        """Return one average for each name and worker, as EventList.key_averages."""
+        """Return one average for each name and worker; see EventList.key_averages."""
         return self._averaged().key_averages(
             *(group_by_input_shape, group_by_stack_n, group_by_overload_name),
             group_by_module=group_by_module,

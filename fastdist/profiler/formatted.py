@@ -1,4 +1,4 @@
-"""Times and bytes as tables show them, and the older names of the events' device values."""
+"""Formats times and bytes for tables, and has the older names of device times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def duration(us: float, unit: str | None = None) -> str:
-    """Return microseconds in a unit, one of s, ms and us; in one that fits unless it is given."""
+    """Return microseconds as text in a unit: s, ms or us, by default one that fits."""
     if unit == "s" or (unit is None and us >= 1e6):
         return f"{us / 1e6:.3f}s"
     if unit == "ms" or (unit is None and us >= 1e3):
@@ -16,7 +16,7 @@ def duration(us: float, unit: str | None = None) -> str:
 
 
 def memory(size_bytes: int) -> str:
-    """Return bytes in a unit that fits."""
+    """Return a number of bytes as text in a unit that fits."""
     for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
         if abs(size_bytes) >= unit:
             return f"{size_bytes / unit:.2f} {name}"
@@ -38,9 +38,9 @@ def _older(name: str, of_today: str) -> Any:
 
 
 class Formatted:
-    """The parts that events and averages share."""
+    """The properties that events and averages share."""
 
-    # Ops have no overloads here, and no event is PyTorch's older recorder's.
+    # Fixed values: ops have no overloads here, and PyTorch's legacy profiler does not exist.
     overload_name = ""
     is_legacy = False
     cpu_time_str = _shown("cpu_time")

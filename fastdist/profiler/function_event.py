@@ -1,4 +1,4 @@
-"""One event of a profile, and from when to when it was."""
+"""One event of a profile, and its time interval."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .activities import DeviceType, device_type_of
 from .formatted import Formatted
 
 _STEP: Final = re.compile(r"ProfilerStep#\d+")
-# at::RecordScope of events that are not plain functions.
+# The values of at::RecordScope for events that are not plain functions.
 _SCOPES: Final = {"backward": 1, "user": 7}
 
 
 class Interval(NamedTuple):
-    """From when to when.
+    """A time interval.
 
     Units   microseconds since the recording began
     """
@@ -24,7 +24,7 @@ class Interval(NamedTuple):
     end: float
 
     def elapsed_us(self) -> float:
-        """Return how long it is."""
+        """Return the length of the interval."""
         return self.end - self.start
 
 
@@ -40,24 +40,24 @@ class Kernel(NamedTuple):
 
 
 class FunctionEvent(Formatted):
-    """One op, gradient, call or stretch of the user's; times are in microseconds.
+    """One op, gradient, remote call or record_function block; times are in microseconds.
 
-    `self_cpu_time_total` is its time without that of the events inside of it; an asynchronous one,
-    as a call to another worker, waits and has none. `node_id` is the worker on which it ran, -1
-    outside of RPC, and `is_remote` says that it came with the answer to a call. `flops` are its
-    floating-point operations, 0 where they are not recorded or not known; `stack` is where in
-    Python it began, the innermost first, empty where that is not recorded. An op and its gradient
-    have one `sequence_nr`, -1 elsewhere; the gradient, and what is inside of it, has the op's
-    `stack` and `module_hierarchy`, the path of the module that it is a part of, and the op's thread
-    as its `fwd_thread`. `scope` is 1 for a gradient, 7 for a stretch of the user's, else 0. Steps
-    of a profile are one `name` in tables, and apart by their `trace_name`.
+    `self_cpu_time_total` excludes the events inside it. It is 0 for an asynchronous event, such as
+    a remote call, which only waits. `node_id` is the worker on which the event ran, or -1 outside
+    of RPC. `is_remote` means that it was received with the answer to a call. `flops` counts
+    floating-point operations; 0 if not recorded or not known. `stack` is the Python stack at the
+    start, innermost function first; empty if not recorded. An op and its gradient have the same
+    `sequence_nr`; -1 for other events. A gradient, and the events inside it, have the op's `stack`
+    and `module_hierarchy` (the path of the module that contains it). Their `fwd_thread` is the op's
+    thread. `scope` is 1 for a gradient, 7 for a record_function block, else 0. Steps of a profile
+    have one `name` for tables, and different values of `trace_name`.
 
-    `cause` is the op that a gradient or a kernel is of. `kernels` are what a device did for an op,
-    `device_time_total` the time of these and of those inside of it; a kernel itself is an event as
-    well, of another `device_type` than the CPU's and without time of the CPU. `use_device` is the
-    kind of device that it had to do with, or None. `cpu_memory_usage` are the bytes that its thread
-    took for results of ops while it ran, less those that it gave back, `self_cpu_memory_usage`
-    without what is inside of it; and so `device_memory_usage` of other devices.
+    `cause` is the op to which a gradient or a kernel belongs. `kernels` lists the device work of an
+    op; `device_time_total` is its time plus that of inner events. A kernel is an event too, with a
+    `device_type` other than the CPU and no CPU time. `use_device` is the kind of device that the
+    event used, or None. `cpu_memory_usage` is the number of bytes that its thread allocated for
+    results of ops while it ran, minus the bytes that were freed. `self_cpu_memory_usage` excludes
+    inner events. `device_memory_usage` and its self version do the same for other devices.
     """
 
     def __init__(self, known: TimeRange, origin_ns: int, number: int = 0) -> None:
@@ -100,12 +100,12 @@ class FunctionEvent(Formatted):
 
     @property
     def device_time(self) -> float:
-        """The time of devices, as device_time_total."""
+        """The same as device_time_total."""
         return self.device_time_total
 
     @property
     def structured_input_shapes(self) -> list[list[int]]:
-        """The same as input_shapes: ops do not take lists of tensors here."""
+        """The same as input_shapes, because ops here do not take lists of tensors."""
         return self.input_shapes
 
     def __repr__(self) -> str:
@@ -122,9 +122,10 @@ class FunctionEvent(Formatted):
 
 
 class Arrow(NamedTuple):
-    """From a moment of one event to a moment of another: a message or an op, and its result.
+    """An arrow from a time of one event to a time of another: from a message or an op to its
+    result.
 
-    Units   microseconds, as those of the events
+    Units   microseconds, as for events
     """
 
     sender: FunctionEvent

@@ -1,4 +1,4 @@
-"""Checks of the arguments of profiles, before recording begins: errors name the expected values."""
+"""Validates the arguments of profiles before recording begins; errors name the expected values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCHEDULE = "profiler.schedule(wait=1, warmup=1, active=2)"
 
 
 def require_callable(name: str, given: object, takes: str, example: str) -> None:
-    """Raise TypeError unless it is None or takes the arguments of such a call."""
+    """Raise TypeError unless given is None, or a callable with these parameters."""
     if given is not None and not callable(given):
         raise TypeError(
             f"profile({name}=...): expected a function of {takes}, such as {example}, got "
@@ -30,8 +30,8 @@ def require_schedule(given: object) -> None:
 def action_at(schedule: Callable[[int], ProfilerAction] | None, step: int) -> ProfilerAction:
     """Return the action of a schedule for a step.
 
-    Raises  TypeError for a value that is not an action; ValueError for one that only PyTorch's own
-            recorder has
+    Raises  TypeError for a value that is not an action; ValueError for an action that only
+            PyTorch's recorder supports
     """
     action = schedule(step) if schedule is not None else ProfilerAction.RECORD
     if not isinstance(action, ProfilerAction):
@@ -46,13 +46,13 @@ def action_at(schedule: Callable[[int], ProfilerAction] | None, step: int) -> Pr
 
 
 def require_ready_handler(given: object) -> None:
-    """Raise TypeError unless it can be called with a profile."""
+    """Raise TypeError unless given can be called with a profile."""
     example = "profiler.tensorboard_trace_handler('./log')"
     require_callable("on_trace_ready", given, "the profile", example)
 
 
 def require_observer(given: object) -> None:
-    """Raise TypeError unless it observes executions."""
+    """Raise TypeError unless given has the methods of an execution observer."""
     lacks = [one for one in ("start", "stop", "cleanup") if not callable(getattr(given, one, None))]
     if given is not None and lacks:
         raise TypeError(
@@ -62,9 +62,9 @@ def require_observer(given: object) -> None:
 
 
 def is_asked_for(name: str, given: object) -> bool:
-    """Return whether a flag asks for something: anything that `if` takes for true does.
+    """Return the truth value of a flag.
 
-    Raises  TypeError for what is neither true nor false, as an array of several numbers
+    Raises  TypeError for a value without a truth value, such as an array of several numbers
     """
     try:
         return bool(given)
@@ -77,9 +77,9 @@ def is_asked_for(name: str, given: object) -> bool:
 def wanted_in_profile(
     *, shapes: object, flops: object, stack: object, memory: object, modules: object, device: bool
 ) -> Wanted:
-    """Return the recorded values that the flags of a profile select.
+    """Return the values to record, from the flags of a profile.
 
-    Raises  TypeError for one that is neither true nor false
+    Raises  TypeError for a flag without a truth value
     """
     return Wanted(
         shapes=is_asked_for("profile(record_shapes)", shapes),
@@ -92,9 +92,9 @@ def wanted_in_profile(
 
 
 def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:
-    """Return the activities, if they are given as such.
+    """Return the activities, or None if none are given.
 
-    Raises  TypeError for a value that is not a list of them
+    Raises  TypeError for a value that is not a collection of activities
     """
     if given is None:
         return None

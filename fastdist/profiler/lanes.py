@@ -13,8 +13,8 @@ _WORDS: Final = re.compile(r"(\d+)")
 
 
 class Lane(NamedTuple):
-    """A row. Threads that have one identity after the other, as Python's may, have separate rows;
-    `waits` means that it has calls to other workers, which overlap.
+    """A row. Python may reuse a thread's identity: such threads have separate rows. `waits` marks
+    the row of remote calls, which overlap.
     """
 
     process: int
@@ -25,7 +25,7 @@ class Lane(NamedTuple):
 
 
 def process_of(event: FunctionEvent) -> int:
-    """Return the worker's id, or the process's where there is no group."""
+    """Return the id of the worker, or of the process outside of a group."""
     return event.node_id if event.node_id >= 0 else os.getpid()
 
 
@@ -41,6 +41,6 @@ def lanes_of(events: Sequence[FunctionEvent]) -> list[Lane]:
 
 
 def _place_of(lane: Lane) -> tuple[Any, ...]:
-    # pool-2 before pool-10; a thread's calls lie beside what it does.
+    # Sorts pool-2 before pool-10, and a thread's remote calls next to its other work.
     words = [(len(word), word) if word.isdigit() else (0, word) for word in _WORDS.split(lane.name)]
     return lane.process, lane.is_stream, lane.name != "MainThread", words, lane.thread, lane.waits

@@ -1,4 +1,4 @@
-"""Events as a page: HTML that draws the time line without other files, and opens offline."""
+"""Writes events as an HTML page that draws the time line without a network or other files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def page_of(
     arrows: Sequence[tuple[int, float, int, float]],
     critical: Collection[int],
 ) -> str:
-    """Return the page; arrows lead from one event's place at a moment to another's.
+    """Return the page. Each arrow leads from (event index, time) to (event index, time).
 
     Units   microseconds
     """
     lanes = lanes_of(events)
     rows = {lane: number for number, lane in enumerate(lanes)}
     places = {id(event): place for place, event in enumerate(events)}
-    # Texts come again and again: each is written once.
+    # Texts are often repeated, so the page stores each text once.
     texts: dict[str, int] = {}
     shown: list[list[Any]] = []
     for event in events:
@@ -49,12 +49,12 @@ def page_of(
         "texts": list(texts),
         "arrows": arrows,
     }
-    # A name may hold what would end the script.
+    # A name may contain "</script>", which would end the script.
     return _page().replace(_PLACE, json.dumps(told).replace("<", "\\u003c"))
 
 
 def _told_of(event: FunctionEvent) -> list[str]:
-    """Return the lines that are shown of an event next to its name and times."""
+    """Return the lines that the page shows for an event in addition to its name and times."""
     told = []
     if event.module_hierarchy:
         told.append(f"in {event.module_hierarchy}")

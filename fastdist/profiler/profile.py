@@ -1,4 +1,4 @@
-"""`profile`: records what ops, gradients and the user's own stretches take, step by step."""
+"""`profile`: records the times of ops, gradients and record_function blocks, step by step."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _RECORDING: Final = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def default_trace_id() -> str:
-    """Return an id that no other recording has, as PyTorch's are."""
+    """Return a unique id for a recording, in PyTorch's form."""
     return os.urandom(16).hex().upper()
 
 
 def refuse_config(experimental_config: object) -> None:
-    """Take no configuration of PyTorch's own recorder.
+    """Raise NotImplementedError for any configuration of PyTorch's own recorder.
 
-    Raises  NotImplementedError for any
+    Raises  NotImplementedError
     """
     if experimental_config is not None:
         raise NotImplementedError(
@@ -48,7 +48,7 @@ def refuse_config(experimental_config: object) -> None:
 
 
 def kineto_available() -> bool:
-    """Return False: PyTorch's recorder of single kernels is not here."""
+    """Return False: PyTorch's kernel recorder, Kineto, is not used."""
     return False
 
 
@@ -58,10 +58,9 @@ def tensorboard_trace_handler(
     use_gzip: bool = False,
     use_python_export: bool = False,
 ) -> Callable[[profile], None]:
-    """Return a function that writes each trace into a folder, where TensorBoard's plugin looks for
-    them.
+    """Return a function that writes each trace to a folder, for TensorBoard's profiler plugin.
 
-    Note    use_python_export says how PyTorch writes them, and nothing here
+    Note    use_python_export is ignored
     """
     worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
 
@@ -75,32 +74,34 @@ def tensorboard_trace_handler(
 
 
 class profile(KeyAverages):
-    """`with profile() as p:` records what ops take; `p.key_averages().table()` tells.
+    """`with profile() as p:` records the times of ops; `p.key_averages().table()` prints them.
 
-    With a schedule, `step()` ends a step, and on_trace_ready(p) is called at the end of a step that
-    is saved; otherwise at the end of the block. A call to another worker is profiled there, too,
-    and its events are returned with the answer, with all values that are selected here.
+    With a schedule, `step()` ends a step, and on_trace_ready(p) is called at the end of the last
+    step of each recording; without one, at the end of the block. Remote calls are profiled on the
+    other workers with the same options; their events are returned with the answers.
 
-    record_shapes     the shapes of what an op is given
-    with_flops        the operations of products, convolutions, sums and element-wise products
-    with_stack        where in Python each event began, for a gradient where its op did; what is
-                      done for another worker tells the stack down to the function that was called
-    with_modules      calls of modules as PyTorch names them ("nn.Module: Linear_0"), and of each
-                      event the path of the module that it is a part of ("Net.encoder.0"), of a
-                      gradient that of its op
-    profile_memory    the bytes of the CPU that results of ops take, and their ends, but not what
-                      is made by no op, as by `ones`; and all that is taken of other devices
-    acc_events        keep what was recorded before when a new recording begins
-    activities        with CUDA (PrivateUse1 for `sim`) how long the device worked for each op, by
-                      events around it: an op has one kernel, which stands for all that it launched
+    record_shapes     record the input shapes of ops
+    with_flops        count the operations of matrix products, convolutions, sums and element-wise
+                      products
+    with_stack        record the Python stack at the start of each event. A gradient has the stack
+                      of its op. Work for another worker has the stack down to the called function
+    with_modules      record calls of modules under PyTorch's names ("nn.Module: Linear_0"), and for
+                      each event the path of the module that contains it ("Net.encoder.0"). A
+                      gradient has the path of its op
+    profile_memory    record bytes that results of ops allocate and free on the CPU, but not
+                      tensors that no op makes, such as those of `ones`; on other devices all bytes
+    acc_events        keep the events of earlier recordings when a new one begins
+    activities        with CUDA (PrivateUse1 for `sim`), measure the device time of each op, with
+                      device events around it. An op has one kernel, which stands for all that it
+                      launched
 
-    Further options of PyTorch's own recorder (experimental_config) are refused; events are made at
-    once, whatever post_processing_timeout_s is. execution_trace_observer is any object with
-    start(), stop() and cleanup().
+    experimental_config, for options of PyTorch's own recorder, raises an error.
+    post_processing_timeout_s is ignored. execution_trace_observer is any object with start(),
+    stop() and cleanup().
 
-    Note    ops take their general path while it records, as they do under autocast, and gradients
-            are made of them: both take longer than otherwise. An op of 9 us takes 1 us more with
-            shapes, 0.3 us with flops, 3 us with stacks, more where these are deep, 4 us with memory
+    Note    while it records, ops take their general path, as under autocast, and gradients
+            consist of ops; both take longer than usual. An op of 9 us takes 1 us more with
+            shapes, 0.3 us with flops, 3 us with stacks (more if they are deep), 4 us with memory
 
     Example:
         >>> with torch.profiler.profile() as profile:
@@ -136,7 +137,7 @@ class profile(KeyAverages):
         self.record_shapes, self.with_flops = record_shapes, with_flops
         self.with_stack, self.with_modules = with_stack, with_modules
         self.profile_memory = profile_memory
-        self._wanted()  # raises for a value that is not a flag, before anything has begun
+        self._wanted()  # raises for an invalid flag before recording begins
         self.acc_events = is_asked_for("profile(acc_events)", acc_events)
         self.execution_trace_observer = execution_trace_observer
         self.custom_trace_id_callback = custom_trace_id_callback
@@ -157,7 +158,7 @@ class profile(KeyAverages):
         self._begin(self._next_action())
 
     def prepare_trace(self) -> None:
-        """Do nothing: there is nothing to be made ready before a recording starts."""
+        """Do nothing: recording needs no preparation."""
 
     start_trace = start
 
@@ -198,8 +199,8 @@ class profile(KeyAverages):
             recordings.begin(recording := Recording(wanted=self._wanted()))
             self._recording = recording
         elif action is ProfilerAction.WARMUP and self._warmup is None:
-            # Ops go the way that they go when it records, and find there what they keep: kernels
-            # that are compiled at their first use, above all.
+            # Ops take the same path as in a recording, so that their caches are filled, above all
+            # with kernels that are compiled at their first use.
             recordings.begin(recording := Recording(limit=0, wanted=self._wanted()))
             self._warmup = recording
         self._step_began_ns = clock()
@@ -255,20 +256,20 @@ class profile(KeyAverages):
         return self._events
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Let traces of this profile tell a text of the user's own."""
+        """Add a text to the traces of this profile."""
         self._metadata[key] = str(value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Let traces of this profile tell a value of the user's own, which is given as JSON.
+        """Add a value, given as JSON, to the traces of this profile.
 
-        Raises  ValueError for what is none
+        Raises  ValueError for invalid JSON
         """
         self._metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
-        """Let callback() make the ids of the recordings that begin from now on."""
+        """Use callback() to make the ids of later recordings."""
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str | None:
@@ -278,7 +279,7 @@ class profile(KeyAverages):
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
-        """Record no longer what one of the activities is, or again, in a recording under way."""
+        """Pause or resume the activities in the current recording."""
         known = set(activities)
         if self._recording is not None:
             self._recording.switch(
@@ -289,8 +290,8 @@ class profile(KeyAverages):
     def export_chrome_trace(
         self, path: str | os.PathLike[str], use_python_export: bool = False
     ) -> None:
-        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
-        from .trace import Trace  # few profiles are written
+        """Write a trace for chrome://tracing and Perfetto, compressed if the name ends in .gz."""
+        from .trace import Trace  # imported when used: few profiles are written
 
         told = {"record_shapes", "profile_memory", "with_stack", "with_modules", "with_flops"}
         asked = {name: 1 for name in sorted(told) if getattr(self, name)}
@@ -298,13 +299,13 @@ class profile(KeyAverages):
         Trace(self._events, metadata=metadata).export(path)
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write a page with the time line that opens in any browser, offline."""
+        """Write an HTML page with the time line; it needs no network."""
         self._events.export_html(path, title)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write what drawers of flame graphs read: a line for each event with a stack."""
+        """Write stacks for flame graph tools: a line for each event that has a stack."""
         self._events.export_stacks(path, metric)
 
     export_memory_timeline = refusing(

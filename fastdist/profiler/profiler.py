@@ -1,4 +1,4 @@
-"""The names of this room that PyTorch has in its file profiler.py."""
+"""The names of this package that PyTorch has in its file profiler.py."""
 
 from __future__ import annotations
 

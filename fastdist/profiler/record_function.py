@@ -1,4 +1,4 @@
-"""`record_function`: a stretch of the program under a name of the user's own."""
+"""`record_function`: gives a block or function of the program a name in profiles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class record_function:
-    """A stretch of the program under a name: a block or a decorator."""
+    """A named range of the program, as a block or a decorator."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
-        # A stack: one object may be entered again before it is left.
+        # A stack, because one object may be entered again before it exits.
         self._open: list[time_range] = []
 
     def __enter__(self) -> Self:
@@ -36,11 +36,11 @@ class record_function:
         self._open.pop().__exit__(kind, error, trace)
 
     def _call_end_callbacks_on_future(self, fut: Future[T]) -> Future[T]:
-        """Let the stretch end when a Future does, and not with the block; return a Future that is
-        done behind that.
+        """Let the range end when a Future is done instead of at the end of the block. Return a
+        Future that is done afterwards.
 
-        Raises  RuntimeError outside of the block, and the second time in it
-        Note    what ends in another thread is asynchronous: nothing is inside of it
+        Raises  RuntimeError outside of the block, and for a second call in it
+        Note    a range that ends in another thread is asynchronous, and contains no events
         """
         opened = self._open[-1] if self._open else None
         if opened is None or opened.is_left_open:

@@ -1,4 +1,4 @@
-"""`schedule`: in which steps of a program a profile records."""
+"""`schedule`: chooses the steps of a program that a profile records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..core.short_repr import short_repr
 
 
 class ProfilerAction(enum.Enum):
-    """The action of a profile in a step; no schedule returns DEVICE_STOPPED, which PyTorch's own
-    does.
+    """The action of a profile in a step. Schedules never return DEVICE_STOPPED, which only
+    PyTorch's recorder uses.
     """
 
     NONE = 0
@@ -29,12 +29,14 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Return a schedule: skip_first steps without recording, then, repeat times (0: forever), wait
-    steps without recording, warmup steps whose records are dropped, active steps whose records are
-    kept; with skip_first_wait the first wait is left out.
+    """Return a schedule that skips skip_first steps and then repeats a cycle `repeat` times (0:
+    forever).
 
-    Raises  ValueError for negative numbers, or no active step; TypeError for a value that is not a
-            number
+    A cycle has `wait` steps without recording, `warmup` steps whose events are dropped, and
+    `active` steps whose events are kept. skip_first_wait leaves out the wait of the first cycle.
+
+    Raises  ValueError for negative numbers, or no active step; TypeError for a value that is not an
+            integer
     """
     given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     for name, number in {**given, "skip_first": skip_first}.items():

@@ -1,4 +1,4 @@
-"""Events or averages as a table, a row each."""
+"""Prints events or averages as a table with one row each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FLOP_UNITS: Final = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 
 class Form(NamedTuple):
-    """How a table is to look; widths are in letters."""
+    """The options of a table; widths are numbers of characters."""
 
     sort_by: str | None = None
     row_limit: int = 100
@@ -42,7 +42,7 @@ class Form(NamedTuple):
     time_unit: str | None = None
 
     def rows_of(self, entries: Sequence[Any]) -> list[Any]:
-        """Return the entries that are shown, in order.
+        """Return the entries to show, in order.
 
         Raises  ValueError for an unknown column; TypeError for a value that is not a name or number
         """
@@ -70,14 +70,14 @@ class Form(NamedTuple):
         return rows if self.row_limit < 0 else rows[: self.row_limit]
 
     def duration(self, us: float) -> str:
-        """Return a time as it is shown."""
+        """Return a time as text."""
         return duration(us, self.time_unit)
 
 
 def table_of(entries: Sequence[Any], total: float, form: Form) -> str:
-    """Return the table; a column that has nothing in any row is left out.
+    """Return the table as text, without columns that are empty in all rows.
 
-    Raises  ValueError for a column, or a unit, that nobody knows
+    Raises  ValueError for an unknown column or unit
     """
     columns, cells, totals = _parts_of(entries, total, form)
     return "\n".join([*_drawn(columns, cells, form), *totals, ""])
@@ -92,7 +92,7 @@ def html_of(entries: Sequence[Any], total: float, form: Form) -> str:
 def _parts_of(
     entries: Sequence[Any], total: float, form: Form
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return the titles of the columns, the rows and the lines below."""
+    """Return the column titles, the rows, and the lines below the table."""
     if form.time_unit not in _UNITS:
         raise ValueError(f"table: time_unit is {short_repr(form.time_unit)}, one of {_UNITS}")
     rows = form.rows_of(entries)
@@ -118,7 +118,7 @@ def _parts_of(
 
 
 def _drawn(columns: list[str], cells: list[list[str]], form: Form) -> list[str]:
-    """Return the lines of a table beneath its header."""
+    """Return the lines of the table, with its header."""
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     rule = "  ".join("-" * width for width in widths)
     lines = [
@@ -132,7 +132,7 @@ def _drawn(columns: list[str], cells: list[list[str]], form: Form) -> list[str]:
 
 
 def _down(cell: list[str], row: Any, form: Form) -> list[list[str]]:
-    """Return the lines of a row with its stack beneath each other, and an empty one after it."""
+    """Return the lines of a row: its stack takes several lines, and an empty line follows."""
     places = [_end_of(entry, form.max_src_column_width) for entry in row.stack] or [""]
     return [
         [*(cell if n == 0 else [""] * len(cell)), place] for n, place in enumerate([*places, ""])
@@ -140,7 +140,7 @@ def _down(cell: list[str], row: Any, form: Form) -> list[list[str]]:
 
 
 def _end_of(text: str, width: int | None) -> str:
-    text = one_line(text)  # a name of the user's, or of another worker's
+    text = one_line(text)  # the name may be a user's or another worker's
     return text if width is None or len(text) <= width else f"...{text[3 - width :]}"
 
 
@@ -158,7 +158,7 @@ def _times_of(row: Any, total: float, form: Form) -> list[str]:
         _both_ends_of(row.key, form.max_name_column_width),
         f"{100 * row.self_cpu_time_total / whole:.2f}%",
         form.duration(row.self_cpu_time_total),
-        # Asynchronous work does not count for the time of a thread.
+        # Asynchronous events do not count as time of a thread.
         f"{0 if row.is_async else 100 * row.cpu_time_total / whole:.2f}%",
         form.duration(row.cpu_time_total),
         form.duration(row.cpu_time),
@@ -194,7 +194,7 @@ def _more_columns(rows: Sequence[Any], device: str, form: Form) -> list[_Column]
     ]
     known = [row.flops for row in rows if row.flops]
     if known:
-        # The unit of the least of them, so that none is a fraction.
+        # The unit suits the smallest value, so that no value is below 1.
         power = min(int(math.log10(min(known)) / 3), len(_FLOP_UNITS) - 1)
         columns.append((f"Total {_FLOP_UNITS[power]}", lambda row: _flops_of(row, 1000**power)))
     return columns

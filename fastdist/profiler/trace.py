@@ -1,4 +1,4 @@
-"""Events as files: a trace for chrome://tracing and Perfetto, and a page that opens offline."""
+"""Writes events to files: traces for chrome://tracing and Perfetto, and HTML pages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CATEGORIES: Final = {
 
 
 class Trace(NamedTuple):
-    """The drawn events, arrows between them, and the critical ones by id(); `metadata` are further
-    values for the file of a trace, by name.
+    """The events to draw, arrows between them, and the ids (by id()) of the critical events.
+    `metadata` has further values for the trace file, by name.
     """
 
     events: Sequence[FunctionEvent]
@@ -33,8 +33,9 @@ class Trace(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
     def for_chrome(self) -> dict[str, Any]:
-        """Return the JSON for chrome://tracing and Perfetto: a process for each worker, a row for
-        each thread or stream, an arrow from each op to its gradient and to a device's work for it.
+        """Return the JSON for chrome://tracing and Perfetto. Each worker is a process, and each
+        thread or stream is a row. Arrows lead from an op to its gradient, and to a device's work
+        for it.
         """
         lanes = {lane: number for number, lane in enumerate(lanes_of(self.events), 1)}
         listed: list[dict[str, Any]] = self._names_of(lanes)
@@ -79,12 +80,12 @@ class Trace(NamedTuple):
         told |= {"args": args} if args else {}
         if not event.is_async:
             return [told | {"ph": "X", "dur": end_us - start_us}]
-        # Calls overlap, which nothing of one row may.
+        # Remote calls overlap, but the events of a row must not.
         ids = {"id": f"call {number}"}
         return [told | ids | {"ph": "b"}, told | ids | {"ph": "e", "ts": end_us}]
 
     def as_page(self, title: str) -> str:
-        """Return HTML that shows the time line alone: nothing is loaded from anywhere."""
+        """Return an HTML page that shows the time line and loads no other files."""
         places = {id(event): place for place, event in enumerate(self.events)}
         arrows = [
             (places[id(arrow.sender)], arrow.sent_us, places[id(arrow.receiver)], arrow.came_us)
@@ -103,11 +104,11 @@ class Trace(NamedTuple):
             json.dump(self.for_chrome(), file)
 
     def export_html(self, path: str | os.PathLike[str], title: str) -> None:
-        """Write the page."""
+        """Write the HTML page."""
         Path(path).write_text(self.as_page(title), encoding="utf-8")
 
 
-# The name of an arrow from an op to an event of this category, as PyTorch's traces have it.
+# PyTorch's names for arrows from an op to an event of this category.
 _LINKS: Final = {"backward": "fwdbwd", "kernel": "ac2g"}
 
 

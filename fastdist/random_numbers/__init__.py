@@ -1,7 +1,6 @@
-"""Random numbers: a seed and a position in its stream decide every one, on every device.
+"""Random numbers: each one depends only on a seed and a position in the stream, on all devices.
 
-`philox.py` computes the stream, `generator.py` holds a seed and how much of its stream is used,
-`rejection.py` draws gamma, Poisson and binomial numbers. PyTorch's module of these names is
-`fastdist.random`. `torch.random` needs tensors and devices, which lie above this package, so the
-two are separate modules.
+`philox.py` computes the stream. `generator.py` has Generator: a seed and the used length of its
+stream. `rejection.py` draws gamma, Poisson and binomial numbers. PyTorch's module of these names is
+`fastdist.random`: it needs tensors and devices, which are in a layer above this package.
 """

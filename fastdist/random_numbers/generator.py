@@ -1,4 +1,4 @@
-"""Generators: a seed, and how far its stream of random numbers has been used."""
+"""Generators: a seed, and the used length of its stream of random numbers."""
 
 from __future__ import annotations
 
@@ -23,32 +23,34 @@ _STATE_BYTES: Final = 16
 
 
 # Note [Draws in a graph]
-# Kernels that a graph replays must not draw the same each time, and get their start in the stream
-# by value. So captured kernels count from 0, from a place that they read in the device's memory,
-# its seed and its first block. Each replay takes as many blocks out of the generator as the capture
-# counted, and writes their start there: it draws what the program would have drawn at that point
-# without a graph.
+# A replayed CUDA graph must draw new numbers at each replay, but the arguments of its kernels are
+# fixed at the capture. So captured kernels read the seed and the first block from an array in the
+# device's memory, and count blocks from 0. Each replay reserves as many blocks of the generator as
+# the capture counted, and writes their start to that array. It thus draws the same numbers as the
+# program without a graph.
 
 
 class CapturedDraws:
-    """How many blocks a graph draws of a generator, and the array in which its kernels find from
-    where.
+    """The number of blocks that a graph draws from a generator, and the array from which its
+    kernels read the start.
 
-    Thread  the one that captures
+    Thread  only the capturing thread
     """
 
     def __init__(self, place: Any) -> None:
         self.place, self.blocks = place, 0
 
     def reserve(self, blocks: int) -> tuple[Any, int]:
-        """Count blocks; return what stands for a seed, and the first of them behind the place."""
+        """Count blocks; return the array that replaces the seed, and the offset of the
+        first block.
+        """
         first, self.blocks = self.blocks, self.blocks + operator.index(blocks)
         return self.place, first
 
 
 class Bookmark(NamedTuple):
-    """Where a Generator stands: its seed, and its first block; of a captured graph, behind what it
-    reads at a replay.
+    """The position of a Generator: its seed and next block. In a captured graph, the offset is
+    relative to the start of each replay.
     """
 
     seed: int | None
@@ -57,14 +59,14 @@ class Bookmark(NamedTuple):
 
 
 class Generator:
-    """A stream of random numbers. Each draw reserves its part, so threads never share numbers.
+    """A stream of random numbers. Each draw reserves a part of it, so threads never share numbers.
 
     Thread  any; the program must order draws of two threads if their order matters
-    Note    `reserve` is for devices: their kernels make the numbers of `philox` from (seed, first
+    Note    devices call `reserve`: their kernels compute the numbers of `philox` from (seed, first
             block)
 
     Args:
-        device: Where numbers are drawn.
+        device: The device on which numbers are drawn.
 
     Example:
         >>> generator = torch.Generator().manual_seed(1)
@@ -72,15 +74,15 @@ class Generator:
         fastdist.Size([2])
     """
 
-    # Guards _seed and _offset, of all generators: it is held for a few assignments. Nothing is
-    # called under it: the handler of a signal, which may draw, or save the state, would come in
-    # there. From Python 3.14 on it may come in right behind its taking, where nothing has begun: so
-    # it can be taken twice.
+    # Guards _seed and _offset of all generators, for a few assignments. Nothing is called while it
+    # is held, because a signal handler could run there, and may draw or save the state. From Python
+    # 3.14 on, a handler may run right after the lock is taken, before any assignment. So it is
+    # reentrant.
     _stream_lock = threading.RLock()
 
-    # For a subclass that skips __init__; it is on the CPU as well.
+    # Class attributes, for a subclass that skips __init__: it is on the CPU.
     device: Device = CPU
-    # While a graph is captured: where its kernels draw. See Note [Draws in a graph].
+    # The state of the capture while a graph is captured. See Note [Draws in a graph].
     captured: CapturedDraws | None = None
     _seed = DEFAULT_SEED
     _offset = 0
@@ -89,7 +91,7 @@ class Generator:
         self.device = Device.parse(device)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Begin the stream of a seed.
+        """Restart the stream from a seed.
 
         Raises  RuntimeError for a seed outside of -2**63 ... 2**64 - 1
         """
@@ -102,7 +104,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Begin the stream of a seed that nobody can foresee, and return that seed."""
+        """Restart the stream from an unpredictable seed, and return that seed."""
         seed = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(seed)
         return seed
@@ -111,11 +113,11 @@ class Generator:
         """Return the seed of this stream."""
         return self._seed
 
-    # Makes the Tensor that get_state returns of an array; set by ops/create/random.py.
+    # Makes the Tensor that get_state returns from an array; set by ops/create/random.py.
     as_tensor: ClassVar[Callable[[np.ndarray], Any]] = staticmethod(lambda array: array)
 
     def get_state(self) -> Any:
-        """Return where the stream stands, as a Tensor for set_state of any generator.
+        """Return the position in the stream as a Tensor, for set_state of any generator.
 
         Shape   (16,)
         Dtype   uint8
@@ -136,9 +138,9 @@ class Generator:
         return np.array(state, "<u8").view(np.uint8)
 
     def set_state(self, new_state: Any) -> Generator:
-        """Go on from where another stream stood, and return this generator.
+        """Continue from the position in new_state, and return this generator.
 
-        Raises  RuntimeError for what get_state cannot have returned
+        Raises  RuntimeError for a value that get_state cannot have returned
         """
         self._require_no_capture("set_state")
         state = np.asarray(new_state)
@@ -153,17 +155,20 @@ class Generator:
         return self
 
     def bookmark(self) -> Bookmark:
-        """Return where the stream stands, or a graph's part of it that is being captured."""
+        """Return the position in the stream, or during a capture the position in the
+        graph's part.
+        """
         if (captured := self.captured) is not None:
             return Bookmark(None, captured.blocks, captured)
         with self._stream_lock:
             return Bookmark(self._seed, self._offset)
 
     def go_to(self, mark: Bookmark) -> None:
-        """Draw from a bookmark on.
+        """Continue from a bookmark.
 
-        Raises  RuntimeError for one of a graph that is not being captured now, or while one is that
-                the bookmark knows nothing of: its numbers come with each replay
+        Raises  RuntimeError if the bookmark and this generator do not belong to the same capture,
+                or if only one of them belongs to a capture: a graph's numbers change with each
+                replay
         """
         if mark.captured is not self.captured:
             raise RuntimeError(
@@ -178,8 +183,8 @@ class Generator:
             self._seed, self._offset = mark.seed or 0, mark.offset
 
     def reserve(self, blocks: int) -> tuple[int, int]:
-        """Take blocks out of the stream; return its seed and the first of them."""
-        blocks = operator.index(blocks)  # of a shape that is none, it would spoil all later draws
+        """Reserve blocks of the stream; return its seed and the first block."""
+        blocks = operator.index(blocks)  # a non-integer would spoil all later draws
         with self._stream_lock:
             seed, first = self._seed, self._offset
             self._offset = (first + blocks) % (1 << 64)
@@ -193,32 +198,32 @@ class Generator:
     def reserve_uniform(
         self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int]:
-        """Take the blocks of uniform out of the stream, or of a graph's part of it, for a kernel
-        that makes its numbers.
+        """Reserve the blocks that uniform needs, for a kernel that computes the numbers. With `of`,
+        reserve them from a graph's part of the stream.
         """
         return (of or self).reserve(philox.blocks_for(prod(shape), philox.words_each(dtype)))
 
     def normal(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-        """Return numbers of mean 0 and deviation 1."""
+        """Return numbers with mean 0 and standard deviation 1."""
         part = self.reserve_normal(shape, dtype)
         return philox.normal(*part, prod(shape), dtype).reshape(shape)
 
     def reserve_normal(
         self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int]:
-        """Take the blocks of normal, as reserve_uniform."""
+        """Reserve the blocks that normal needs, like reserve_uniform."""
         count = prod(shape)
         return (of or self).reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
 
     def open_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-        """Return numbers in (0, 1) as float64, as fine as dtype has words."""
+        """Return numbers in (0, 1) as float64, with as many random bits as dtype uses."""
         part = self.reserve_uniform(shape, dtype)
         return philox.open_uniform(*part, prod(shape), dtype).reshape(shape)
 
     def integers(self, low: int, high: int, shape: Sequence[int]) -> np.ndarray:
         """Return integers in [low, high), as int64.
 
-        Raises  RuntimeError if there is none, or int64 does not hold them
+        Raises  RuntimeError if the range is empty, or does not fit in int64
         """
         count = prod(shape)
         seed, first, low, high = self.reserve_integers(low, high, (count,))
@@ -227,10 +232,10 @@ class Generator:
     def reserve_integers(
         self, low: int, high: int, shape: Sequence[int], *, of: CapturedDraws | None = None
     ) -> tuple[Any, int, int, int]:
-        """Take the blocks of integers, as reserve_uniform; return the kernel's arguments: seed,
-        first block, low and high.
+        """Reserve the blocks that integers needs, like reserve_uniform; return the kernel's
+        arguments: seed, first block, low and high.
 
-        Raises  RuntimeError as integers does
+        Raises  RuntimeError in the cases in which integers does
         """
         if low >= high:
             raise RuntimeError(
@@ -255,20 +260,20 @@ def _restore(device: Device, state: np.ndarray) -> Generator:
     return Generator(device).set_state(state)
 
 
-# Guards the two below; re-entered by finalizers and handlers of signals that draw.
+# Guards the two variables below; reentrant for finalizers and signal handlers that draw.
 _defaults_lock = threading.RLock()
 _defaults: Final[dict[Device, Generator]] = {}
 renew_in_children(sys.modules[__name__], "_defaults_lock")
 renew_in_children(Generator, "_stream_lock")
-# Another in every process: workers that nobody has seeded must not draw the same noise.
+# Different in every process: workers without a seed must not draw the same noise.
 _default_seed = int.from_bytes(os.urandom(8), "little")
 
 
 def default_generator_of(device: Device) -> Generator:
-    """Return the generator that draws on a device use unless they are given another."""
+    """Return the generator that draws on a device use by default."""
     generator = _defaults.get(device)
     if generator is not None:
-        return generator  # entries stay, and without the lock it takes a fifth of the time
+        return generator  # entries are never removed; without the lock it takes 1/5 the time
     with _defaults_lock:
         generator = _defaults.get(device)
         if generator is None:
@@ -277,13 +282,13 @@ def default_generator_of(device: Device) -> Generator:
 
 
 def default_generators() -> tuple[Generator, ...]:
-    """Return the generators that default_generator_of has returned, of all devices."""
+    """Return the default generators that exist so far, of all devices."""
     with _defaults_lock:
         return tuple(_defaults.values())
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restart the default generators of all devices from a seed.
+    """Seed the default generators of all devices.
 
     Args:
         seed: An integer of at most 64 bits.
@@ -299,10 +304,10 @@ def manual_seed(seed: int) -> Generator:
         True
     """
     global _default_seed
-    seed = int(seed)  # of a number or of digits, as PyTorch takes them here alone
+    seed = int(seed)  # a number or a string of digits, as PyTorch accepts only here
     default = default_generator_of(CPU)
     with _defaults_lock:
-        # Each once: what another thread draws meanwhile must not be drawn again.
+        # Seed each generator only once: another thread may draw from it in between.
         for generator in tuple(_defaults.values()):
             generator.manual_seed(seed)
         _default_seed = seed
@@ -310,7 +315,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Let the default generators begin the stream of a seed that nobody can foresee; return it."""
+    """Seed the default generators with an unpredictable seed, and return it."""
     fresh = int.from_bytes(os.urandom(8), "little")
     manual_seed(fresh)
     return fresh

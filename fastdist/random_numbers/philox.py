@@ -1,4 +1,4 @@
-"""Random numbers by counting: Philox-4x32-10, a function of (seed, position) and nothing else.
+"""Philox-4x32-10, a counter-based generator: each number depends only on (seed, position).
 
 Source  Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3"
 """
@@ -14,12 +14,12 @@ import numpy as np
 
 # Note [One stream on every device]
 # Block n of a seed is philox(counter (n low, n high, attempt, 0), key (seed low, seed high)): four
-# words of 32 bits. A draw takes whole blocks from its first one on, and element i of the draw is
-# made from word i % 4 (or words i % 2 * 2 and the next, where 64 bits are wanted) of its block. So
-# an element depends on its place alone: any number of threads, in any order, on any device, gives
-# the same stream. Uniform numbers and integers agree bit for bit. Normal ones are computed in
-# float64 everywhere and rounded last, so devices whose logarithms differ in the last bit agree in
-# all but a few roundings.
+# words of 32 bits. A draw uses whole blocks, from its first block on. Element i of the draw is
+# made from word i % 4 of its block, or for 64 bits from the words i % 2 * 2 and the next. So
+# an element depends on its position alone: any number of threads, in any order, on any device,
+# gives the same stream. Uniform numbers and integers are equal bit for bit. Normal numbers are
+# computed in float64 everywhere and rounded last. Devices whose logarithms differ in the last bit
+# then agree in all but a few roundings.
 
 WORDS: Final = 4
 _ROUNDS: Final = 10
@@ -29,16 +29,16 @@ _WEYL_0: Final = 0x9E3779B9
 _WEYL_1: Final = 0xBB67AE85
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
-# Blocks at a time: their words and the products among them stay within a second-level cache.
+# Blocks per chunk: their words and products fit in the L2 cache.
 _CHUNK: Final = 1 << 13
-# From so many words on Numba is worth its import.
+# From this number of words on, importing Numba is worth its time.
 LARGE: Final = 1 << 15
 _BITS: Final = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 
 
 class Compiled:
-    """The same functions compiled, which kernels bring; `find` is given how many words are wanted
-    and returns None where that is not worth loading Numba.
+    """The compiled versions of these functions, set by the kernels. `find` gets the number of
+    words, and returns None if loading Numba is not worth it.
     """
 
     find: Callable[[int], Any] = staticmethod(lambda count: None)
@@ -61,7 +61,7 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 
 def blocks_for(count: int, words: int) -> int:
-    """Return how many blocks a draw of `count` elements takes, of so many words each."""
+    """Return the number of blocks for `count` elements of `words` words each."""
     return -(-count * words // WORDS)
 
 
@@ -84,10 +84,10 @@ def words32(seed: int, first: int, count: int) -> np.ndarray:
     return out.reshape(-1)[:count]
 
 
-# Small draws follow each other, and a hundred calls of NumPy make the words of one block or of 256
-# in nearly the same time; and a search for compiled code takes longer than 64 words. So they are
-# made ahead; as an element depends on its place alone, nobody can tell: more and more, where one
-# run of draws goes on. A tuple: threads see all of it or none.
+# Small draws come in sequences, and NumPy needs nearly the same time for one block as for 256. A
+# search for compiled code takes longer than 64 words. So small draws compute words ahead, and more
+# of them as a sequence goes on. This changes no result, because an element depends on its position
+# alone. Entries are tuples, so that threads see all of an entry or none.
 _AHEAD: Final = 256
 _MOST_AHEAD: Final = 8192
 _ahead: list[tuple[int, int, np.ndarray]] = []
@@ -108,7 +108,7 @@ def _words_ahead(seed: int, first: int, blocks: int) -> np.ndarray:
 
 
 def words64(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `count` random words of 64 bits, the earlier half lowest; they may be read-only.
+    """Return `count` random words of 64 bits, the earlier half lowest; the array may be read-only.
 
     Dtype   uint64
     """
@@ -121,12 +121,12 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
 
 @functools.cache
 def _bits_of(dtype: np.dtype[Any]) -> int:
-    # NumPy composes a dtype's name at each access: 1 us.
+    # Uses dtype.char, because NumPy composes dtype.name at each access: 1 us.
     return _BITS[dtype.name]
 
 
 def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers in [0, 1), evenly 2**-8, 2**-11, 2**-24 or 2**-53 apart, as PyTorch's are.
+    """Return numbers in [0, 1), multiples of 2**-8, 2**-11, 2**-24 or 2**-53 as in PyTorch.
 
     Dtype   bfloat16, float16, float32, float64
     """
@@ -146,7 +146,7 @@ def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarr
 
 
 def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers of mean 0 and deviation 1, two by two, by the method of Box and Muller.
+    """Return numbers with mean 0 and standard deviation 1, in pairs, by the Box-Muller method.
 
     Dtype   float16, float32, float64
     """
@@ -159,7 +159,7 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
         scale = 2.0**-53
     else:
         words = words32(seed, first, 2 * pairs)
-        # By size alone: in the last bit of float64 the two may differ.
+        # The choice depends on the size alone, because the two versions may differ in the last bit.
         if count >= LARGE and (compiled := Compiled.find(count)) is not None:
             made: np.ndarray = compiled.normal(words)[:count]
             return made.astype(dtype, copy=False)
@@ -169,7 +169,7 @@ def normal(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarra
 
 
 def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
-    # One is added so that u lies in (0, 1], where the logarithm is finite.
+    # Add one so that u is in (0, 1], where the logarithm is finite.
     radius = np.sqrt(-2.0 * np.log((u + 1.0) * scale))
     angle = (2.0 * np.pi * scale) * v
     out = np.empty((len(u), 2))
@@ -177,20 +177,20 @@ def _of_pairs(u: np.ndarray, v: np.ndarray, scale: float) -> np.ndarray:
     return out.reshape(-1)
 
 
-# Numbers of float32 and int64 are made ahead as well, for draws of so many: see _words_ahead. 64
+# Draws of at most this many float32 or int64 numbers are computed ahead too: see _words_ahead. 64
 # normal numbers take 1.1 us instead of 9 (AMD EPYC, Zen 3).
 FEW: Final = 512
-# Makes the numbers of some blocks, of (seed, first block, how many blocks, the rest of its key).
+# Computes the numbers of some blocks from (seed, first block, number of blocks, rest of the key).
 _Maker = Callable[..., np.ndarray]
-# The maker and the rest of its key -> seed, first block, number of blocks, and their numbers.
+# Maps (maker, rest of the key) to (seed, first block, number of blocks, numbers).
 _numbers: dict[Any, tuple[int, int, int, np.ndarray]] = {}
-# Each range of integers is a kind.
+# Each range of integers needs a separate entry.
 _MOST_KINDS: Final = 64
 _MOST_BLOCKS: Final = 2048
 
 
 def _numbers_ahead(seed: int, first: int, count: int, make: _Maker, *key: Any) -> np.ndarray:
-    """Return new memory with count of the numbers that make makes from a block on."""
+    """Return a copy of `count` numbers that `make` computes, from block `first` on."""
     kept_seed, kept_first, blocks, made = _numbers.get((make, *key), _NOTHING)
     skipped = first - kept_first
     start = skipped * (len(made) // blocks)
@@ -208,12 +208,12 @@ _NOTHING: Final = (-1, 0, _AHEAD, np.empty(0, np.float32))
 
 
 def few_uniform(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `uniform` of at most FEW float32."""
+    """Return `uniform` for at most FEW numbers of float32."""
     return _numbers_ahead(seed, first, count, _even)
 
 
 def few_normal(seed: int, first: int, count: int) -> np.ndarray:
-    """Return `normal` of at most FEW float32."""
+    """Return `normal` for at most FEW numbers of float32."""
     return _numbers_ahead(seed, first, count, _normals)
 
 
@@ -229,7 +229,7 @@ def _normals(seed: int, first: int, blocks: int) -> np.ndarray:
 
 
 def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers in (0, 1), for logarithms; from dtype's words, as float64."""
+    """Return numbers in (0, 1) as float64, for logarithms, from as many words as dtype uses."""
     if dtype.char == "d":
         kept = words64(seed, first, count) >> np.uint64(12)
         return (kept + 0.5) * 2.0**-52
@@ -237,21 +237,21 @@ def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.
 
 
 # Note [Dropout by counting]
-# The weights that dropout keeps are not stored for the backward pass: they follow from one number
-# that was drawn for all of them. It is the seed of a separate stream, from which every row takes as
-# many whole blocks as it has weights, four to a block, so that each row begins with a new block; a
-# weight stays if its word is at least `drops_below`.
+# The mask of dropout is not stored for the backward pass: it is computed again from one random
+# number. This number is the seed of a separate stream. Every row uses whole blocks of it, four
+# elements per block, so that each row begins with a new block. An element is kept if its word is at
+# least `drops_below`.
 
 
 def drops_below(p: float) -> tuple[int, float]:
-    """Return below which word an element is dropped with probability p, and what others are
-    multiplied by.
+    """Return the bound below which a word drops its element (with probability p), and the factor of
+    the kept elements.
     """
     return min(round(p * 2.0**32), (1 << 32) - 1), 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 
 def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
-    """Return the four words of blocks first + elements: one block for each element.
+    """Return the four words of block first + element, for each of elements.
 
     Shape   (n,) -> (4, n)
     """
@@ -259,16 +259,16 @@ def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.nd
 
 
 def words_each(dtype: np.dtype[Any]) -> int:
-    """Return how many words an element of `uniform` and of `normal` takes."""
+    """Return the number of words for an element of `uniform` or `normal`."""
     return 2 if dtype.char == "d" else 1
 
 
 def integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndarray:
-    """Return integers in [low, high), each equally likely.
+    """Return integers in [low, high), each with the same probability.
 
     Dtype   int64
-    Note    a word that would favour the small ones is thrown away and drawn again from the same
-            place with the next attempt, so that no element moves another
+    Note    a word that would bias the result is rejected. It is drawn again at the same position
+            with the next attempt, so that the positions of other elements do not change
     """
     if count <= FEW // 2:
         return _numbers_ahead(seed, first, count, _integers_of, low, high)
@@ -286,14 +286,14 @@ def _integers(seed: int, first: int, count: int, low: int, high: int) -> np.ndar
         if count and np.maximum.reduce(out) > last:
             out = _without_favour(seed, first, out.copy(), last)
         out = out % span
-    # Arithmetic modulo 2**64 is what brings [0, 2**64) back to signed numbers.
+    # Arithmetic modulo 2**64 maps [0, 2**64) back to signed numbers.
     return (out + least if least else out).view(np.int64)
 
 
 @functools.lru_cache(maxsize=64)
 def _range(low: int, high: int) -> tuple[np.uint64, np.uint64 | None, np.uint64]:
-    """Return low, how many integers there are (None for 2**64), and the largest word that has a
-    full round of them: the largest multiple of their number below 2**64, less one.
+    """Return low, the number of integers (None for 2**64), and the largest accepted word: the
+    largest multiple of that number up to 2**64, minus one.
     """
     span, all_words = high - low, 1 << 64
     least = np.uint64(low & all_words - 1)
@@ -303,7 +303,7 @@ def _range(low: int, high: int) -> tuple[np.uint64, np.uint64 | None, np.uint64]
 
 
 def _without_favour(seed: int, first: int, out: np.ndarray, last: np.uint64) -> np.ndarray:
-    """Return random words of at most last; larger ones are drawn again."""
+    """Return random words that are at most `last`; larger ones are rejected and drawn again."""
     attempt = 0
     while (rejected := np.flatnonzero(out > last)).size:
         attempt += 1
@@ -312,7 +312,7 @@ def _without_favour(seed: int, first: int, out: np.ndarray, last: np.uint64) -> 
 
 
 def permutation(seed: int, first: int, count: int) -> np.ndarray:
-    """Return 0 ... count-1 in random order: sorted by a random word of 64 bits each.
+    """Return 0 ... count-1 in random order, sorted by random words of 64 bits.
 
     Dtype   int64
     """
@@ -327,7 +327,7 @@ def _draw_again(seed: int, first: int, elements: np.ndarray, attempt: int) -> np
 
 
 def _places(first: int, blocks: np.ndarray) -> np.ndarray:
-    """Return the places of blocks in the stream of a seed, which wraps around after 2**64."""
+    """Return the counters of blocks in the stream, which wraps around after 2**64."""
     places: np.ndarray = blocks.astype(np.uint64) + np.uint64(first & (1 << 64) - 1)
     return places
 

@@ -1,7 +1,8 @@
-"""Random numbers that are tried until one is taken: gamma, Poisson and binomial ones.
+"""Random numbers by rejection sampling: gamma, Poisson and binomial.
 
-Element i of a draw has block i of its part of the stream, and its n-th attempt that block's n-th
-one (see Note [One stream on every device]): how often one element is refused moves no other.
+Element i of a draw uses block i of its part of the stream, and its n-th attempt uses attempt n of
+that block (see Note [One stream on every device]). So rejections of one element do not change
+others.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from . import philox
 Array = np.ndarray[Any, Any]
 Stream = tuple[int, int]
 
-# An attempt that no rejection reaches: the number by which gammas below 1 are scaled.
+# An attempt number that no rejection reaches: its word scales gamma numbers below 1.
 _SCALING_ATTEMPT: Final = 1 << 31
-# From here on numbers of a mean are tried; below it they are counted up to.
+# From this mean on, numbers are drawn by rejection; below it, by counting up.
 _MANY: Final = 10.0
 
 
 def gamma(stream: Stream, concentration: Array) -> Array:
-    """Return gamma numbers of scale 1; 0 for a concentration of 0 and below, NaN for NaN.
+    """Return gamma numbers with scale 1; 0 for a concentration that is not positive, NaN for NaN.
 
     Source  Marsaglia, Tsang 2000, "A simple method for generating gamma variables"
     """
@@ -34,8 +35,8 @@ def gamma(stream: Stream, concentration: Array) -> Array:
 
 
 def log_gamma(stream: Stream, concentration: Array) -> Array:
-    """Return the logarithms of what gamma draws from the same stream, also where that is 0 in
-    float64.
+    """Return the logarithms of the numbers that gamma draws from the same stream; they are finite
+    even if gamma underflows to 0.
     """
     out, places, fractions = _unscaled_gamma(stream, concentration)
     out = np.log(out)
@@ -44,8 +45,8 @@ def log_gamma(stream: Stream, concentration: Array) -> Array:
 
 
 def _unscaled_gamma(stream: Stream, concentration: Array) -> tuple[Array, Array, Array]:
-    """Return gamma numbers, those of concentrations below 1 drawn for the concentration plus 1; the
-    indices of these; and the uniform numbers whose powers scale them.
+    """Return unscaled gamma numbers, drawn with the concentration plus 1 where it is below 1. Then
+    return the indices of these elements, and the uniform numbers whose powers scale them.
     """
     out = np.where(np.isnan(concentration), np.nan, np.maximum(concentration, 0.0))
     tried = np.isfinite(concentration) & (concentration > 0)
@@ -69,7 +70,7 @@ def _unscaled_gamma(stream: Stream, concentration: Array) -> tuple[Array, Array,
 
 
 def poisson(stream: Stream, rate: Array) -> Array:
-    """Return how many events of a rate occur; NaN for an invalid rate.
+    """Return numbers of events with the given rate; NaN for an invalid rate.
 
     Source  Hoermann 1993, "The transformed rejection method for generating Poisson random
             variables" (PTRS), for rates from 10 on
@@ -98,7 +99,7 @@ def poisson(stream: Stream, rate: Array) -> Array:
 
 
 def binomial(stream: Stream, count: Array, prob: Array) -> Array:
-    """Return how many of count succeed, each with prob; NaN where either is.
+    """Return numbers of successes in `count` trials with probability `prob`; NaN for NaN arguments.
 
     Source  Hoermann 1993, "The generation of binomial random variates" (BTRS), for means from 10 on
     """
@@ -148,7 +149,9 @@ def _try(
     attempt: Callable[[Array, Array], tuple[Array, Array]],
     out: Array,
 ) -> None:
-    """Write what attempt takes into out, until it has taken a number for each element."""
+    """Call `attempt` until it has accepted a number for each element, and write the
+    numbers to out.
+    """
     number = 0
     while elements.size:
         found, taken = attempt(elements, philox.words_at(*stream, elements, number))
@@ -160,14 +163,15 @@ def _try(
 def _counted(
     stream: Stream, elements: Array, chance: Array, factor: Callable[[float], Array]
 ) -> Array:
-    """Return up to which count the chances stay below a uniform number: `chance` of 0, each next
-    one factor(count) times the last.
+    """Return numbers by inversion: count up while a uniform number exceeds the cumulative
+    probability. `chance` is the probability of 0; each further probability is factor(count) times
+    the previous one.
     """
     words = philox.words_at(*stream, elements, 0)
     left = _fraction(words[0], words[1]) - chance
     found = np.zeros(len(elements))
     k = 0.0
-    # Beyond 200 no mean below 10 leaves a chance that float64 holds.
+    # Beyond 200, for means below 10, probabilities underflow in float64.
     while k < 200.0 and np.any(left > 0):
         k += 1.0
         found += left > 0
@@ -177,7 +181,7 @@ def _counted(
 
 
 def _fraction(low: Array, high: Array) -> Array:
-    """Return numbers in (0, 1) of 52 bits."""
+    """Return numbers in (0, 1) with 52 random bits."""
     words = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
     return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
 
@@ -190,7 +194,7 @@ _LOG_FACTORIALS: Final = np.array([math.lgamma(k + 1.0) for k in range(16)])
 
 
 def _log_factorial(k: Array) -> Array:
-    """Return log k!: of a table, and from 16 on by Stirling's series."""
+    """Return log k!, from a table, and from 16 on by Stirling's series."""
     x = np.maximum(k, 15.0) + 1.0
     y = 1.0 / (x * x)
     series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y / 1680.0))) / x

@@ -1,10 +1,10 @@
-"""Reading a zip archive of PyTorch's: where its records lie, and that they are whole."""
+"""Reads PyTorch's zip archives: finds the records, and validates them."""
 
-# Note [What a file can do to its reader] Nothing is believed that the file does not carry: the
-# table lies within the file, every record within it as well, and together the records hold no more
-# bytes than the file has. So nobody is made to allocate more than a file's own size for its data.
-# Records are checksummed as they are read; with mmap those of tensors are not, since that would
-# read them all.
+# Note [What a file can do to its reader] The reader trusts no number in the file. The
+# table and every record must lie within the file, and the records together must not be larger
+# than the file. So no file makes the reader allocate more than the file's own size for its data.
+# Records are checked against their checksums as they are read. With mmap this excludes the records
+# of tensors, because a check would read all of them.
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ from .zip_format import (
     ZIP64_TAG,
 )
 
-# The end of an archive may be followed by a comment of so many bytes.
+# An archive may end with a comment of at most this many bytes.
 _MOST_COMMENT: Final = 0xFFFF
 _PIECE_BYTES: Final = 16 << 20
 
 
 class ArchiveError(RuntimeError):
-    """A file that is not an archive of PyTorch, or a damaged one."""
+    """The file is damaged, or is not a PyTorch archive."""
 
 
 class Entry(NamedTuple):
-    """One record: where its header begins, its length, its checksum; whether it lies as it is."""
+    """One record: the start of its header, its size and checksum, and whether it is
+    stored plainly.
+    """
 
     start: int
     size: int
@@ -53,10 +55,10 @@ class Entry(NamedTuple):
 
 
 class Archive:
-    """The records of an open file, from where it stands to its end.
+    """The records of an open file, from its current position to its end.
 
-    Raises  ArchiveError, in the constructor and in all others
-    Thread  one: it moves the file's position
+    Raises  ArchiveError, from the constructor and all methods
+    Thread  not thread-safe, because it moves the file's position
     """
 
     def __init__(self, file: Any, called: str, mapped: mmap.mmap | None = None) -> None:
@@ -78,26 +80,26 @@ class Archive:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the whole file."""
+        """The size of the whole file in bytes."""
         return self._size
 
     def text(self, record: str, most: int = 64) -> str:
-        """Return a short record of letters."""
+        """Return a short record as text."""
         entry = self._entry(record)
         if entry.size > most:
             raise self._broken(f"its record {short_repr(record)} holds {entry.size} bytes")
         return self.read(record).tobytes().decode("ascii", "replace")
 
     def size(self, record: str) -> int:
-        """Return how many bytes a record holds."""
+        """Return the size of a record in bytes."""
         return self._entry(record).size
 
     def checksum(self, record: str) -> int:
-        """Return the checksum of a record's bytes, as it was written."""
+        """Return the stored checksum of a record."""
         return self._entry(record).checksum
 
     def read(self, record: str) -> Bytes:
-        """Return the bytes of a record, copied; those of a mapped file are read on access."""
+        """Return a copy of a record's bytes; the bytes of a mapped file are read on access."""
         entry = self._entry(record)
         start = self._data_start(record, entry)
         if self._mapped is not None and record.startswith("data/"):
@@ -185,7 +187,7 @@ class Archive:
         return entries
 
     def _find_table(self) -> tuple[int, int, int]:
-        """Return the number of records, and the table's length and place."""
+        """Return the number of records, and the size and offset of the table."""
         tail_size = min(self._size, END.size + _MOST_COMMENT)
         tail = self._bytes(self._size - tail_size, tail_size)
         at = tail.rfind(END_MAGIC)
@@ -228,7 +230,7 @@ class Archive:
 
 
 def _long_numbers(extra: bytes, size: int, packed: int, start: int) -> list[int]:
-    """Return the three numbers, those that are too long for their fields from the extra one."""
+    """Return the three numbers; those that exceed 32 bits are taken from the zip64 extra field."""
     at = 0
     while at + 4 <= len(extra):
         tag, length = struct.unpack_from("<2H", extra, at)

@@ -1,4 +1,4 @@
-"""Writing a zip archive record by record, front to back, with nothing but write()."""
+"""Writes a zip archive record by record, from front to back, using only write()."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .zip_format import (
     ZIP64_TAG,
 )
 
-# Written and checksummed in pieces, so that the two go side by side.
+# Data is written and checksummed in pieces, so that both run in parallel.
 _PIECE_BYTES: Final = 16 << 20
 
 
 class ArchiveWriter:
-    """An archive whose records stand in one folder, `name`, as PyTorch wants them.
+    """An archive whose records are all in one folder, `name`, as PyTorch requires.
 
-    Thread  one
+    Thread  not thread-safe
     """
 
     def __init__(self, write: Callable[[Any], Any], name: str) -> None:
@@ -48,7 +48,7 @@ class ArchiveWriter:
         self._data_hash = hashlib.blake2b(digest_size=8)
 
     def add(self, record: str, data: Any) -> None:
-        """Write one record; data is what has a buffer of bytes."""
+        """Write one record; data is an object with the buffer interface."""
         view = memoryview(data).cast("B") if len(data) else b""
         size, start = len(view), self._at
         name = f"{self._name}/{record}".encode()
@@ -70,9 +70,9 @@ class ArchiveWriter:
         self._at += len(data)
 
     def _filler(self, name_length: int, size: int) -> bytes:
-        """Return the extra field of a record's header that lets its data begin where they may."""
+        """Return the extra field of a record's header that pads it, so that the data is aligned."""
         extra = struct.pack("<2H2Q", ZIP64_TAG, 16, size, size) if size >= LARGE else b""
-        # Its own head takes four bytes; the data begin behind it.
+        # The extra field's own header takes four bytes; the data follows it.
         gap = -(self._at + LOCAL.size + name_length + len(extra) + 4) % ALIGNMENT
         return extra + FILLER_TAG + struct.pack("<H", gap) + FILLER * gap
 
@@ -88,7 +88,9 @@ class ArchiveWriter:
         self._data_hash.update(checksum.to_bytes(4, "little"))
 
     def finish(self) -> None:
-        """Write what tells archives of one content from others, and the table of all records."""
+        """Write a hash of the content, which identifies the archive, and the table of
+        all records.
+        """
         parts = (self._names_hash, self._data_hash)
         numbers = [int.from_bytes(part.digest(), "little") for part in parts]
         self.add(".data/serialization_id", "".join(f"{n:020d}" for n in numbers).encode())

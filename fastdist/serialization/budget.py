@@ -1,13 +1,14 @@
-"""Bounds on the work that a file may ask of its reader, and short text of its values for errors."""
+"""Bounds the work that a file can cause in its reader, and abbreviates its values in errors."""
 
 # Note [What a file may cost its reader]
-# Loading takes time and memory linear in the file. A file can name one value a thousand times in a
-# few bytes each, so work beyond the bytes that it spells out is counted against the size of the
-# pickle: 64 Ki items, and one for each byte. Counted are items that calls copy; parts of keys,
-# which are hashed and compared each time; and empty sets, which take 216 bytes of memory for one
-# byte of the file. Keys that share a hash make a dict quadratic: a file may have at most 16. Errors
-# show values to one level: a value that names its parts twice is exponentially long in full. A byte
-# of a pickle takes at most about 2 us and 160 bytes of memory (CPython 3.11, AMD EPYC, Zen 4).
+# Loading takes time and memory linear in the file size. But a file can refer to one value a
+# thousand times with a few bytes each. So work beyond the bytes in the file is counted against a
+# limit: 64 Ki items, plus one for each byte of the pickle. Three things are counted: items that
+# calls copy; parts of keys, which are hashed and compared each time; and empty sets, which take 216
+# bytes of memory for one byte of the file. Keys with equal hashes make a dict quadratic, so a file
+# may have at most 16 of them. Errors show values to one level, because a value that refers to its
+# parts twice is exponentially long in full. Each byte of a pickle takes at most about 2 us and 160
+# bytes of memory (CPython 3.11, AMD EPYC, Zen 4).
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from ..core.dtypes import DType
 from ..tensor.tensor import Tensor
 
 _FREE: Final = 1 << 16
-# Sparse tensors copy their coordinates, Parameters views of conjugates or negatives; several may
-# share them in a file.
+# Sparse tensors copy their coordinates. Parameters copy conjugate or negative views. Several of
+# them may share one storage of the file.
 _FREE_DATA_BYTES: Final = 1 << 20
 _DATA_COPIES: Final = 16
 _MOST_PARTS_OF_A_KEY: Final = 256
@@ -33,10 +34,10 @@ _MOST_SHOWN: Final = 6
 
 
 class Budget:
-    """The work that is left for one file: see Note [What a file may cost its reader].
+    """The remaining work for one file: see Note [What a file may cost its reader].
 
-    nbytes is the size of its pickles, data_nbytes that of its tensors. Each method raises
-    UnpicklingError for more than a file of this size may ask for.
+    `nbytes` is the size of its pickles, `data_nbytes` the size of its tensors. Each method raises
+    UnpicklingError if the file exceeds its limit.
     """
 
     def __init__(self, nbytes: int, data_nbytes: int = 0) -> None:
@@ -60,7 +61,9 @@ class Budget:
             raise UnpicklingError("the file asks for far more copies of tensors than it has bytes")
 
     def require_key(self, value: Any) -> None:
-        """Raise unless value may be a key: text, a number, or a small tuple of such."""
+        """Raise UnpicklingError unless value may be a key: a str, a number, or a small tuple of
+        these.
+        """
         parts = 0
         waiting = [value]
         while waiting:
@@ -83,12 +86,12 @@ class Budget:
                 )
 
 
-# Python salts the hashes of these.
+# Python randomizes the hashes of these types.
 _SPELLED: Final = (str, bytes)
 
 
 def _cost_of_key(one: Any) -> int:
-    """Return how many parts of a key one counts for, without the items of a tuple.
+    """Return the number of parts of a key that a value counts for, without the items of a tuple.
 
     Raises  UnpicklingError for a value that cannot be hashed
     """
@@ -97,7 +100,7 @@ def _cost_of_key(one: Any) -> int:
     if isinstance(one, int):
         return 1 + one.bit_length() // 64
     if isinstance(one, tuple | frozenset):
-        # Before its parts are put on a list: there may be a million.
+        # Checked before its items are pushed on a list: there may be a million.
         return 1 + (len(one) if len(one) > _MOST_PARTS_OF_A_KEY else 0)
     if not isinstance(one, _KEYS) and one is not None and type(one).__hash__ is None:
         raise UnpicklingError(
@@ -107,7 +110,7 @@ def _cost_of_key(one: Any) -> int:
 
 
 def brief(value: Any) -> str:
-    """Return short text of a value of a file, to one level, for an error."""
+    """Return an abbreviated text of a file's value, to one level, for an error message."""
     if type(value) is tuple and len(value) <= _MOST_SHOWN:
         inner = [_flat(one) for one in value]
         return f"({inner[0]},)" if len(inner) == 1 else f"({', '.join(inner)})"

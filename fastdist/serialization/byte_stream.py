@@ -1,4 +1,4 @@
-"""Reading a stranger's file front to back: never beyond its end, never more than there is."""
+"""Reads an untrusted file from front to back, and never beyond its end."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LONGEST_LINE: Final = 1 << 16
 
 
 class ByteStream:
-    """The bytes of a file object from where it stands to its end, or of a part of them.
+    """The bytes of a file object from its current position to its end, or of a part of it.
 
-    Raises  UnpicklingError, in read() and its kin, where fewer bytes are left than asked for
-    Thread  one: it moves the file's position
+    Raises  UnpicklingError, from all reading methods, if fewer bytes are left than requested
+    Thread  not thread-safe, because it moves the file's position
     """
 
     def __init__(self, file: Any, start: int, end: int) -> None:
@@ -29,7 +29,7 @@ class ByteStream:
 
     @property
     def left(self) -> int:
-        """The number of bytes behind the current place."""
+        """The number of bytes after the current position."""
         return self.end - self.at
 
     def read(self, size: int) -> bytes:
@@ -48,7 +48,7 @@ class ByteStream:
         return self._buffer[first : first + size]
 
     def readline(self) -> bytes:
-        """Return the next bytes up to a newline, with it."""
+        """Return the next bytes up to a newline, including it."""
         for size in (256, _LONGEST_LINE):
             start, some = self.at, self.read(min(size, self.left))
             end = some.find(b"\n") + 1
@@ -59,13 +59,13 @@ class ByteStream:
         raise UnpicklingError("a name is cut off, or far too long")
 
     def skip(self, size: int) -> None:
-        """Leave out the next bytes."""
+        """Skip the next bytes."""
         if not 0 <= size <= self.left:
             raise UnpicklingError(f"{size} bytes should follow, and {self.left} are left")
         self.at += size
 
     def data(self, start: int, size: int) -> Bytes:
-        """Return a copy of bytes from anywhere in the file."""
+        """Return a copy of bytes at any position of the file."""
         if not (start >= 0 and 0 <= size <= self.end - start):
             raise UnpicklingError(f"{size} bytes should lie at byte {start} of {self.end}")
         data = allocate_base_pages(size)
@@ -81,9 +81,9 @@ class ByteStream:
 
 
 def _read_into(file: Any, room: memoryview) -> None:
-    """Fill room with the next bytes of a file object.
+    """Fill a buffer with the next bytes of a file object.
 
-    Raises  UnpicklingError if it ends before
+    Raises  UnpicklingError if the file ends first
     """
     read_into = getattr(file, "readinto", None)
     done = 0

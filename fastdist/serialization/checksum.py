@@ -7,14 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Final
 
-# Larger data is cut into pieces: one is summed up while the next is read or written.
+# Larger data is split into pieces: one is checksummed while the next is read or written.
 _WORTH_A_THREAD: Final = 32 << 20
 
 
 class Checksum:
-    """The CRC-32 of pieces in the order in which they are given; whole when the block has ended.
+    """The CRC-32 of consecutive pieces; it is complete when the `with` block has ended.
 
-    Thread  one; pieces of a large record are left to another thread, and must stay as they are
+    Thread  not thread-safe. Another thread checksums the pieces of a large record, so they must not
+            change
     """
 
     def __init__(self, size: int) -> None:
@@ -22,7 +23,7 @@ class Checksum:
         self._pool = ThreadPoolExecutor(1, "fastdist-checksum") if size > _WORTH_A_THREAD else None
 
     def add(self, piece: Any) -> None:
-        """Take in the next piece."""
+        """Add the next piece."""
         if self._pool is None:
             self._take(piece)
         else:

@@ -1,11 +1,11 @@
-"""Reading PyTorch's format before 1.6: pickles one after the other, then the bytes of storages."""
+"""Reads PyTorch's format before 1.6: several pickles, followed by the bytes of the storages."""
 
-# Note [The format before 1.6] A file holds five pickles: a magic number; the number of the
-# protocol; a dict on the machine; the value, which names storages by persistent ids; and the keys
-# of all storages. Then follows each storage in the order of the keys: how many elements it has, in
-# 8 bytes, and the elements, little-endian on any machine. Where the value is walked through first
-# (`pickle_walk.py`), each length is known, and checked against the bytes that are there, before
-# memory is allocated. Several such files may follow one another in one stream.
+# Note [The format before 1.6] A file has five pickles: a magic number; the protocol version;
+# a dict about the machine; the value, which refers to storages by persistent ids; and the keys
+# of all storages. Then each storage follows in the order of the keys: its number of elements, in
+# 8 bytes, and the elements, little-endian on any machine. The reader first walks through the pickle
+# of the value (`pickle_walk.py`). So it knows each length, and checks it against the size of the
+# file, before it allocates memory. Several such files may follow one another in one stream.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .torch_names import own
 
 MAGIC: Final = 0x1950A86A20F9469CFC6C
 PROTOCOL: Final = 1001
-# The magic number as protocols of pickle write it: from 2 on, and before.
+# The magic number as pickle writes it: from protocol 2 on, and before.
 _HEADS: Final = (b"\x8a\x0a" + MAGIC.to_bytes(10, "little") + b".", b"L%dL\n." % MAGIC)
 _HEAD_BYTES: Final = 32
 _OUR_KINDS: Final = {own_name(kind): kind for kind in (UntypedStorage, *TYPED_STORAGES.values())}
@@ -34,15 +34,15 @@ _SMALL: Final = 1 << 16
 
 
 def is_legacy(head: bytes) -> bool:
-    """Return whether a file that begins so is in this format."""
-    # Before the number stand the protocol and, from 4 on, the length of a frame.
+    """Return whether a file with these first bytes is in this format."""
+    # The protocol, and from 4 on the length of a frame, precede the number.
     return any(0 <= head.find(one, 0, _HEAD_BYTES) <= 11 for one in _HEADS)
 
 
 class LegacyRecords(Records):
-    """The storages of one file in this format, behind its pickles; `pickled` is that of the value.
+    """The storages of one file in this format; `pickled` is the pickle of the value.
 
-    Raises  UnpicklingError, RuntimeError for a file that is damaged
+    Raises  UnpicklingError or RuntimeError for a damaged file
     """
 
     def __init__(self, file: Any, restore: Any) -> None:
@@ -55,21 +55,21 @@ class LegacyRecords(Records):
             raise RuntimeError("Invalid magic number; corrupt file?")
         if protocol != PROTOCOL:
             raise RuntimeError(f"Invalid protocol version: {brief(protocol)}, expected {PROTOCOL}")
-        # By key: bytes of an element, and elements.
+        # For each key: the size of an element in bytes, and the number of elements.
         self._lengths: dict[str, tuple[int, int]] = {}
         self.pickled = walk(stream, self._note)
         self._places = self._find(self._plain("list of storages"))
 
     @property
     def end(self) -> int:
-        """Where the next thing in the file begins."""
+        """The position after the last storage."""
         return self._stream.at
 
     def load(self, saved_id: Any) -> Any:
-        """Return the storage, or a part of one, for a persistent id; a class that a module is of,
-        which some files have with its source, is the class.
+        """Return the storage, or a part of one, for a persistent id. Some files store modules with
+        their source code: for such an id, return the module's class.
 
-        Raises  UnpicklingError, RuntimeError
+        Raises  UnpicklingError or RuntimeError for an invalid id or a damaged file
         """
         if type(saved_id) is not tuple or len(saved_id) not in (4, 6):
             raise UnpicklingError(f"a storage is not written as {brief(saved_id)}")
@@ -81,7 +81,7 @@ class LegacyRecords(Records):
         return whole if saved_id[5] is None else self._part(whole, saved_id[5])
 
     def _part(self, whole: Any, view: Any) -> Any:
-        """Return a part of a storage, as files of before 0.4 have them."""
+        """Return a part of a storage, as files before 0.4 describe it."""
         if type(view) is not tuple or [type(one) for one in view] != [str, int, int]:
             raise UnpicklingError(f"a part of a storage is not written as {brief(view)}")
         _, first, count = view
@@ -98,14 +98,14 @@ class LegacyRecords(Records):
         return type(whole)(wrap_storage=storage, dtype=whole.dtype) if is_typed else storage
 
     def _plain(self, what: str) -> Any:
-        """Return the plain value of the pickle that comes next."""
+        """Return the value of the next pickle, which must be plain data."""
         pickled = skip(self._stream)
         if what == "head" and len(pickled) > _SMALL:
             raise UnpicklingError(f"the {what} of the file has {len(pickled)} bytes")
         return SafeUnpickler(pickled, _refuse, Budget(len(pickled))).load()
 
     def _note(self, saved_id: Any) -> None:
-        """Remember the length of a storage, which the pickle has just named."""
+        """Record the length of a storage that the pickle has just referred to."""
         kind = saved_id[0] if type(saved_id) is tuple and saved_id else None
         if kind == "module" and len(saved_id) == 4:
             return
@@ -114,7 +114,7 @@ class LegacyRecords(Records):
         _, named, key, _, numel, _ = saved_id
         dtype: Any = False
         if isinstance(named, Named):
-            # A pickle_module of the user's writes our names.
+            # A user-defined pickle_module writes fastdist's names.
             dtype = dtype_of_kind(_OUR_KINDS.get(named) or own(*named))
         if dtype is False or type(key) is not str or type(numel) is not int:
             raise UnpicklingError(f"a storage is not written as {brief(saved_id)}")
@@ -123,7 +123,7 @@ class LegacyRecords(Records):
             raise UnpicklingError(f"the storage {brief(key)} has two lengths")
 
     def _find(self, keys: Any) -> dict[str, tuple[int, int]]:
-        """Return where each storage lies, and how many bytes it has."""
+        """Return the position and the size in bytes of each storage."""
         if type(keys) is not list or any(type(key) is not str for key in keys):
             raise UnpicklingError(f"keys of storages are a list of texts, not {brief(keys)}")
         if len(set(keys)) != len(keys) or set(keys) != self._lengths.keys():
@@ -150,7 +150,7 @@ class LegacyRecords(Records):
 
 
 def as_native(data: Any, dtype: Any) -> Any:
-    """Return little-endian bytes of a dtype in the order of this machine."""
+    """Convert little-endian bytes of a dtype to this machine's byte order."""
     if sys.byteorder == "little" or dtype is None or dtype.itemsize == 1:
         return data
     return data.view(dtype.numpy).byteswap().view(np.uint8)

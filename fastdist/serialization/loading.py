@@ -1,4 +1,4 @@
-"""`load`: what a file of `save`, ours or PyTorch's, holds."""
+"""`load`: reads files of `save`, from fastdist or PyTorch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .tar_reader import TarRecords, is_tar
 from .torch_names import find, own
 
 _ZIP: Final = b"PK\x03\x04"
-# The first bytes of other kinds of files, and their names.
+# The first bytes of other kinds of files, and descriptions of these.
 _FOREIGN: Final = (
     (b"\x93NUMPY", "an array of NumPy's (.npy): numpy.load reads it"),
     (b"\x89HDF", "an HDF5 file: h5py reads it"),
@@ -36,7 +36,7 @@ _FOREIGN: Final = (
     (b"\xfd7zXZ", "packed by xz: unpack it first"),
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: run `git lfs pull`"),
 )
-# A header of a tar archive.
+# The size of a tar header.
 _HEAD_BYTES: Final = 512
 
 
@@ -50,26 +50,29 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Return the value that save(), ours or PyTorch's, wrote: from a path, or a file object with
-    read() and seek().
+    """Return the value in a file of fastdist's or PyTorch's save(). f is a path, or a file object
+    with read() and seek().
 
-    With weights_only, the default, tensors, numbers, text and plain containers are read, and no
-    code of the file's runs. Without it a file can run any code: only for files that you trust.
+    With weights_only, the default, load reads only tensors, numbers, strings and plain containers,
+    and runs no code from the file. Without it a file can run any code: use this only for files that
+    you trust.
 
-    Note    reads PyTorch's formats before 1.6 as well. Safely read, a file takes at most about 2 us
-            and 160 bytes of memory for each byte of its pickle, and its own size for tensors. A
-            file object stands behind what was read of the older formats
-    Raises  pickle.UnpicklingError for a file that needs more than weights_only allows, RuntimeError
-            for one that is damaged or of another kind, EOFError for an empty one
+    Note    reads PyTorch's formats before 1.6 too. With weights_only, each byte of the pickle takes
+            at most about 2 us and 160 bytes of memory, and tensors take at most the size of the
+            file. For the older formats, a file object is left after the last byte that was read
+    Raises  pickle.UnpicklingError for a file that weights_only does not allow; RuntimeError
+            for a damaged file or another kind of file; EOFError for an empty file
 
     Args:
         f: A path, or a file object with `read` and `seek`.
-        map_location: Where tensors go: a device, its name, a dict of names, or a function of a
-            storage and a name; where they were if None.
-        pickle_module: Ignored, unless weights_only is False.
-        weights_only: Whether only data may be read; True if None.
-        mmap: Whether a path's tensors are read as they are used; the file is never written.
-        **pickle_load_args: For the unpickler, such as the encoding of Python 2's text ("utf-8").
+        map_location: Where to put tensors: a device, its name, a dict of names, or a function of a
+            storage and a name. None restores their devices.
+        pickle_module: The pickle module to use if weights_only is False; otherwise ignored.
+        weights_only: Whether to read only data; True if None.
+        mmap: Whether to map a path into memory, so that tensors are read on access. The file is
+            never changed.
+        **pickle_load_args: Options of the unpickler, such as the encoding of Python 2 strings
+            ("utf-8").
 
     Example:
         >>> import io
@@ -86,7 +89,7 @@ def load(
     if not is_path:
         _require_readable(f, mmap)
     called = f"the file {short_repr(os.fspath(f))}" if is_path else f"the {type(f).__name__}"
-    restorer(map_location)  # an invalid map_location is reported before the file is opened
+    restorer(map_location)  # report an invalid map_location before the file is opened
     with _opened(f) as file:
         with _said_of(called, is_safe=is_safe):
             records = _records_of(file, called, restorer(map_location), is_path, bool(mmap))
@@ -98,15 +101,16 @@ def load(
         else:
             found = _load_all(records, pickle_module or pickle, pickle_load_args)
         if isinstance(records, LegacyRecords):
-            # Another value may follow, as torch.save() leaves them one after the other.
+            # Leave the position after this value: several calls of torch.save() may have written
+            # one file.
             file.seek(records.end)
         return found
 
 
 def _require_readable(f: Any, mmap: bool | None) -> None:
-    """Raise unless f, which is not a path, is a file object that load can read.
+    """Raise an error unless f, which is not a path, is a file object that load can read.
 
-    Raises  ValueError, AttributeError
+    Raises  ValueError for mmap; AttributeError for an object without read, seek or tell
     """
     if mmap:
         raise ValueError(
@@ -123,7 +127,9 @@ def _require_readable(f: Any, mmap: bool | None) -> None:
 
 
 def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: bool) -> Any:
-    """Return the storages of a file, and in `pickled` the pickle that names them."""
+    """Return the storages of a file; their attribute `pickled` is the pickle that
+    refers to them.
+    """
     head = _head_of(file, called)
     if head.startswith(_ZIP):
         mapped = _mapped(file) if is_mapped else None
@@ -149,7 +155,7 @@ def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: 
     if is_path and records.end != (size := file.seek(0, 2)):
         file.seek(records.end)
         if is_legacy(file.read(_HEAD_BYTES)):
-            # Several values, one after the other: PyTorch reads the first of them as well.
+            # Several values follow one another: return the first, as PyTorch does.
             return records
         raise RuntimeError(
             f"{size - records.end} bytes follow the last storage of {called}: it was "
@@ -160,7 +166,7 @@ def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: 
 
 @contextmanager
 def _said_of(called: str, *, is_safe: bool) -> Iterator[None]:
-    """Let errors of reading say which file it is, and what can be done."""
+    """Add the file's name and advice to errors of reading."""
     begin = "Weights only load failed. " if is_safe else ""
     try:
         yield
@@ -189,14 +195,14 @@ def _opened(f: Any) -> Iterator[Any]:
 
 
 def _mapped(file: Any) -> _mmap.mmap:
-    # Pages that are written become this process's own.
+    # Copy on write: changed pages belong to this process, and the file stays unchanged.
     return _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY)
 
 
 def _head_of(file: Any, called: str) -> bytes:
-    """Return the first bytes of a file, which stays where it is.
+    """Return the first bytes of a file, without moving its position.
 
-    Raises  TypeError for text, EOFError for nothing
+    Raises  TypeError for a text file, EOFError for an empty file
     """
     start = file.tell()
     head = file.read(_HEAD_BYTES)
@@ -209,7 +215,7 @@ def _head_of(file: Any, called: str) -> bytes:
 
 
 def _kind_of(head: bytes) -> str:
-    """Return a description of the file that seems to begin with these bytes."""
+    """Return a description of the kind of file that begins with these bytes."""
     for magic, what in _FOREIGN:
         if head.startswith(magic):
             return what

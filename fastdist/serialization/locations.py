@@ -1,4 +1,4 @@
-"""Where the memory of a file's tensors goes: the device that it names, or map_location says."""
+"""The devices of a file's tensors: the saved device, or the one that map_location selects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Restore = Callable[[UntypedStorage, str], UntypedStorage]
 
 
 def location_tag(storage: Any) -> str:
-    """Return a file's name of the location of a storage: `cpu`, `cuda:0` ..."""
+    """Return the name of a storage's location in files: `cpu`, `cuda:0` and so on."""
     return str(storage.device)
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
-    """Return the storage on the device that location names.
+    """Return the storage moved to the device of a location.
 
     Raises  RuntimeError for a device that this machine, or fastdist, does not have
     """
@@ -39,7 +39,7 @@ def default_restore_location(storage: UntypedStorage, location: str) -> UntypedS
 
 
 def require_present(device: Device) -> None:
-    """Raise unless this machine has the device.
+    """Raise an error unless this machine has the device.
 
     Raises  RuntimeError
     """
@@ -64,7 +64,7 @@ def require_present(device: Device) -> None:
 
 
 def restorer(map_location: Any) -> Restore:
-    """Return the function of a storage and its location that map_location asks for.
+    """Return a function of a storage and its location that applies map_location.
 
     Raises  TypeError for a value that is not a device, a dict or a function
     """

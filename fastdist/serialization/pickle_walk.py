@@ -1,10 +1,10 @@
-"""Walking through a pickle without making anything of it: its end, and its persistent ids."""
+"""Walks through a pickle without building its values, to find its end and its persistent ids."""
 
-# Note [Walking a pickle] In the format before 1.6 the numbers of tensors lie behind the pickle, and
-# how long they are the pickle says. So it is walked through before it is read: each opcode takes
-# from a stack and puts on it what Python's pickletools says, texts, numbers and names alone have
-# values, and each persistent id is handed on. No class is looked up and no function is called. It
-# serves both ways of loading, and takes about 1 us an opcode.
+# Note [Walking a pickle] In the format before 1.6 the data of tensors follows the pickle, and only
+# the pickle has their sizes. So the reader walks through the pickle before it unpickles it. Each
+# opcode pops from a stack and pushes on it, as Python's pickletools specifies. Only strings,
+# numbers and names have values, and each persistent id is passed to a callback. No class is looked
+# up and no function is called. Both ways of loading use this. It takes about 1 us per opcode.
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .byte_stream import ByteStream
 
 
 class Named(NamedTuple):
-    """A class or function that a pickle names."""
+    """A class or function that a pickle refers to."""
 
     module: str
     name: str
 
 
-# Ids are tuples of six.
+# Persistent ids are tuples of six.
 _MOST_PARTS: Final = 6
 _TUPLES: Final = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _PUTS: Final = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
@@ -33,10 +33,10 @@ _UNKNOWN: Final = object()
 
 
 def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
-    """Return the bytes of the pickle that comes next, and move behind it. Each persistent id in it
-    is given to note.
+    """Return the bytes of the next pickle, and move the stream after it. Pass each persistent id in
+    it to note.
 
-    Raises  UnpicklingError for bytes that are not a pickle; what note raises
+    Raises  UnpicklingError for bytes that are not a pickle; errors of note
     """
     start = stream.at
     try:
@@ -50,9 +50,9 @@ def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
 
 
 def skip(stream: ByteStream) -> bytes:
-    """Return the bytes of the pickle that comes next, which has no persistent ids.
+    """Return the bytes of the next pickle, which must not have persistent ids.
 
-    Raises  UnpicklingError
+    Raises  UnpicklingError for bytes that are not such a pickle
     """
 
     def refuse(_: Any) -> None:
@@ -63,7 +63,7 @@ def skip(stream: ByteStream) -> bytes:
 
 @functools.cache
 def _opcodes() -> dict[bytes, Any]:
-    # The import takes 3 ms, and files of the present format do not need it.
+    # Imported here: it takes 3 ms, and files in the current format do not need it.
     import pickletools
 
     return {one.code.encode("latin-1"): one for one in pickletools.opcodes}
@@ -86,7 +86,7 @@ class _Walk:
             if opcode.name == "STOP":
                 return
             if opcode.name == "STRING":
-                # Python's own reader warns of backslashes.
+                # Python's own reader would warn of invalid escapes.
                 argument: Any = stream.readline()[1:-2].decode("latin-1")
             else:
                 argument = None if opcode.arg is None else opcode.arg.reader(stream)
@@ -138,7 +138,7 @@ class _Walk:
         if len(names) > len(self._stack):
             raise IndexError(f"{opcode.name} takes more than there is")
         del self._stack[len(self._stack) - len(names) :]
-        # An opcode that contains a number, a text or bytes pushes that value.
+        # The default for opcodes that contain a number, a string or bytes: push that value.
         value = _UNKNOWN if before or argument is None else argument
         self._stack.extend([value] * len(after))
 

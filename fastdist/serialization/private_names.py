@@ -1,4 +1,4 @@
-"""Names of PyTorch's file serialization.py that packages import: types and small helpers."""
+"""Names of PyTorch's module serialization.py that packages import: types and small helpers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STORAGE = TypedStorage | UntypedStorage
 Storage = UntypedStorage
 MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
 
-# The first number of files in formats before 1.6.
+# The magic number of files in formats before 1.6.
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 PROTOCOL_VERSION = 1001
 STORAGE_KEY_SEPARATOR = ","
 
 
 class SourceChangeWarning(Warning):
-    """The category of warnings about saved code that differs from today's; none is issued."""
+    """A warning category: saved source code differs from the current one. It is never issued."""
 
 
 def _is_path(name_or_buffer: object) -> bool:
@@ -34,7 +34,7 @@ def _is_path(name_or_buffer: object) -> bool:
 
 
 def _is_zipfile(f: IO[bytes]) -> bool:
-    """Return whether the file continues as a zip archive; its position stays."""
+    """Return whether a zip archive begins at the file's position, which is not moved."""
     start = f.tell()
     head = f.read(4)
     f.seek(start)
@@ -47,7 +47,7 @@ def _maybe_decode_ascii(bytes_str: bytes | str) -> str:
 
 @contextmanager
 def _open_file_like(name_or_buffer: Any, mode: str) -> Iterator[IO[bytes]]:
-    """Open a path for the block, or use a file object, which stays open."""
+    """Open a path for this block; a file object is used as it is, and stays open."""
     if not _is_path(name_or_buffer):
         yield name_or_buffer
         return
@@ -56,18 +56,18 @@ def _open_file_like(name_or_buffer: Any, mode: str) -> Iterator[IO[bytes]]:
 
 
 def _get_restore_location(map_location: Any) -> Callable[[Any, str], Any]:
-    """Return the function of a storage and its saved place that map_location stands for."""
+    """Return a function of a storage and its location that applies map_location."""
     return restorer(map_location)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
-    """Return the classes and functions that a saved file names and weights_only does not allow.
+    """Return the classes and functions that a saved file refers to and weights_only does not allow.
 
     Args:
         f: A path or a file object of a file that save() wrote.
 
     Returns:
-        Their full names, sorted. Nothing of the file is loaded.
+        Their full names, sorted. Nothing from the file is loaded.
 
     Raises  ValueError for a file of another kind
     """

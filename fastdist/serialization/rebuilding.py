@@ -1,6 +1,6 @@
-"""The functions that a file calls to make tensors of its records, against which they check.
+"""The functions that a file calls to make tensors from its storages; they check all arguments.
 
-The parameters are those that PyTorch writes.
+Their parameters are those that PyTorch writes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .budget import brief
 
 
 def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Tensor:
-    """Return a tensor over a part of a storage.
+    """Return a tensor that uses a part of a storage.
 
-    Raises  TypeError, RuntimeError for a value that is not a storage, or a range outside of it
+    Raises  TypeError for a value that is not a storage; RuntimeError for a range outside of it
     """
     return _over(storage, storage_offset, size, stride, None)
 
@@ -50,9 +50,9 @@ def rebuild_tensor_v2(
     backward_hooks: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """Return a tensor over a part of a storage. Raises as rebuild_tensor.
+    """Return a tensor that uses a part of a storage. Raises the errors of rebuild_tensor.
 
-    Raises  UnpicklingError for metadata other than PyTorch's bits for conjugates and negatives
+    Raises  UnpicklingError for metadata other than PyTorch's conjugate and negative bits
     """
     tensor = _with_bits(_over(storage, storage_offset, size, stride, None), metadata)
     return tensor.requires_grad_() if requires_grad else tensor
@@ -68,15 +68,15 @@ def rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """Return a tensor of a dtype over a part of a storage of bytes. Raises as rebuild_tensor_v2."""
+    """Return a tensor of a dtype on a part of an untyped storage. Raises as rebuild_tensor_v2."""
     tensor = _with_bits(_over(storage, storage_offset, size, stride, dtype), metadata)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _with_bits(tensor: Tensor, metadata: Any) -> Tensor:
-    """Return tensor, or the view of its conjugates or negatives that metadata asks for.
+    """Return tensor, or its conjugate or negative view if metadata says so.
 
-    The view shares the memory of the file's storage: nothing is copied.
+    The view shares the memory of the file's storage, without a copy.
     """
     if metadata is None:
         return tensor
@@ -105,14 +105,14 @@ _BITS: Final = ("conj", "neg")
 
 
 def bytes_of_copy(value: Any) -> int:
-    """Return how many bytes a Parameter, or another kind, of value copies: of views of conjugates
-    or negatives all, of other tensors none.
+    """Return how many bytes are copied to make a Parameter or a subclass from value: all bytes of a
+    conjugate or negative view, otherwise none.
     """
     return value.nbytes if type(value) is LazyConjNeg else 0
 
 
 def get_layout(name: Any) -> MemoryLayout:
-    """Return PyTorch's word for how elements lie.
+    """Return the memory layout of a name such as torch.strided.
 
     Raises  NotImplementedError for layouts that fastdist does not have
     """
@@ -126,10 +126,10 @@ def get_layout(name: Any) -> MemoryLayout:
 
 
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
-    """Return a sparse tensor of (coordinates, values, size) and, but in old files, whether it is
-    coalesced.
+    """Return a sparse tensor of (coordinates, values, size). In newer files `data` also has whether
+    it is coalesced.
 
-    Raises  ValueError, TypeError for parts that do not fit
+    Raises  ValueError or TypeError for parts that do not fit together
     """
     if layout is not sparse_coo or type(data) is not tuple or len(data) not in (3, 4):
         raise TypeError(
@@ -149,7 +149,7 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
 def rebuild_meta_tensor_no_storage(
     dtype: Any, size: Any, stride: Any, requires_grad: Any
 ) -> Tensor:
-    """Return a tensor of the meta device: a shape, strides and a dtype."""
+    """Return a tensor on the meta device from its shape, strides and dtype."""
     numbers = (*size, *stride)
     if not isinstance(dtype, DType) or len(size) != len(stride) or not all(map(_is_size, numbers)):
         raise TypeError(
@@ -168,7 +168,8 @@ def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None
     if not isinstance(storage, UntypedStorage) or not isinstance(dtype, DType):
         raise TypeError(f"a tensor is made of a storage of a known dtype, not of {brief(storage)}")
     numbers = (offset, *size, *stride)
-    # bool is an int; a NumPy number would be a call that nobody has made.
+    # bool is a subclass of int, so types are compared exactly. NumPy numbers are not allowed
+    # either.
     if not all(map(_is_size, numbers)) or len(size) > _MOST_AXES:
         raise TypeError(
             f"a tensor has at most {_MOST_AXES} axes and ints for its sizes, got "
@@ -179,21 +180,21 @@ def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None
     require_inside(shape, strides, offset, dtype.itemsize, flat.nbytes)
     array = view_at(flat, dtype.numpy, storage.device, offset, shape, strides)
     tensor = wrap(array, Layout.of(dtype, storage.device, shape, strides))
-    # A NumPy array knows what it is a part of; those of devices may not.
+    # A NumPy array references its memory; arrays of other devices may not.
     return tensor if storage.device is CPU else bound(tensor, flat)
 
 
 def _is_size(number: Any) -> bool:
-    # Multiplying longer ones takes time quadratic in their length.
+    # Products of larger numbers would take time quadratic in their length.
     return type(number) is int and -_LARGEST <= number <= _LARGEST
 
 
 _LARGEST: Final = (1 << 63) - 1
-_MOST_AXES: Final = 64  # NumPy's bound
+_MOST_AXES: Final = 64  # NumPy's limit
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Parameter:
-    """Return a Parameter of a tensor."""
+    """Return a Parameter that shares a tensor's data."""
     _require_tensor(data)
     return Parameter(data, requires_grad=bool(requires_grad))
 
@@ -208,7 +209,7 @@ def rebuild_parameter_with_state(
 
 
 def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
-    """Return the result of func for args as a new_type, a Tensor class, with its attributes."""
+    """Return func(*args) as new_type, a subclass of Tensor, with the attributes of state."""
     made = func(*args)
     _require_tensor(made)
     if type(made) is not new_type and not (new_type is Tensor and type(made) is LazyConjNeg):
@@ -226,22 +227,22 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
 
 
 # Note [State of a file]
-# The slots of a Tensor are trusted by compiled loops, which read an address from the object in
-# `array`. So attributes from a file go into the __dict__ alone, and never take a name that fastdist
-# or Python defines: not `array`, not `__class__`, not the name of a method. Classes that users
-# added with add_safe_globals may override their plain defaults, and fill slots that they declare.
+# Compiled loops trust the slots of a Tensor: they read an address from the object in `array`. So
+# attributes from a file are stored only in the __dict__, and never use a name that fastdist or
+# Python defines, such as `array`, `__class__` or the name of a method. Classes that users added
+# with add_safe_globals may override their plain default values, and fill slots that they declare.
 
 
 def size_of_state(state: Any) -> int:
-    """Return how many attributes a state has, whatever it is."""
+    """Return the number of attributes in a state of any type."""
     parts = state if type(state) is tuple else (state,)
     return sum(len(part) for part in parts if isinstance(part, dict))
 
 
 def give_state(value: Any, state: Any) -> None:
-    """Restore the state of value, whose class the user has added, from a file, as pickle does.
+    """Restore the state of value from a file, as pickle does. The user has added its class.
 
-    Raises  TypeError for attributes that a file may not set; what the class's __setstate__ raises
+    Raises  TypeError for attributes that a file may not set; errors of the class's __setstate__
     """
     set_state = getattr(type(value), "__setstate__", None)
     if set_state is not None:
@@ -251,7 +252,7 @@ def give_state(value: Any, state: Any) -> None:
 
 
 def give_attributes(value: Any, state: Any) -> None:
-    """Put attributes from a file into the __dict__ of value: see Note [State of a file].
+    """Store attributes from a file in the __dict__ of value: see Note [State of a file].
 
     Raises  TypeError for attributes that a file may not set
     """
@@ -286,13 +287,13 @@ def hidden_names(value: Any) -> list[str]:
 
 
 def _slots_of(kind: type) -> list[str]:
-    """Return the slots that classes other than fastdist's declare."""
+    """Return the slots that user-defined classes declare."""
     names: list[str] = copyreg._slotnames(kind)  # type: ignore[attr-defined]
     return [name for name in names if not _is_taken(kind, name, slots_too=False)]
 
 
 def _is_taken(kind: type, name: str, *, slots_too: bool = True) -> bool:
-    """Return whether a class defines this name, so that a file may not set it."""
+    """Return whether a class defines a name, so that a file may not set it."""
     if name in _INTERNAL or (name[:2] == "__" and name[-2:] == "__"):
         return True
     for base in kind.__mro__:
@@ -304,12 +305,13 @@ def _is_taken(kind: type, name: str, *, slots_too: bool = True) -> bool:
         found = vars(base)[name]
         if isinstance(found, MemberDescriptorType):
             return slots_too or is_ours
-        # A plain value is a default; a cached_property keeps what it has found in the __dict__.
+        # A plain value is a default that may be overridden; a cached_property stores its result in
+        # the __dict__.
         return isinstance(found, _METHODS) or hasattr(type(found), "__set__")
     return False
 
 
-# fastdist keeps this in the __dict__ of a Tensor: see tensor/constants.py.
+# fastdist stores this in the __dict__ of a Tensor: see tensor/constants.py.
 _INTERNAL: Final = frozenset({"_made_of"})
 _METHODS: Final = (
     FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType,

@@ -1,4 +1,4 @@
-"""The storages of one file: what a pickle says of each is held against the bytes that are there."""
+"""The storages of one file: the pickle's description of each is checked against the file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .budget import brief
 
 
 class Records:
-    """Storages by their keys, each read once, when something first names it.
+    """Storages by key; each is read once, when the pickle first refers to it.
 
-    nbytes is the size of the file. A kind of file says how to find and read a storage's bytes
+    `nbytes` is the size of the file. Subclasses find and read the bytes of a storage in their kind
+    of file
     """
 
     nbytes: int
@@ -25,7 +26,7 @@ class Records:
     def load(self, saved_id: Any) -> Any:
         """Return the storage for a persistent id of a pickle.
 
-        Raises  UnpicklingError, RuntimeError
+        Raises  UnpicklingError for an invalid id; RuntimeError for a damaged file
         """
         if type(saved_id) is not tuple or len(saved_id) != 5 or saved_id[0] != "storage":
             raise UnpicklingError(f"a storage is not written as {brief(saved_id)}")
@@ -61,14 +62,14 @@ class Records:
 
 
 def dtype_of_kind(kind: Any) -> Any:
-    """Return the dtype of a class of storages, None for one of bytes, False for anything else."""
+    """Return the dtype of a storage class: None for untyped storage, False for any other value."""
     if kind is UntypedStorage:
         return None
     return kind.dtype if isinstance(kind, type(TypedStorage)) else False
 
 
 def damaged(key: str, size: int, found: int) -> RuntimeError:
-    """Return the error for a storage whose record has another length than the pickle says."""
+    """Return the error for a storage whose record has another size than the pickle says."""
     return RuntimeError(
         f"the storage {brief(key)} should hold {brief(size)} bytes, and its record in the file has "
         f"{brief(found)}: the file is damaged"

@@ -1,7 +1,7 @@
-"""The names that a file may use under `weights_only`: a fixed list, and the user's additions."""
+"""The names that a file may use with weights_only: a fixed list, and the user's additions."""
 
-# Note [Calls for a file] The plain classes are called in the one form in which pickle writes them,
-# and their copies are counted (`budget.py`). The user is responsible for added classes.
+# Note [Calls for a file] A file may call the listed classes only in the form in which pickle writes
+# them, and copies are counted (`budget.py`). The user is responsible for added classes.
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .rebuilding import (
 )
 from .torch_names import own
 
-# Modules whose functions are never called for a file, even if they were added.
+# Modules whose functions a file may never call, even if a user added them.
 _NEVER: Final = frozenset(("sys", "os", "posix", "nt", "subprocess", "builtins.eval"))
 _MOST_DEVICES: Final = 128
 _LONGEST_DEVICE: Final = 8
-# pickle's names of protocol 2, which Python 2 understood, in Python 3's.
+# Python 3's names for the Python 2 names that pickle's protocol 2 writes.
 _TODAYS_MODULES: Final = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
 _added: dict[str, Any] = {}
@@ -44,16 +44,16 @@ renew_in_children(sys.modules[__name__], "_added_lock")
 
 
 class UnsupportedGlobalError(UnpicklingError):
-    """A file names what is neither on the fixed list nor added by the user."""
+    """A file refers to a name that is neither in the fixed list nor added by the user."""
 
 
 Call = Callable[[tuple[Any, ...], Budget], Any]
 
 
 def plain_call(thing: Any) -> Call | None:
-    """Return how a listed class or function may be called; None if it may only be named."""
-    # It might be a tuple of another kind, whose hash takes exponential time if its parts are
-    # shared.
+    """Return the handler for calls of a listed class or function; None if it must not be called."""
+    # Other types are excluded first: for example, the hash of a tuple with shared parts takes
+    # exponential time.
     return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None
 
 
@@ -61,7 +61,7 @@ _CALLED: Final = (type, FunctionType, BuiltinFunctionType)
 
 
 def _bytes(args: tuple[Any, ...], budget: Budget) -> bytes:
-    # pickle's protocol 2 has no bytes: it writes _codecs.encode(text, "latin1"), or bytes().
+    # Protocol 2 has no bytes: pickle writes _codecs.encode(text, "latin1"), or bytes().
     if args and (len(args) != 2 or args[1] not in ("latin1", "latin-1")):
         raise UnpicklingError(f"bytes are written as text in latin1, not as {_kinds(args)}")
     budget.take(len(args[0]) // 8 if args else 0)
@@ -124,7 +124,7 @@ def _size(args: tuple[Any, ...], budget: Budget) -> Size:
 
 def _device(args: tuple[Any, ...], budget: Budget) -> Device:
     kind, *index = args
-    # Devices are kept forever, so a file may name no more of them than a machine has.
+    # Device objects are never freed, so a file may only create as many as a machine can have.
     if type(kind) is not str or len(kind) > _LONGEST_DEVICE or len(index) > 1:
         raise UnpicklingError(f"a device is made of a name and a number, not of {brief(args)}")
     if index and not (type(index[0]) is int and 0 <= index[0] < _MOST_DEVICES):
@@ -218,9 +218,9 @@ def _kinds(args: tuple[Any, ...]) -> str:
 
 
 def find_safe(module: str, name: str) -> Any:
-    """Return the object of a name in a file, if the fixed list or the user's has it.
+    """Return the object for a name in a file, from the fixed list or the user's additions.
 
-    Raises  UnpicklingError for anything else, with what to do
+    Raises  UnpicklingError with advice for any other name
     """
     module = _TODAYS_MODULES.get(module, module)
     found = _NAMED.get((module, name))
@@ -247,7 +247,7 @@ def find_safe(module: str, name: str) -> Any:
 
 
 def _twin_of(module: str, name: str) -> Any:
-    """Return the class of ours that was added, where a file has PyTorch's name of it."""
+    """Return the added fastdist class for PyTorch's name of it."""
     root = __package__.partition(".")[0] + "."
     if not module.startswith("torch."):
         return None
@@ -259,22 +259,22 @@ def _twin_of(module: str, name: str) -> Any:
 
 
 def is_added(thing: Any) -> bool:
-    """Return whether the user has allowed this very thing."""
+    """Return whether the user has added this object."""
     with _added_lock:
         return any(one is thing for one in _added.values())
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Let files loaded with weights_only name and call these classes and functions too.
+    """Allow files that are loaded with weights_only to use these classes and functions too.
 
-    Each is the thing itself, or (thing, "the.name.in.the.file")
+    Each is the object, or a pair (object, "the.name.in.the.file")
     """
     with _added_lock:
         _added.update(_by_name(safe_globals))
 
 
 def get_safe_globals() -> list[Any]:
-    """Return the added globals."""
+    """Return the added classes and functions."""
     with _added_lock:
         return [
             thing if name == _full_name(thing) else (thing, name) for name, thing in _added.items()
@@ -282,13 +282,13 @@ def get_safe_globals() -> list[Any]:
 
 
 def clear_safe_globals() -> None:
-    """Forget all that was added."""
+    """Remove all additions."""
     with _added_lock:
         _added.clear()
 
 
 class safe_globals:
-    """Add classes and functions for the length of a `with` block."""
+    """Add classes and functions for a `with` block."""
 
     def __init__(self, safe_globals: Iterable[Any]) -> None:
         self._things = _by_name(safe_globals)

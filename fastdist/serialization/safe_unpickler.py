@@ -1,9 +1,9 @@
-"""A pickle read without running code: values, containers, and calls from the fixed list alone."""
+"""Reads a pickle without running code: plain values, containers, and calls from a fixed list."""
 
-# Note [Reading a stranger's pickle] The opcodes are those that pickle's protocols 2 to 5 write for
-# such values; any other is an error. A memo is a dict, so that no index makes it large; a length
-# is held against the bytes that are there; nothing is called but by `safe_globals.py`, and what is
-# built nests at most _MOST_LEVELS deep and never contains itself.
+# Note [Reading a stranger's pickle] The reader accepts the opcodes that pickle's protocols 2 to 5
+# write for such values, and rejects all others. The memo is a dict, so that a large index does not
+# make it large. A length is checked against the remaining bytes. Only objects of `safe_globals.py`
+# are called. The result is nested at most _MOST_LEVELS deep and never contains itself.
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .rebuilding import bytes_of_copy, give_attributes, give_state, size_of_stat
 from .safe_globals import find_safe, is_added, plain_call
 
 _MOST_LEVELS: Final = 500
-# A key that is text of so many letters costs nothing worth counting.
+# A key that is a string of at most this length is not counted.
 _SHORT: Final = 64
 _COST_OF_A_SET: Final = 2
 _FLOAT: Final = struct.Struct(">d")
 
 
 class SafeUnpickler:
-    """One pickle, or several in a row, in a buffer of bytes.
+    """Reads one pickle, or several in a row, from a buffer of bytes.
 
-    persistent_load makes a value of what stands for a storage; the budget is that of the file
+    persistent_load returns the value for a persistent id; the budget belongs to the file
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SafeUnpickler:
         self._memo: dict[int, Any] = {}
 
     def load(self) -> Any:
-        """Return the next value.
+        """Return the value of the next pickle.
 
         Raises  UnpicklingError for data that is not a pickle, or not a plain one
         """
@@ -71,7 +71,7 @@ class SafeUnpickler:
         return value
 
     def find(self, module: str, name: str) -> Any:
-        """Return the class or function that the pickle names."""
+        """Return the class or function that the pickle refers to."""
         return find_safe(module, name)
 
     def _take(self, size: int) -> bytes:
@@ -96,7 +96,7 @@ class SafeUnpickler:
         self._stack = self._below.pop()
         return items
 
-    # The handlers of the opcodes, by pickle's names of these.
+    # The handlers of the opcodes, under pickle's names for these.
 
     def _proto(self) -> None:
         protocol = self._number(1)
@@ -120,7 +120,7 @@ class SafeUnpickler:
         self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
 
     def _binstring(self, size: int) -> None:
-        """Push a str of Python 2, which is bytes, decoded as `encoding` says."""
+        """Push a str of Python 2, which is bytes, decoded with `encoding`."""
         data = self._take(self._number(size))
         if self._encoding == "bytes":
             self._stack.append(data)
@@ -198,7 +198,7 @@ class SafeUnpickler:
         return holder if type(holder) is kind else self._allowed(holder)
 
     def _allowed(self, value: Any) -> Any:
-        """Return value if it is of a class that the user has added."""
+        """Return value if the user has added its class."""
         if is_added(type(value)):
             return value
         raise UnpicklingError(f"nothing can be put into a value of {type(value).__name__}")
@@ -278,7 +278,7 @@ class SafeUnpickler:
         self._budget.take(size_of_state(state))
         try:
             if type(value) is OrderedDict:
-                give_attributes(value, state)  # state_dict()'s _metadata
+                give_attributes(value, state)  # the _metadata of state_dict()
             else:
                 give_state(self._allowed(value), state)
         except (TypeError, ValueError, AttributeError) as error:
@@ -295,7 +295,7 @@ class SafeUnpickler:
 
 
 def _actions() -> list[Callable[[SafeUnpickler], None] | None]:
-    """Return the handler of each opcode, None for those that are not read."""
+    """Return the handler of each opcode, or None for an opcode that is not accepted."""
     table: list[Callable[[SafeUnpickler], None] | None] = [None] * 256
 
     def enter(codes: bytes, action: Callable[..., None], *given: Any) -> None:
@@ -349,11 +349,11 @@ _FROM_TYPE: Final = find_safe("torch._tensor", "_rebuild_from_type_v2")
 
 
 def require_shallow(value: Any) -> None:
-    """Raise for containers that nest too deep, or contain themselves.
+    """Raise UnpicklingError for containers that are nested too deep, or contain themselves.
 
     Raises  UnpicklingError
     """
-    # 0 while a container is being walked, then how deep it nests.
+    # For each container: 0 while its items are walked, then its nesting depth.
     depths: dict[int, int] = {}
     waiting: list[Any] = [value]
     while waiting:

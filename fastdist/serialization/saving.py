@@ -1,4 +1,4 @@
-"""`save`: a pickle that names PyTorch's classes, followed by the memory of each storage."""
+"""`save`: writes a pickle with PyTorch's class names, followed by the memory of each storage."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Write obj - a tensor, a state dict, a container, anything that pickles - in PyTorch's format.
+    """Write obj (a tensor, a state dict, a container, anything that pickles) in PyTorch's format.
 
-    f is a path or a file object with write(). The old file of a path stays until all of the new one
-    is on the disk; permissions, and links to it, stay as they were. Tensors that share memory still
-    do when they are loaded. `torch.load` reads the file, and so does `fastdist.load`. With
-    _use_new_zipfile_serialization=False it is in the format before 1.6, without checksums.
+    f is a path or a file object with write(). An old file at a path is replaced only after the new
+    one is completely on the disk; its permissions, and links to it, are kept. Tensors that share
+    memory still share it after loading. `torch.load` and `fastdist.load` can read the file. With
+    _use_new_zipfile_serialization=False, save writes the format before 1.6, which has no checksums.
 
-    Raises  RuntimeError if the folder does not exist, PermissionError, IsADirectoryError, OSError
-            if the disk is full; the old file is unchanged then. Errors of pickle
+    Raises  RuntimeError if the folder does not exist; PermissionError; IsADirectoryError; OSError
+            if the disk is full. The old file is then unchanged. Errors of pickle
     Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
 
     Args:
         obj: A tensor, a state dict, or any object that pickles.
         f: A path, or a file object with `write`.
-        pickle_module: Another pickle module.
-        pickle_protocol: The protocol of pickle.
+        pickle_module: A pickle module to use instead of pickle.
+        pickle_protocol: The pickle protocol.
 
     Example:
         >>> import io
@@ -89,7 +89,7 @@ def save(
         with full_disk_named(name, _size(pickled, memories)):
             protocol = pickle_protocol if is_legacy else None
             _write(f.write, "archive", pickled, memories, protocol, with_order=with_order)
-            # A buffer that does not fit on the disk fails here, where the file is known.
+            # Flush here: if the disk is full, the error then names the file.
             if hasattr(f, "flush"):
                 f.flush()
     else:
@@ -100,14 +100,14 @@ def save(
 
 
 def _size(pickled: bytes, memories: list[Any]) -> int:
-    """Return the bytes of the pickle and of the storages, without heads and tables."""
+    """Return the size of the pickle and the storages in bytes, without headers and tables."""
     return len(pickled) + sum(int(flat.nbytes) for flat, *_ in memories)
 
 
 def _content(
     obj: object, pickle_module: Any, protocol: int, *, is_legacy: bool
 ) -> tuple[bytes, list[Any]]:
-    """Return the pickle, and the storages that it speaks of."""
+    """Return the pickle, and the storages that it refers to."""
     stream = io.BytesIO()
     if pickle_module is pickle:
         pickler: Any = _TorchPickler(stream, protocol)
@@ -127,7 +127,7 @@ def _write(
     *,
     with_order: bool,
 ) -> None:
-    """Write an archive; in the format before 1.6 if that has a protocol of pickle."""
+    """Write an archive, or the format before 1.6 if a protocol for it is given."""
     if legacy_protocol is not None:
         write_legacy(write, pickled, memories, legacy_protocol)
         return
@@ -145,17 +145,18 @@ def _write(
 
 
 class _Storages:
-    """The memories that a pickle speaks of, each once."""
+    """The memory blocks that a pickle refers to, each listed once."""
 
     def __init__(self) -> None:
         self.is_legacy = False
         self.memories: list[tuple[Any, Device, DType | None]] = []
         self._numbers: dict[tuple[Device, int, int], tuple[int, DType | None]] = {}
-        # Kept until all is written: memory that is freed before might be somebody else's by then.
+        # Keep these alive until everything is written: freed memory could get the same address
+        # again.
         self._alive: list[Any] = []
 
     def of_tensor(self, tensor: Tensor) -> tuple[_StorageOf, int]:
-        """Return the place of a tensor's memory among them, and that of the tensor in it."""
+        """Return a reference to a tensor's memory, and the tensor's offset in it."""
         layout = tensor._layout
         flat, address, offset = memory_and_offset(tensor)
         self._alive.append(tensor)
@@ -165,7 +166,7 @@ class _Storages:
         return self._enter(flat, layout.device, address, dtype), offset
 
     def of_storage(self, storage: TypedStorage | UntypedStorage) -> _StorageOf:
-        """Return the place of a storage's memory among them."""
+        """Return a reference to a storage's memory."""
         untyped = storage.untyped()
         self._alive.append(storage)
         address = untyped.data_ptr() or id(storage)
@@ -187,7 +188,7 @@ class _Storages:
         return _StorageOf(number, str(device), nbytes, dtype, is_legacy=self.is_legacy)
 
 
-# The class that stands for the storages of a dtype.
+# The storage class of each dtype.
 _KINDS: Final = {kind.dtype: kind for kind in TYPED_STORAGES.values()}
 
 
@@ -201,13 +202,13 @@ class _StorageOf:
     ) -> None:
         kind = UntypedStorage if dtype is None else _KINDS[dtype]
         numel = nbytes if dtype is None else nbytes // dtype.itemsize
-        # The last is for a part of a storage, which nothing writes any more.
+        # The last entry describes a part of a storage in old files; it is always None now.
         self.id: tuple[Any, ...] = ("storage", kind, str(number), location, numel)
         self.id += (None,) * is_legacy
 
 
 class _Reducing:
-    """The part of a pickler that knows tensors."""
+    """The methods that teach a pickler to write tensors."""
 
     storages: _Storages
 
@@ -232,7 +233,7 @@ class _Reducing:
 
 
 def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
-    """Return the arguments from which a tensor is rebuilt."""
+    """Return the function and the arguments that rebuild a tensor."""
     tensor = resolved(tensor)
     kind = tensor.__class__
     state = getattr(tensor, "__dict__", None)
@@ -251,7 +252,7 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
             return rebuilding.rebuild_parameter_with_state, (*arguments, state)
         return rebuilding.rebuild_parameter, arguments
     if tensor._layout.is_sparse:
-        # As in PyTorch's files: the rebuild function does not learn that it required grad.
+        # As in PyTorch's files, requires_grad of sparse tensors is not saved.
         indices, values, shape, is_coalesced, _ = parts_of(tensor)
         return rebuilding.rebuild_sparse_tensor, (
             sparse_coo,
@@ -262,7 +263,7 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
         geometry = (layout.dtype, Size(layout.shape), layout.strides, tensor.requires_grad)
         return rebuilding.rebuild_meta_tensor_no_storage, geometry
     made_of = _parts(tensor, storages)
-    # As in PyTorch's files: memory of dtypes that have no own kind of storage is bytes.
+    # As in PyTorch's files, dtypes without a storage class use untyped storage.
     rebuild: Any = rebuilding.rebuild_tensor_v2
     if tensor._layout.dtype.is_bare:
         rebuild, made_of = rebuilding.rebuild_tensor_v3, (*made_of, tensor._layout.dtype)
@@ -280,7 +281,7 @@ def _parts(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
 
 
 def _pickler_of(pickle_module: Any) -> Any:
-    """Return a pickler of somebody else's that knows tensors."""
+    """Return a user-defined pickler class, extended to write tensors."""
 
     class Pickler(_Reducing, pickle_module.Pickler):  # type: ignore[misc]
         def __init__(self, *args: Any) -> None:
@@ -291,23 +292,23 @@ def _pickler_of(pickle_module: Any) -> Any:
 
 
 class _Reducers:
-    """A dispatch table that knows kinds of tensors that somebody else has made."""
+    """A dispatch table that also finds a reducer for subclasses of Tensor."""
 
     def __init__(self, reduce: Any) -> None:
         self._reduce = reduce
 
     def get(self, kind: type, default: Any = None) -> Any:
-        """Return how instances of kind are reduced; from Python 3.13 on, default is not None."""
+        """Return the reducer for instances of kind; Python 3.13 and later pass a default."""
         if issubclass(kind, Tensor):
             return self._reduce
         return copyreg.dispatch_table.get(kind, default)
 
 
 class _TorchPickler(pickle._Pickler):
-    """Python's own pickler, which may write other names than those under which it finds things.
+    """Python's own pickler, changed to write PyTorch's names instead of fastdist's.
 
-    The one written in C looks each name up, and torch is not here to be found. Tensors, of which a
-    file may have very many, are written in one go.
+    The C pickler cannot be used: it looks each name up, and there may be no module torch. Each
+    tensor is written in one piece, because a file may have very many.
     """
 
     dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
@@ -315,15 +316,16 @@ class _TorchPickler(pickle._Pickler):
     def __init__(self, stream: Any, protocol: int) -> None:
         super().__init__(stream, protocol)
         self.storages = storages = _Storages()
-        # Not of self: what was saved would be kept until the garbage collector came.
+        # This function must not reference self: that cycle would keep saved values until garbage
+        # collection.
         self.dispatch_table: Any = _Reducers(lambda tensor: reduce_tensor(tensor, storages))
         self._known: dict[Any, bytes] = {}
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        """Write the name under which PyTorch has obj, or the one under which Python finds it."""
+        """Write PyTorch's name of obj, or its own name if PyTorch has none."""
         try:
             known = TO_TORCH.get(obj) or RENAMED.get(obj)
-        except TypeError:  # what cannot be a key is none of ours
+        except TypeError:  # an unhashable object has no entry
             known = None
         if known is None:
             super().save_global(obj, name)  # type: ignore[misc]
@@ -333,39 +335,39 @@ class _TorchPickler(pickle._Pickler):
         self.memoize(obj)  # type: ignore[attr-defined]
 
     def save_class(self, obj: type) -> None:
-        """Write a class: by its name, or as pickle does those of None and its kin."""
+        """Write a class by its name; the classes of None and similar values as pickle does."""
         if obj.__class__ is type and obj not in TO_TORCH:
             super().save_type(obj)  # type: ignore[misc]
         else:
             self.save_global(obj)
 
     def save_size(self, obj: Size) -> None:
-        """Write a Size as the call that makes it."""
+        """Write a Size as the call that creates it."""
         self.save_reduce(Size, (tuple(obj),), obj=obj)  # type: ignore[attr-defined]
 
     def save_device(self, obj: Device) -> None:
-        """Write a device as the call that makes it."""
+        """Write a device as the call that creates it."""
         given = (obj.type,) if obj.index is None else (obj.type, obj.index)
         self.save_reduce(Device, given, obj=obj)  # type: ignore[attr-defined]
 
     def save_storage(self, obj: TypedStorage | UntypedStorage) -> None:
-        """Write what stands for a storage."""
+        """Write a persistent id for a storage."""
         self.write(self._storage_bytes(self.storages.of_storage(obj)))  # type: ignore[attr-defined]
 
     def save_place(self, obj: _StorageOf) -> None:
-        """Write what stands for a storage whose place is known."""
+        """Write a persistent id for a storage that has a number already."""
         self.write(self._storage_bytes(obj))  # type: ignore[attr-defined]
 
     def save_parameter(self, obj: Parameter) -> None:
-        """Write a Parameter as the call that makes it of a tensor."""
+        """Write a Parameter as the call that creates it from a tensor."""
         self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
 
     def save_layout(self, obj: MemoryLayout) -> None:
-        """Write PyTorch's word for how elements lie as the call that finds it."""
+        """Write a memory layout as the call that looks it up by name."""
         self.save_reduce(rebuilding.get_layout, (f"torch.{obj.name}",), obj=obj)  # type: ignore[attr-defined]
 
     def save_tensor(self, obj: Tensor) -> None:
-        """Write a tensor as the call that makes it of its storage, or of its parts."""
+        """Write a tensor as the call that creates it from its storage, or from its parts."""
         layout = obj._layout
         if layout.is_sparse or layout.dtype.is_bare or layout.device.type == "meta":
             self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
@@ -393,7 +395,9 @@ class _TorchPickler(pickle._Pickler):
         return b"".join(parts)
 
     def _named(self, thing: Any) -> bytes:
-        """Return the bytes that name a text, a class or a function; the second time, its memo's."""
+        """Return the bytes for a string, a class or a function; from the second time on, a memo
+        entry.
+        """
         known = self._known.get(thing)
         if known is not None:
             return known
@@ -403,7 +407,7 @@ class _TorchPickler(pickle._Pickler):
             module, word = TO_TORCH.get(thing) or own_name(thing)
             first = pickle.GLOBAL + f"{module}\n{word}\n".encode()
         memo: dict[int, Any] = self.memo  # type: ignore[attr-defined]
-        # Under a separate key: the pickler may have met an equal text already.
+        # A separate memo key, because the pickler may have written an equal string already.
         number, mine = len(memo), object()
         memo[id(mine)] = (number, mine)
         self._known[thing] = self.get(number)  # type: ignore[attr-defined]
@@ -432,7 +436,7 @@ def _text(text: str) -> bytes:
 
 
 def _written(value: int | tuple[int, ...]) -> bytes:
-    """Return the bytes of a whole number or a tuple of such."""
+    """Return the bytes of an int or a tuple of ints."""
     if isinstance(value, tuple):
         parts = b"".join(map(_written, value))
         if len(value) > 3:

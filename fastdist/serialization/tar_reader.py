@@ -1,11 +1,12 @@
-"""Reading PyTorch's oldest format, of 0.1.1 and before: a tar archive of four files."""
+"""Reads PyTorch's oldest format, of version 0.1.1 and before: a tar archive of four files."""
 
-# Note [The oldest format] The file `storages` holds their number; for each a pickle of (key,
-# location, class), its length in elements in 8 bytes, and the elements; last a pickle of the
-# storages that are parts of others, (key, key of the whole, offset, length). `tensors` holds their
-# number; for each a pickle of (key, key of the storage, class), the number of axes in 8 bytes,
-# sizes, strides and offset. `pickle` is the value, whose persistent ids are keys of tensors and
-# storages. Numbers in the headers of the archive are octal text. Nothing is unpacked to the disk.
+# Note [The oldest format] The file `storages` begins with their number. For each storage it has a
+# pickle of (key, location, class), the number of elements in 8 bytes, and the elements. It ends
+# with a pickle of the storages that are parts of others: (key, key of the whole, offset, length).
+# `tensors` begins with their number. For each tensor it has a pickle of (key, key of the storage,
+# class), the number of axes in 8 bytes, sizes, strides and offset. `pickle` is the value, whose
+# persistent ids are keys of tensors and storages. Numbers in the headers of the archive are octal
+# text. Nothing is extracted to the disk.
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _BLOCK: Final = 512
 _NAMES: Final = frozenset(("sys_info", "pickle", "tensors", "storages"))
 _MOST_AXES: Final = 64
 _USTAR: Final = slice(257, 262)
-# Classes that only name the dtype of a tensor or storage.
+# Classes that only stand for the dtype of a tensor or storage.
 _KINDS: Final[dict[tuple[str, str], Any]] = {
     (module, name.replace("Storage", ending)): TYPED_STORAGES[name]
     for module in ("torch", "torch.cuda")
@@ -37,14 +38,14 @@ _KINDS: Final[dict[tuple[str, str], Any]] = {
 
 
 def is_tar(head: bytes) -> bool:
-    """Return whether a file that begins so is a tar archive with a checksum that fits."""
+    """Return whether a file with these first bytes is a tar archive with a valid checksum."""
     return len(head) >= _BLOCK and head[_USTAR] == b"ustar" and _entry(head) is not None
 
 
 class TarRecords(Records):
     """The tensors and storages of one file in this format; `pickled` is the pickle of the value.
 
-    Raises  UnpicklingError, RuntimeError for another archive, or a damaged one
+    Raises  UnpicklingError or RuntimeError for another kind of archive, or a damaged one
     """
 
     def __init__(self, file: Any, restore: Any) -> None:
@@ -65,9 +66,10 @@ class TarRecords(Records):
         self.pickled = walk(streams["pickle"], lambda _: None)
 
     def load(self, saved_id: Any) -> Any:
-        """Return the tensor or storage for a persistent id; a class of a module is the class.
+        """Return the tensor or storage for a persistent id; for the id of a module, return its
+        class.
 
-        Raises  UnpicklingError
+        Raises  UnpicklingError for an invalid id
         """
         if type(saved_id) is tuple and saved_id and isinstance(saved_id[0], type):
             return saved_id[0]
@@ -136,7 +138,7 @@ class _KindsUnpickler(SafeUnpickler):
     """Reads small pickles in which a class stands for a dtype."""
 
     def find(self, module: str, name: str) -> Any:
-        """Return the class of storages that a class of tensors or storages stands for."""
+        """Return the storage class for a class of tensors or storages."""
         found = _KINDS.get((module, name))
         return super().find(module, name) if found is None else found
 
@@ -155,7 +157,7 @@ def _tuple(stream: ByteStream, length: int, what: str) -> Any:
 
 def _count(stream: ByteStream, what: str) -> int:
     count = _plain(stream)
-    # Each takes some bytes: a count that lies ends with the file, and never in a long loop.
+    # Each item takes some bytes, so a wrong count ends at the end of the file, not in a long loop.
     if type(count) is not int or not 0 <= count <= stream.left:
         raise UnpicklingError(f"{brief(count)} {what} in {stream.left} bytes")
     return count
@@ -166,7 +168,7 @@ def _is_number(text: str) -> bool:
 
 
 def _parts_of(stream: ByteStream) -> dict[str, tuple[int, int]]:
-    """Return where the four files of the archive begin, and their sizes."""
+    """Return the position and size of each of the archive's four files."""
     found: dict[str, tuple[int, int]] = {}
     while stream.left >= _BLOCK:
         header = stream.read(_BLOCK)
@@ -189,13 +191,13 @@ def _parts_of(stream: ByteStream) -> dict[str, tuple[int, int]]:
 
 
 def _entry(header: bytes) -> tuple[str, int, bool] | None:
-    """Return name, size and whether it is an ordinary file; None if it is not an entry."""
+    """Return name, size and whether it is a regular file; None if the header is not an entry."""
     try:
         told = int(header[148:156].rstrip(b" \0") or b"x", 8)
         size = int(header[124:136].rstrip(b" \0") or b"0", 8)
     except ValueError:
         return None
-    # The checksum counts its own field as blanks.
+    # The checksum treats its own field as blanks.
     if told != sum(header[:_BLOCK]) - sum(header[148:156]) + 8 * 32 or size < 0:
         return None
     return header[:100].rstrip(b"\0").decode("latin-1"), size, header[156:157] in (b"0", b"\0")

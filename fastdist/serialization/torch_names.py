@@ -1,6 +1,7 @@
-"""Which of our classes and functions stand in files under which of PyTorch's names, both ways.
+"""Maps fastdist's classes and functions to PyTorch's names in files, and back.
 
-A file names what makes its values. Ours name PyTorch's, so that both libraries read them.
+A pickle names the functions that make its values. fastdist writes PyTorch's names, so that both
+libraries can read the file.
 """
 
 from __future__ import annotations
@@ -41,16 +42,17 @@ _OWN: Final[dict[Name, Any]] = {
     ("torch.storage", "UntypedStorage"): UntypedStorage,
     ("torch", "UntypedStorage"): UntypedStorage,
     **{("torch", name): kind for name, kind in TYPED_STORAGES.items()},
-    # Files before 1.6 name classes for storages of a GPU.
+    # Files before 1.6 use other class names for storages of a GPU.
     **{("torch.cuda", name): kind for name, kind in TYPED_STORAGES.items()},
 }
-# Names that PyTorch has and fastdist does not: reported by name, since such a file is valid.
+# PyTorch's names that fastdist does not support. The error names them, because such a file is
+# valid.
 _MISSING_DTYPES: Final = {
     "QInt8Storage": "qint8",
     "QUInt8Storage": "quint8",
     "QInt32Storage": "qint32",
 }
-# The first of several names is the one that is written.
+# If an object has several names, the first one is written.
 TO_TORCH: Final[dict[Any, Name]] = {}
 for _name, _thing in _OWN.items():
     TO_TORCH.setdefault(_thing, _name)
@@ -58,7 +60,7 @@ TO_TORCH[Tensor] = ("torch._tensor", "Tensor")
 
 
 def own(module: str, name: str) -> Any:
-    """Return the object of one of PyTorch's names in a fixed list, None for others.
+    """Return the object for one of PyTorch's names in a fixed list; None for other names.
 
     Raises  NotImplementedError for a dtype that fastdist does not have
     """
@@ -75,12 +77,12 @@ def own(module: str, name: str) -> Any:
 
 
 def find(module: str, name: str) -> Any:
-    """Return the object of any of PyTorch's names: the same name, in the package where it is here.
+    """Return the object for any of PyTorch's names: fastdist's object of the same name.
 
-    `torch.nn.modules.linear.Linear` is looked for in fastdist.nn.modules.linear, then in
+    `torch.nn.modules.linear.Linear` is looked up in fastdist.nn.modules.linear, then in
     fastdist.nn.modules, in fastdist.nn and in fastdist.
 
-    Raises  AttributeError if there is no such thing
+    Raises  AttributeError if fastdist does not have it
     """
     found = own(module, name)
     if found is not None:
@@ -110,9 +112,9 @@ def find(module: str, name: str) -> Any:
 
 
 def _defined_by_program(module: str, name: str) -> Any:
-    """Return the object of a module that a program has put below `torch`, which is fastdist here.
+    """Return the object of a module that the program itself has added below `torch`.
 
-    None without such an object.
+    Return None if there is no such object.
     """
     torch, thing = sys.modules.get("torch"), sys.modules.get(module)
     if torch is None or getattr(torch, "Tensor", None) is not Tensor:

@@ -1,4 +1,4 @@
-"""The records of a zip archive as PyTorch lays them out: stored as they are, aligned, checksummed.
+"""The records of a zip archive in PyTorch's layout: uncompressed, aligned, with checksums.
 
 Numbers are little-endian; the names of the fields are those of PKWARE's APPNOTE.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-# Data begin at multiples of this, so that a file that is mapped into memory holds aligned arrays.
+# The alignment of data, so that a memory-mapped file holds aligned arrays.
 ALIGNMENT: Final = 64
 
 LOCAL: Final = struct.Struct("<4s5H3I2H")
@@ -30,6 +30,6 @@ ENCRYPTED: Final = 0x0001
 ZIP64_TAG: Final = 0x0001
 FILLER_TAG: Final = b"FB"
 FILLER: Final = b"Z"
-# Values that do not fit into 16 or 32 bits are in a field for zip64, and replaced by these.
+# Fields of 16 or 32 bits with these values have the real value in a zip64 extra field.
 MANY: Final = 0xFFFF
 LARGE: Final = 0xFFFFFFFF

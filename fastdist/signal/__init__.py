@@ -1,4 +1,4 @@
-"""PyTorch's room for signals: windows, by which a stretch of samples is faded in and out."""
+"""PyTorch's signal package: window functions."""
 
 from __future__ import annotations
 

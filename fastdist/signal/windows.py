@@ -1,11 +1,11 @@
-"""Windows: weights by which a stretch of samples is faded in and out.
+"""Window functions: weights that fade a range of samples in and out.
 
-The names of torch.signal.windows make symmetric windows unless told otherwise; those of fastdist
-itself (`hann_window` and kin) periodic ones, whose next element would be the first again. `**more`
-is what `zeros` takes: dtype, layout, device, requires_grad.
+The functions of torch.signal.windows return symmetric windows by default. Those of fastdist
+itself (`hann_window` and others) return periodic windows, whose next element would equal the first.
+`**more` are the options of `zeros`: dtype, layout, device, requires_grad.
 
-Raises  ValueError (of the periodic ones RuntimeError) for a negative length, and for dtypes other
-        than float32 and float64 (the periodic ones take any floating one)
+Raises  ValueError (periodic windows: RuntimeError) for a negative length, and for dtypes other
+        than float32 and float64 (periodic windows accept any floating dtype)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 @checked
 def bartlett(M: int, *, sym: bool = True, **more: Any) -> Tensor:
-    """Return the triangle from 0 to 1 and back."""
+    """Return Bartlett's window, a triangle from 0 to 1 and back."""
     _require("bartlett", M, more)
     return _made(lambda np: _triangle(np, M, _steps(M, sym)), more)
 
@@ -64,7 +64,7 @@ def blackman(M: int, *, sym: bool = True, **more: Any) -> Tensor:
 
 @checked
 def cosine(M: int, *, sym: bool = True, **more: Any) -> Tensor:
-    """Return half a wave, which ends half a step before its zeros."""
+    """Return half a period of a cosine; its zeros are half a step outside the window."""
     _require("cosine", M, more)
     steps = _steps(M, sym) + 1
     return _made(lambda np: np.sin(math.pi * (np.arange(M) + 0.5) / steps), more)
@@ -79,9 +79,9 @@ def exponential(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return 1 at the center (the middle unless given), and on both sides a decay by e each tau.
+    """Return exp(-|n - center| / tau) for each index n; center is the middle by default.
 
-    Raises  ValueError for a tau that is not positive, or a center of a symmetric window
+    Raises  ValueError for a tau that is not positive, or for a center of a symmetric window
     """
     _require("exponential", M, more)
     if tau <= 0:
@@ -100,7 +100,7 @@ def gaussian(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return a bell of a standard deviation, 1 in the middle.
+    """Return a Gaussian with standard deviation std, with maximum 1 in the middle.
 
     Raises  ValueError for a std that is not positive
     """
@@ -119,7 +119,7 @@ def general_cosine(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return a sum of cosines: a[0] - a[1] cos(x) + a[2] cos(2 x) ..., x going once round.
+    """Return a sum of cosines, a[0] - a[1] cos(x) + a[2] cos(2 x) ..., over one period of x.
 
     Raises  ValueError for no coefficients, TypeError for a value that is not a list
     """
@@ -139,7 +139,7 @@ def general_hamming(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return alpha - (1 - alpha) cos(x), x going once round."""
+    """Return alpha - (1 - alpha) cos(x) over one period of x."""
     _require("general_hamming", M, more)
     weights = alpha, 1.0 - alpha
     return _made(lambda np: _cosines(np, M, _steps(M, sym), weights), more)
@@ -154,7 +154,7 @@ def hamming(M: int, *, sym: bool = True, **more: Any) -> Tensor:
 
 @checked
 def hann(M: int, *, sym: bool = True, **more: Any) -> Tensor:
-    """Return Hann's window, one cosine raised to 0 ... 1."""
+    """Return Hann's window, (1 - cos(x)) / 2 over one period of x."""
     _require("hann", M, more)
     return _made(lambda np: _cosines(np, M, _steps(M, sym), (0.5, 0.5)), more)
 
@@ -167,7 +167,7 @@ def kaiser(
     sym: bool = True,
     **more: Any,
 ) -> Tensor:
-    """Return Kaiser's window, the narrower the larger beta is.
+    """Return Kaiser's window, which is narrower for a larger beta.
 
     Raises  ValueError for a negative beta
     """
@@ -186,7 +186,7 @@ def nuttall(M: int, *, sym: bool = True, **more: Any) -> Tensor:
 
 @checked
 def bartlett_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
-    """Return the triangle from 0 to 1 and back."""
+    """Return Bartlett's window, a triangle from 0 to 1 and back."""
     steps = _steps_of("bartlett_window", window_length, periodic, more)
     return _made(lambda np: _triangle(np, window_length, steps), more)
 
@@ -206,14 +206,14 @@ def hamming_window(
     beta: float = 0.46,
     **more: Any,
 ) -> Tensor:
-    """Return alpha - beta cos(x), x going once round."""
+    """Return alpha - beta cos(x) over one period of x."""
     steps = _steps_of("hamming_window", window_length, periodic, more)
     return _made(lambda np: _cosines(np, window_length, steps, (alpha, beta)), more)
 
 
 @checked
 def hann_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
-    """Return Hann's window, one cosine raised to 0 ... 1."""
+    """Return Hann's window, (1 - cos(x)) / 2 over one period of x."""
     steps = _steps_of("hann_window", window_length, periodic, more)
     return _made(lambda np: _cosines(np, window_length, steps, (0.5, 0.5)), more)
 
@@ -222,7 +222,7 @@ def hann_window(window_length: int, periodic: bool = True, **more: Any) -> Tenso
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **more: Any
 ) -> Tensor:
-    """Return Kaiser's window, the narrower the larger beta is."""
+    """Return Kaiser's window, which is narrower for a larger beta."""
     steps = _steps_of("kaiser_window", window_length, periodic, more)
     return _made(lambda np: _bessel(np, window_length, steps, beta), more)
 
@@ -241,7 +241,7 @@ def _require(name: str, M: int, more: dict[str, Any]) -> None:
 
 
 def _steps(M: int, sym: bool) -> int:
-    """Return how many steps a window takes from its first element to the one that is like it."""
+    """Return the number of steps in one period of a window."""
     return M - 1 if sym or M < 2 else M
 
 
@@ -260,13 +260,13 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
 
 
 # Note [Windows of devices]
-# A formula is written once, in NumPy's words, and takes what they mean: NumPy on the CPU, and on a
-# device, where its numbers are made, OnDevice. In float64 everywhere and rounded last, so the two
-# differ by roundings of cos and exp alone.
+# Each formula is written once, with NumPy's names. On the CPU they are NumPy's functions, and on a
+# device those of OnDevice, so that the numbers are computed there. All formulas compute in float64
+# and round last, so the results differ only by roundings of cos and exp.
 
 
 class OnDevice:
-    """NumPy's names, of what formulas use, for float64 tensors of a device."""
+    """The NumPy functions that formulas use, for float64 tensors on a device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -276,22 +276,20 @@ class OnDevice:
         return arange(count, dtype=float64, device=self._device)
 
     def full(self, count: int, value: float) -> Any:
-        """Return a number count times."""
+        """Return count copies of a value."""
         return full((count,), value, dtype=float64, device=self._device)
 
     def maximum(self, x: Any, least: float) -> Any:
-        """Return the elements of x that are larger than a number, and that number instead of the
-        others.
-        """
+        """Return x with elements below `least` replaced by it."""
         return x.clamp(min=least)
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
-        # abs, cos, exp, i0, sin, sqrt
+        # One of abs, cos, exp, i0, sin, sqrt.
         return lambda x: getattr(x, name)()
 
 
 def _turns(np: Any, M: int, steps: int) -> Any:
-    """Return how far along each element lies, from 0 to 1; a single one in the middle."""
+    """Return the position of each element in the period, from 0 to 1; 0.5 for a single element."""
     return np.arange(M) / steps if M > 1 else np.full(M, 0.5)
 
 
@@ -309,7 +307,7 @@ def _triangle(np: Any, M: int, steps: int) -> Any:
 
 def _bessel(np: Any, M: int, steps: int, beta: float) -> Any:
     height = np.sqrt(np.maximum(1.0 - (2.0 * _turns(np, M, steps) - 1.0) ** 2, 0.0))
-    # NaN for a beta whose i0 is more than float64 holds, as in PyTorch.
+    # As in PyTorch, NaN for a beta whose i0 overflows float64.
     return np.i0(beta * height) / float(numpy.i0(beta))
 
 
@@ -326,7 +324,7 @@ def _placed(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return the results of a formula for numbers where they are selected.
+    """Evaluate a formula on the selected device, and return the result.
 
     See Note [Windows of devices].
     """

@@ -1,8 +1,8 @@
-"""Files that exist whole or not at all: the old content stays until all of the new is safe.
+"""Writes files atomically: the old content stays until the new content is on the disk.
 
-The bytes go into a file next to the old one, reach the disk, and take its name in one step. Where
-the system has files without a name (Linux's O_TMPFILE), the new one gets a name only at the end: a
-process that is killed in between leaves nothing behind.
+The bytes go to a temporary file in the same folder, are flushed to the disk, and a rename replaces
+the old file. On systems with unnamed files (Linux's O_TMPFILE), the temporary file gets a name only
+at the end. A process that is killed before leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from contextlib import contextmanager
 from typing import BinaryIO, Final
 
 _BUFFER_BYTES: Final = 1 << 20
-# Errors of systems and file systems without nameless files.
+# Errors of systems and file systems without unnamed files.
 _NO_NAMELESS: Final = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT))
 
 
-# The disk, the user's quota or the limit for one file is used up.
+# The disk is full, or a quota or file size limit is exceeded.
 _FULL: Final = frozenset((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)))
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
-    """Open a binary file for writing that becomes `path` when the block ends without an error.
+    """Open a binary file for writing that replaces `path` when the block ends without an error.
 
-    size is the number of bytes to be written, for the error of a full disk.
+    size is the number of bytes that will be written, for the error message of a full disk.
 
-    Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError where the disk is full,
-            with the path, the size and the free space. After any error, in the block too, the old
-            file is unchanged
-    Note    permissions and owner of an old file are kept; a new one gets those of open(). A link
-            stays a link, its target is written. A special file, such as a pipe, is written in place
+    Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError with the path, the size
+            and the free space if the disk is full. After any error, also in the block, the old file
+            is unchanged
+    Note    permissions and owner of an old file are kept; a new file gets those of open(). A
+            symbolic link stays, and its target is written. A special file, such as a pipe, is
+            written in place
     """
     target = os.path.realpath(path)
     old = _stat(target)
@@ -60,7 +61,7 @@ def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterat
 
 @contextmanager
 def full_disk_named(name: str, size: int | None = None) -> Iterator[None]:
-    """Add a file's name, and how many bytes it needs, to the error of a full disk."""
+    """Add a file's name and its required size to the error of a full disk, in this block."""
     try:
         yield
     except OSError as error:
@@ -70,7 +71,7 @@ def full_disk_named(name: str, size: int | None = None) -> Iterator[None]:
 
 
 def _free_beside(path: str) -> str:
-    """Return words for the free space in the folder of path; "" where that is unknown."""
+    """Return a text with the free space in the folder of path; "" if it is unknown."""
     try:
         return f", and {shutil.disk_usage(os.path.dirname(path)).free} bytes are free there"
     except OSError:
@@ -92,13 +93,13 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 class _Replacement:
-    """A new file in the folder of the target, which it is to replace."""
+    """A temporary file in the target's folder, which replaces the target."""
 
     def __init__(self, target: str, old: os.stat_result | None) -> None:
         self._target = target
         self._old = old
         self._folder, base = os.path.split(target)
-        # Names have at most 255 bytes; half of them cut in a letter is a name as well.
+        # File names have at most 255 bytes; a name cut within a character is valid too.
         start = os.fsdecode(os.fsencode(base)[:200])
         self._name = os.path.join(self._folder, f".{start}.{secrets.token_hex(8)}.tmp")
         self._has_name = False
@@ -106,7 +107,7 @@ class _Replacement:
 
     def __enter__(self) -> _Replacement:
         nameless = getattr(os, "O_TMPFILE", 0)
-        # Only through /proc does a file without a name get one.
+        # An unnamed file can only get a name through /proc.
         if nameless and os.path.isdir("/proc/self/fd"):
             try:
                 self.descriptor = os.open(self._folder, nameless | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -120,7 +121,7 @@ class _Replacement:
     def _open_by_name(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        # Before it exists: a Ctrl-C just behind the call must not leave it.
+        # Set before the file exists: a Ctrl-C right after the call must not leave it behind.
         self._has_name = True
         try:
             self.descriptor = os.open(self._name, flags, 0o666)
@@ -139,14 +140,14 @@ class _Replacement:
         )
 
     def finish(self) -> None:
-        """Bring all to the disk and let it take the target's place."""
+        """Flush the file to the disk, and replace the target by it."""
         if self._old is not None:
             self._keep_what_the_old_one_was(self._old)
         os.fsync(self.descriptor)
         if not self._has_name:
             self._has_name = True
             own = f"/proc/self/fd/{self.descriptor}"
-            # Any folder will do: given one, Python asks for linkat, which follows /proc's link.
+            # Any src_dir_fd works: with one, Python calls linkat, which follows the link in /proc.
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.link(own, self._name, src_dir_fd=folder, follow_symlinks=True)
@@ -164,7 +165,8 @@ class _Replacement:
             try:
                 os.fchown(self.descriptor, old.st_uid, old.st_gid)
             except PermissionError:
-                # Only root gives files away; what may write the old one may own the new one.
+                # Only root may change an owner. Any user who may write the old file may own the new
+                # one.
                 pass
         os.fchmod(self.descriptor, stat.S_IMODE(old.st_mode))
 
@@ -179,15 +181,15 @@ class _Replacement:
 
 
 def fsync_folder(folder: str) -> None:
-    """Bring the names in a folder to the disk."""
-    # Windows does not open folders; there a rename is as safe as its file system makes it.
+    """Flush the names in a folder to the disk."""
+    # Windows cannot open folders; there the file system alone makes a rename durable.
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems do not know how; what the files hold is safe.
+        # Some network file systems do not support this; the content of the files is safe.
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise
     finally:

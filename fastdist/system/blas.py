@@ -1,7 +1,7 @@
-"""Which kernels NumPy's OpenBLAS runs: chosen before NumPy loads, and read back afterwards.
+"""Chooses the kernels of NumPy's OpenBLAS before NumPy loads, and reads the choice back.
 
-Nothing here imports NumPy or ctypes before it must: `choose_core` is the first thing that
-`import fastdist` does.
+NumPy and ctypes are imported as late as possible, because `import fastdist` calls `choose_core`
+first.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
 
 _CORETYPE = "OPENBLAS_CORETYPE"
-# Children inherit OPENBLAS_CORETYPE; this says to them that fastdist set it, not their user.
+# Children inherit OPENBLAS_CORETYPE; this variable tells them that fastdist set it, not the user.
 _CHOSEN_BY_FASTDIST = "FASTDIST_OPENBLAS_CORETYPE"
 _AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"})
 _CPUINFO = "/proc/cpuinfo"
 
 
 class CoreChoice(NamedTuple):
-    """The result of `choose_core`: `how` is "chosen", "left", "user's" or "already loaded"."""
+    """The result of `choose_core`; `how` is "chosen", "left", "user's" or "already loaded"."""
 
     how: str
     core: str | None
@@ -27,7 +27,7 @@ class CoreChoice(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """The system's description of the first processor; empty where there is none."""
+    """The system's description of the first processor; empty if there is none."""
 
     vendor: str
     family: int
@@ -36,17 +36,17 @@ class Cpu(NamedTuple):
 
 
 # Note [The right OpenBLAS core]
-# OpenBLAS picks its kernels by the CPU's model number, and that pick can be far off on AMD. One
-# thread, fresh processes in turn, medians:
+# OpenBLAS chooses its kernels by the CPU's model number, and its choice can be slow on AMD. Medians
+# of one thread, in fresh processes that alternate:
 #   Zen 5 (family 26), sgemm of 1024 x 1024 x 1024: SkylakeX 231 GFLOP/s, 1.8 times the Haswell
-#   kernels that were picked, which use half the width of its AVX-512
-#   Zen 4 (family 25, model 17), which does AVX-512 in two halves; OpenBLAS 0.3.31 picks SkylakeX.
-#   time with Haswell / time with SkylakeX, x @ w and x @ w.T:
+#   kernels that OpenBLAS chose, which use half the width of its AVX-512
+#   Zen 4 (family 25, model 17), which does AVX-512 in two halves; OpenBLAS 0.3.31 chooses SkylakeX.
+#   Time with Haswell / time with SkylakeX, for x @ w and x @ w.T:
 #     float32  64x64x64 1.19, 0.81   64x784x256 0.88, 0.76   256x1024x1024 0.89, 0.86
 #     float64  64x64x64 1.24, 0.92   64x784x256 1.02, 0.96   256x1024x1024 1.04, 1.00
-#   A product of less than a microsecond's worth of work loses 0.1 us; layers of a model gain.
-# A Zen 3 has no AVX-512 and gets the Haswell kernels anyway; on Intel OpenBLAS knows its own
-# newer cores; on ARM the names mean nothing.
+#   A product that takes less than a microsecond loses 0.1 us; the layers of a model gain.
+# Zen 3 has no AVX-512 and gets the Haswell kernels anyway. On Intel, OpenBLAS knows the newer
+# cores. On ARM these names mean nothing.
 _RIGHT_CORES = {25: "Haswell", 26: "SkylakeX"}
 _NEWEST_FAMILY = max(_RIGHT_CORES)
 
@@ -54,8 +54,8 @@ _NEWEST_FAMILY = max(_RIGHT_CORES)
 def choose_core() -> CoreChoice:
     """Set OPENBLAS_CORETYPE on AMD CPUs with AVX-512, unless the user did or NumPy is loaded.
 
-    Source  see Note [The right OpenBLAS core]
-    Note  under 0.2 ms; a second call repeats the first one's answer
+    Source  Note [The right OpenBLAS core]
+    Note    takes under 0.2 ms; later calls return the first result
     """
     global _choice
     if _choice is None:
@@ -84,9 +84,9 @@ def _choose(
 
 
 def right_core(cpu: Cpu) -> str | None:
-    """Return the core whose kernels are fastest on a CPU, None where OpenBLAS picks it anyway.
+    """Return the core with the fastest kernels for a CPU; None if OpenBLAS chooses it anyway.
 
-    Source  see Note [The right OpenBLAS core]
+    Source  Note [The right OpenBLAS core]
     """
     if cpu.vendor != "AuthenticAMD" or not cpu.features >= _AVX512:
         return None
@@ -94,16 +94,17 @@ def right_core(cpu: Cpu) -> str | None:
 
 
 def runs_right_core() -> bool:
-    """Return whether NumPy's BLAS is an OpenBLAS that runs the kernels right for this CPU."""
+    """Return whether NumPy's BLAS is an OpenBLAS with the fastest kernels for this CPU."""
     core = openblas_core()
     return core is not None and core == (right_core(read_cpu()) or core)
 
 
 def read_cpu(path: str = _CPUINFO) -> Cpu:
-    """Read vendor, model and features of the first processor; all empty where /proc is missing."""
+    """Return vendor, model and features of the first processor; all empty without /proc."""
     try:
         with open(path, "rb", buffering=0) as file:
-            # A paragraph a processor: the first is enough, and a large machine's file takes long.
+            # One paragraph per processor. The first is enough, and the file of a large machine is
+            # slow to read.
             text = file.read(8192).decode("utf-8", "replace")
     except OSError:
         return Cpu("", 0, "", frozenset())
@@ -124,26 +125,26 @@ def _split_row(line: str) -> tuple[str, str]:
 
 
 def openblas_core() -> str | None:
-    """Return the core whose kernels NumPy's OpenBLAS runs, None if NumPy has another BLAS."""
+    """Return the core whose kernels NumPy's OpenBLAS uses; None if NumPy has another BLAS."""
     function = _function("get_corename", "c_char_p")
     return None if function is None else str(function().decode())
 
 
 def openblas_version() -> str | None:
-    """Return OpenBLAS's own line about its version and build, None if NumPy has another BLAS."""
+    """Return OpenBLAS's description of its version and build; None if NumPy has another BLAS."""
     function = _function("get_config", "c_char_p")
     return None if function is None else " ".join(str(function().decode()).split())
 
 
 def blas_threads() -> int | None:
-    """Return how many threads a matrix product may use, None if NumPy has another BLAS."""
+    """Return how many threads a matrix product may use; None if NumPy has another BLAS."""
     function = _function("get_num_threads", "c_int")
     return None if function is None else int(function())
 
 
 def set_blas_threads(count: int) -> bool:
-    """Let matrix products use up to count threads, and SciPy's BLAS if it is loaded; return whether
-    that worked for NumPy's.
+    """Set how many threads matrix products may use, also in SciPy's BLAS if it is loaded. Return
+    whether that worked for NumPy's BLAS.
 
     Raises  ValueError if count is not positive
     """
@@ -163,15 +164,15 @@ def set_blas_threads(count: int) -> bool:
 
 
 def share_blas_threads() -> None:
-    """Let SciPy's BLAS, which was just loaded, use as many threads as NumPy's may."""
+    """Give SciPy's BLAS, which has just been loaded, the thread limit of NumPy's."""
     count = blas_threads()
     if count is not None:
         set_blas_threads(count)
 
 
 def end_blas_threads() -> None:
-    """End the threads of NumPy's OpenBLAS, as it does itself at a fork, and of SciPy's; the next
-    product that wants them starts others.
+    """End the idle threads of NumPy's and SciPy's OpenBLAS, as OpenBLAS does at a fork. The next
+    large product starts new threads.
     """
     is_hidden = False
     for library in (_library(), *_scipys_own()):
@@ -185,25 +186,26 @@ def end_blas_threads() -> None:
 
 
 def _fork_a_process_that_ends() -> None:
-    """Let OpenBLAS end its threads in this process, as its handler does in front of each fork.
+    """Fork a child that ends immediately: OpenBLAS's fork handler then ends its threads in this
+    process.
 
-    NumPy 2.5's wheels do not export the function that does it.
+    NumPy 2.5's wheels do not export the function that ends them.
     """
     import ctypes
     from contextlib import suppress
 
-    # Not os.fork(): its hooks are for children that go on, and it warns of the threads that end.
-    # PyDLL, since the child needs the interpreter's lock.
+    # Not os.fork(): it runs hooks for children that go on, and it warns of the threads that end
+    # here. PyDLL keeps the interpreter lock, which the child needs.
     pid = ctypes.PyDLL(None).fork()
     if pid == 0:
         os._exit(0)
     if pid > 0:
-        with suppress(ChildProcessError):  # a handler of the program reaped it
+        with suppress(ChildProcessError):  # a signal handler of the program reaped the child
             os.waitpid(pid, 0)
 
 
 def _scipys_own() -> list[Any]:
-    """Return the library that SciPy brought next to NumPy's, if it is loaded."""
+    """Return SciPy's own BLAS library, if it is loaded and separate from NumPy's."""
     if "scipy.linalg" not in sys.modules:
         return []
     import ctypes
@@ -216,7 +218,7 @@ def _function(name: str, result: str | None, library: Any = None) -> Callable[..
     import ctypes
 
     library = library or _library()
-    # NumPy's wheels prefix the names and mark 64-bit integers; a system's library has them plain.
+    # NumPy's wheels prefix the names and mark 64-bit integers; system libraries use plain names.
     for prefix in ("scipy_openblas_", "openblas_"):
         for suffix in ("64_", ""):
             function = getattr(library, prefix + name + suffix, None)
@@ -233,7 +235,7 @@ def _library() -> Any:
 
         import numpy.linalg  # noqa: F401  its BLAS is the one that is asked
 
-        # None opens the process itself, which has no such names unless a BLAS is linked in.
+        # None opens the process itself, which has such names only if a BLAS is linked in.
         _loaded = ctypes.CDLL(next(iter(_library_paths()), None))
     return _loaded
 
@@ -247,7 +249,7 @@ def _library_paths() -> list[str]:
             paths = {line.split(None, 5)[5].strip() for line in maps if "blas" in line}
     except OSError:
         paths = set(_bundled())
-    # SciPy may have brought another library: NumPy's comes first.
+    # SciPy may have loaded another library, so NumPy's is listed first.
     return sorted(paths, key=lambda path: ("numpy" not in path, "openblas" not in path, path))
 
 

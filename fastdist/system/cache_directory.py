@@ -1,12 +1,11 @@
-"""The directory for compiled kernels and generated code, and how generated code becomes a module.
+"""The cache directory for compiled kernels and generated code, and the loading of generated code.
 
-`FASTDIST_CACHE_DIR` names it; without that it is `~/.cache/fastdist/<version>-<cpu>`. It is never
+`FASTDIST_CACHE_DIR` sets it; the default is `~/.cache/fastdist/<version>-<cpu>`. It is never
 in site-packages, where a leftover would shadow an editable install. Its files can be deleted at any
-time; where nothing can be written, or others could have written, all works, but each process
-compiles again.
+time. If it is not writable, or other users could have written to it, each process compiles again.
 
-`FASTDIST_SHIPPED_CACHE_DIR` names a second place, where compiled kernels are only read: those of an
-image. Such a folder is made by `fastdist info --warm --into`.
+`FASTDIST_SHIPPED_CACHE_DIR` sets a second directory, from which compiled kernels are only read:
+those of a container image. `fastdist info --warm --into` creates such a directory.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _modules_lock = threading.Lock()  # held while a generated module runs; its code
 
 @functools.cache
 def cache_directory(name: str = "") -> str | None:
-    """Return the cache directory, or a folder of it, made; None where there can be none.
+    """Return the cache directory, or a subfolder of it, and create it; None if it cannot be used.
 
-    That is where nothing can be written, or where somebody else could write: its files are code
-    that runs in the user's name. The log reports the latter, once.
+    That is the case if it is not writable, or if other users could write to it: its files are code
+    that runs as this user. The second case is logged once.
     """
     path, why = _find(name)
     if why:
@@ -49,9 +48,11 @@ SHIPPED: Final = "FASTDIST_SHIPPED_CACHE_DIR"
 
 @functools.cache
 def shipped_directory(name: str = "") -> str | None:
-    """Return the directory of an image's kernels, or a folder of it; None if there is none.
+    """Return the directory of a container image's kernels, or a subfolder of it; None if there is
+    none.
 
-    Note    the log reports a missing one, or one that somebody else than root could write
+    Note    logs a warning if the directory is missing, or if a user other than root could write to
+            it
     """
     path, why = _find_shipped(name)
     if why:
@@ -60,7 +61,7 @@ def shipped_directory(name: str = "") -> str | None:
 
 
 def why_nothing_shipped() -> str:
-    """Return why the folder in SHIPPED is not used; empty if it is used or not set."""
+    """Return the reason why the folder in SHIPPED is not used; "" if it is used or not set."""
     return _find_shipped("")[1]
 
 
@@ -77,14 +78,14 @@ def _find_shipped(name: str) -> tuple[str | None, str]:
 
 
 def why_no_cache() -> str:
-    """Return why the cache directory cannot be trusted, or nothing if it can, or is not there."""
+    """Return the reason why the cache directory cannot be trusted; "" if it can, or is missing."""
     return _find("")[1]
 
 
 def _find(name: str) -> tuple[str | None, str]:
     root = os.environ.get("FASTDIST_CACHE_DIR")
     folder = os.path.expanduser(root) if root else _default_directory()
-    if folder.startswith("~"):  # the user has no home
+    if folder.startswith("~"):  # the user has no home directory
         return None, ""
     path = _joined(folder, name)
     try:
@@ -113,30 +114,32 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _default_directory() -> str:
-    # By name, because core may not import the root package, which is loaded whenever core is.
+    # Looked up by name: core must not import the root package, which is always loaded when core is.
     root_package = sys.modules[__name__.partition(".")[0]]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "fastdist", f"{root_package.__version__}-{_cpu()}")
 
 
 def _cpu() -> str:
-    """Return a short name of this CPU's instruction set; homes are shared by unlike machines."""
+    """Return a short name of this CPU's instruction set, because different machines may share a
+    home.
+    """
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             kept = [line for line in lines if line.startswith(("flags", "Features", "model name"))]
             features = "".join(sorted(set(kept)))
     except OSError:
-        # Not Linux. The name of the processor costs a process there and 0.7 MB.
+        # Not Linux: the processor's name would cost a subprocess and 0.7 MB there.
         features = platform.processor()
     return f"{platform.machine()}-{sha256(features.encode()).hexdigest()[:8]}"
 
 
 def load_generated(source: str, label: str) -> ModuleType:
-    """Return the module that source is, kept as a file named by label and the hash of its text.
+    """Return the module for source code. Its file is named by label and a hash of the source.
 
-    Thread  any; the same text is one module
-    Note    in sys.modules before it runs, and with the same file name in every process: Numba's
-            cache goes by both
+    Thread  any; equal sources give one module
+    Note    the module is in sys.modules before it runs, and has the same file name in every
+            process: Numba's cache needs both
     """
     digest = sha256(source.encode()).hexdigest()[:24]
     name = f"fastdist_generated_{label}_{digest}"
@@ -152,7 +155,7 @@ def load_generated(source: str, label: str) -> ModuleType:
 
 
 def _write_once(path: str, source: str) -> None:
-    """Write the file unless it is there, or the directory went away or is full by now."""
+    """Write the file unless it exists; ignore a missing directory or a full disk."""
     if os.path.exists(path):
         return
     import tempfile  # imported late: it takes 0.4 MB, and only processes that compile need it
@@ -160,7 +163,7 @@ def _write_once(path: str, source: str) -> None:
     with contextlib.suppress(OSError):
         folder = os.path.dirname(path)
         os.makedirs(folder, 0o700, exist_ok=True)
-        # Written aside and renamed: another process sees all of the file or none.
+        # Write a temporary file and rename it, so that other processes see a complete file or none.
         with tempfile.NamedTemporaryFile(
             "w", dir=folder, suffix=".tmp", delete=False, encoding="utf-8"
         ) as file:
@@ -177,7 +180,7 @@ def _run(name: str, path: str, source: str) -> ModuleType:
     loader: Any = _Loader(source, path)
     module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=path))
     module.__file__ = path
-    # Tracebacks and Numba read source lines from here, whether or not there is a file.
+    # Tracebacks and Numba read source lines from linecache, even without a file.
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
     sys.modules[name] = module
     try:
@@ -189,9 +192,9 @@ def _run(name: str, path: str, source: str) -> ModuleType:
 
 
 class _Loader:
-    """Runs text that we hold; the file is for people and debuggers, and never read back.
+    """Runs source code from memory. The file is for users and debuggers, and is never read back.
 
-    It derives from nothing: importlib.abc brings tempfile, shutil, bz2 and lzma, 0.8 MB.
+    It has no base class, because importlib.abc loads tempfile, shutil, bz2 and lzma: 0.8 MB.
     """
 
     def __init__(self, source: str, path: str) -> None:
@@ -207,7 +210,7 @@ class _Loader:
         return False
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return None  # the usual one
+        return None  # use the default module
 
     def exec_module(self, module: ModuleType) -> None:
         exec(self.get_code(module.__name__), module.__dict__)

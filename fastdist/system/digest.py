@@ -1,8 +1,8 @@
 """SHA-256 and functions made with it, without OpenSSL.
 
-`hashlib` loads OpenSSL's library, 3.4 MB that stay resident in every worker for a few digests at
-its start. CPython has another SHA-256, and `random` in its standard library takes the same
-way round.
+`hashlib` loads OpenSSL's library: 3.4 MB that stay resident in every worker for a few digests at
+start. CPython has another SHA-256 implementation, which the standard module `random` also uses for
+this reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 if sys.version_info >= (3, 12):
     try:
         from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:  # a Python that was built without it
+    except ImportError:  # a Python built without it
         from hashlib import sha256
 else:
     try:
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 64
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """Return the 32 bytes that only holders of key can compute for message.
+    """Return the HMAC-SHA-256 of a message, 32 bytes that only owners of the key can compute.
 
     Source  RFC 2104, FIPS 180-4
     """

@@ -1,4 +1,4 @@
-"""A memory fence for two processes, built from Python's own means, and where it is missing."""
+"""A memory fence between two processes, and the processors on which it works."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import threading
 from typing import Final
 
 # Note [Processors that order memory]
-# Rings (distributed/pipe/ring) and arenas (distributed/arena) rely on two things of the processor:
-# writes of one process are seen by another in their order, and a fence keeps a read behind the
-# writes before it. x86 guarantees the first, and any lock gives the second: an atomic
-# read-modify-write is a full barrier there. Other processors give neither: on aarch64, to take and
-# release a lock lets a later read go before an earlier write, so that a ring loses the bell of its
-# reader, and two processes may each take a block of an arena for theirs. Python has no instruction
-# for it. So both are refused there, and everything goes through sockets.
+# Rings (distributed/pipe/ring) and arenas (distributed/arena) need two guarantees of the processor.
+# Other processes must see the writes of one process in order. And a fence must keep a read after
+# the writes before it. x86 guarantees the first, and any lock provides the second: an atomic
+# read-modify-write is a full barrier there. Other processors guarantee neither. On aarch64, a later
+# read may move before an earlier write in spite of a lock. A ring would then lose the bell of its
+# reader, and two processes could take the same block of an arena. Python has no fence instruction.
+# So rings and arenas are refused on such processors, and sockets carry everything.
 #
-# Nothing else relies on it. Shared blocks (share_memory, DataLoader) are handed over by pipes and
-# semaphores, and slabs of GPUs take the table of an arena: see system/sealed_memory.py. Threads of
-# one process hand the interpreter lock on, which orders all they wrote on any processor.
+# Nothing else needs these guarantees. Shared blocks (share_memory, DataLoader) are passed on by
+# pipes and semaphores, and GPU slabs use the table of an arena: see system/sealed_memory.py.
+# Threads of one process pass on the interpreter lock, which orders their writes on any processor.
 _ORDERING: Final = frozenset({"x86_64", "amd64", "x86", "i386", "i486", "i586", "i686"})
 
-# Nothing is guarded by it: on these processors, to take and release any lock keeps a read from
-# moving before the writes that precede it. `with fence: pass` is for where a call would cost more.
+# This lock guards nothing: on x86, taking and releasing any lock keeps a read from moving before
+# the preceding writes. Use `with fence: pass` where a function call would cost more.
 fence = threading.Lock()
 
 
 def why_no_fence() -> str | None:
-    """Return why processes of this machine share no memory that they write at once; None if they
+    """Return why processes of this machine must not write to the same shared memory; None if they
     may. See Note [Processors that order memory].
     """
     machine = platform.machine()
@@ -39,6 +39,6 @@ def why_no_fence() -> str | None:
 
 
 def full_fence() -> None:
-    """Let other processors see what was written before what comes next is read."""
+    """Make earlier writes visible to other processors before any later read."""
     with fence:
         pass

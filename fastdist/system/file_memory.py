@@ -1,4 +1,4 @@
-"""Memory that lies in a file: `from_file` of tensors and of storages."""
+"""Memory-mapped files: `from_file` of tensors and of storages."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..core.errors import ShapeError
 
 
 def map_file(path: str, num_bytes: int, *, shared: bool) -> np.ndarray[Any, Any]:
-    """Return the first bytes of a file as an array of uint8 that may be written to.
+    """Return the first bytes of a file as a writable array of uint8.
 
     Args:
         path: The file.
-        num_bytes: How many bytes; 0 maps nothing.
-        shared: Whether writes go to the file, which is made longer if it is too short; else they
-            stay with the array.
+        num_bytes: The number of bytes; 0 maps nothing.
+        shared: Whether writes change the file; it is extended if it is too short. Otherwise they
+            change only the array.
 
     Raises:
         RuntimeError: The file cannot be opened.
-        ShapeError: num_bytes is negative, or the file is too short and not shared.
+        ShapeError: num_bytes is negative; or the file is too short, and not shared.
     """
     if num_bytes < 0:
         raise ShapeError(f"unable to mmap {num_bytes} bytes from file <{path}>")

@@ -1,22 +1,22 @@
-"""Text that another process wrote, on its way to a log or a terminal: it cannot pose as ours."""
+"""Escapes text from other processes before it is logged or printed."""
 
-# A line end in a name, or in the text of an error, could otherwise write whole lines of our log; an
-# escape sequence changes what a terminal shows, or what was shown before.
+# Otherwise a line end in a name, or in an error message, could forge lines of the log, and an
+# escape sequence could change the display of a terminal.
 
 from __future__ import annotations
 
 from typing import Final
 
-# The default length of the result, before its letters are escaped.
+# The default length of the result, before characters are escaped.
 MOST_LETTERS: Final = 2000
 _MOST_LETTERS_OF_LINES: Final = 200_000
 
 
 def one_line(text: object, most: int = MOST_LETTERS) -> str:
-    """Return the text of any object as one line that shows what is in it, cut in the middle.
+    """Return the text of any object as one printable line, shortened in the middle.
 
-    Characters that do not print are escaped as in repr: line ends, control characters, marks that
-    turn the direction of writing, halves of surrogate pairs.
+    Characters that are not printable are escaped as in repr: line ends, control characters,
+    bidirectional marks, and surrogates.
 
     Example:
         >>> one_line("lost\\n2026-01-01 ERROR all is \\x1b[31mred")
@@ -26,17 +26,18 @@ def one_line(text: object, most: int = MOST_LETTERS) -> str:
 
 
 def many_lines(text: object, most: int = _MOST_LETTERS_OF_LINES) -> str:
-    """Return a text of many lines, a traceback say, with all but its line ends escaped.
+    """Return a text of several lines, such as a traceback, with all other unprintable characters
+    escaped.
 
-    Every line but the first is indented: none of them begins as a line of our log does.
+    Every line but the first is indented, so that it cannot look like the start of a log entry.
     """
     return printable(text, most).replace("\n", "\n    ")
 
 
 def printable(text: object, most: int = _MOST_LETTERS_OF_LINES) -> str:
-    """Return a text with all escaped that does not print, but for its line ends and tabs.
+    """Return a text with all unprintable characters escaped, except line ends and tabs.
 
-    For the texts of errors, whose lines belong together; a log wants `one_line` or `many_lines`.
+    This is for error messages; logs need `one_line` or `many_lines`.
     """
     lines = _cut(_text(text), most).split("\n")
     return "\n".join("\t".join(map(_escaped, line.split("\t"))) for line in lines)
@@ -49,7 +50,7 @@ def _text(text: object) -> str:
         return text.decode(errors="backslashreplace")
     try:
         return str(text)
-    except Exception as error:  # the class may be anybody's
+    except Exception as error:  # the object's class may be a user's
         return f"(its text is not available: {type(error).__name__})"
 
 

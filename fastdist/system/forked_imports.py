@@ -1,11 +1,11 @@
-"""A fork waits for other threads that import: in the child such a module would never be loaded."""
+"""Makes forks wait for imports in other threads; in the child such a module could never load."""
 
 # Note [Forks and imports]
-# Python locks a module while a thread imports it. A child that is forked meanwhile finds the lock
-# held by a thread that it does not have, and its own import of that module waits forever. Kernels
-# are imported at their first use, by whichever thread comes first, so that a fork looks for such
-# imports and waits for their end. Imports of other packages are not looked at: a program may run
-# for as long as it likes inside of one.
+# Python locks a module while a thread imports it. A child that is forked meanwhile inherits the
+# lock without the thread that holds it, so its own import of that module waits forever. Kernels are
+# imported at first use, by any thread. So a fork checks for such imports and waits until they end.
+# Imports of other packages are ignored, because a program may run for any length of time inside of
+# one.
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import Final
 
 _OURS: Final = ("fastdist", "numba", "llvmlite", "scipy", "numpy", "ml_dtypes")
 _LOADER: Final = "<frozen importlib._bootstrap>"
-# Numba takes 0.3 s on an idle machine.
+# Importing Numba takes 0.3 s on an idle machine.
 _LONGEST_S: Final = 20.0
 _LOOK_EACH_S: Final = 0.002
 
 
 class Forks:
-    """Whether another fork handler waits for imports, together with its own locks."""
+    """A flag: another fork handler waits for imports, together with its own locks."""
 
     wait_elsewhere = False
 
 
 def others_import() -> bool:
-    """Return whether another thread imports one of our modules, or one that we import late."""
+    """Return whether another thread imports a fastdist module, or a package imported late."""
     mine = threading.get_ident()
     return any(_imports(frame) for thread, frame in sys._current_frames().items() if thread != mine)
 
@@ -47,11 +47,11 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def wait_for_imports(until: float | None = None) -> None:
-    """Return when no other thread imports, or at a time of time.monotonic."""
+    """Wait until no other thread imports, or until a time of time.monotonic."""
     until = time.monotonic() + _LONGEST_S if until is None else until
     never = threading.Event()
     while others_import() and time.monotonic() < until:
-        never.wait(_LOOK_EACH_S)  # lets them go on
+        never.wait(_LOOK_EACH_S)  # releases the interpreter lock
 
 
 def _before_fork() -> None:

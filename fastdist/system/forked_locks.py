@@ -1,4 +1,4 @@
-"""Locks that a forked child finds open, whatever the other threads of its parent held."""
+"""Renews locks in a forked child, because threads of the parent may have held them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _REENTRANT: Final = type(threading.RLock())
 
 
 def renew_in_children(owner: Any, *names: str) -> None:
-    """Give a module, or class, new locks by these names in each process that is forked.
+    """Replace the named locks of a module or class by new ones in each forked child.
 
-    A thread that held one while another forked is not in the child, which would wait forever. The
-    lock must be one that is held for a few assignments, and looked up by its name each time.
+    The child does not have the thread that held a lock at the fork, and would wait forever. Such a
+    lock must be held only for a few assignments, and must be looked up by its name each time.
     """
 
     def renew() -> None:

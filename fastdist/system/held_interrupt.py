@@ -1,8 +1,9 @@
-"""Ctrl-C that waits for the end of a block, because inside it would be lost or leave a half.
+"""Delays Ctrl-C to the end of a block in which it would be lost or leave a partial state.
 
-LLVM calls back into Python, and an exception cannot cross its C++ frames: ctypes prints it and goes
-on. So a KeyboardInterrupt that Python raised there stopped nothing, or left a kernel without code.
-A process that is being started has no number yet that anybody could end it by.
+LLVM calls back into Python, and an exception cannot cross its C++ frames: ctypes prints it and
+continues. A KeyboardInterrupt that is raised there does not stop the program, or leaves a kernel
+without code. Another case is a process that is being started: it has no process id yet by which it
+could be ended.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _held: list[Callable[[int, FrameType | None], Any]] = []
 
 @contextlib.contextmanager
 def interrupt_held() -> Iterator[None]:
-    """Call SIGINT's handler, if one came meanwhile, when the block is left, also by an error.
+    """Delay SIGINT: its handler is called at the end of the block, also after an error.
 
-    Thread  any; handlers run on the main one, so that on others there is nothing to hold
-    Fork    a child that is forked in the block has SIGINT's handler, and holds nothing
-    Note    several count as one, as they do to Python
+    Thread  any; handlers run in the main thread, so in others this does nothing
+    Fork    a child that is forked in the block has the normal SIGINT handler
+    Note    several signals count as one, as in Python
     """
     handler = signal.getsignal(signal.SIGINT)
-    # SIG_DFL and SIG_IGN, which need no Python, cannot be called, nor can a handler from C (None).
+    # SIG_DFL, SIG_IGN and handlers installed from C (None) cannot be called from Python.
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -40,7 +41,7 @@ def interrupt_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         _held.pop()
         if frames:
-            # Called, not raised again as a signal, which would wake an event loop twice.
+            # Call the handler; a signal raised again would wake an event loop twice.
             handler(signal.SIGINT, frames[0])
 
 

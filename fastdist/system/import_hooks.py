@@ -1,4 +1,4 @@
-"""Modules of fastdist to import when a library is imported, or when RPC starts."""
+"""Imports modules of fastdist when a library is imported, or when RPC starts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 # Another worker may request this worker's part of a backward pass although no code here has
-# imported distributed autograd. So RPC must load that package, and may not import it, because RPC
-# lies below. `fastdist.distributed`, which may import both, registers a loader here; RPC runs the
-# loaders.
+# imported distributed autograd. So RPC must load that package, but it must not import it, because
+# RPC is the lower layer. `fastdist.distributed`, which may import both, registers a loader here,
+# and RPC calls the registered loaders.
 _rpc_loaders: list[Callable[[], object]] = []
 
 
@@ -27,12 +27,12 @@ def load_when_rpc_starts(load: Callable[[], object]) -> None:
 
 
 def load_for_rpc() -> None:
-    """Call every registered loader; a module that is loaded already costs a dictionary lookup."""
+    """Call every registered loader; for a loaded module this costs only a dictionary lookup."""
     for load in _rpc_loaders:
         load()
 
 
-# The same for process groups: each function is called once a process has a default group.
+# The same for process groups: these functions are called when a process has a default group.
 _group_loaders: list[Callable[[], object]] = []
 
 
@@ -48,7 +48,7 @@ def load_for_groups() -> None:
 
 
 def after_import(library: str, ours: str) -> None:
-    """Import module `ours` right after `library`, or now if the library is already imported."""
+    """Import module `ours` right after `library`, or now if the library is imported already."""
     if library in sys.modules:
         importlib.import_module(ours)
     else:
@@ -56,14 +56,14 @@ def after_import(library: str, ours: str) -> None:
 
 
 class _Waiting:
-    """A finder that removes itself when the library is imported; the other finders find it."""
+    """A finder that removes itself when the library is imported, and lets the others find it."""
 
     def __init__(self, library: str, ours: str) -> None:
         self._library = library
         self._ours = ours
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the library's own spec, with a loader that imports our module afterwards."""
+        """Return the library's own spec, with a loader that then imports our module."""
         if fullname != self._library or self not in sys.meta_path:
             return None
         sys.meta_path.remove(self)

@@ -1,13 +1,14 @@
-"""Folders into which nobody else can write, nor put another folder in their place."""
+"""Folders to which no other user can write, and which no other user can replace."""
 
-# Note [Whose folder it is] Code in a folder runs in the name of its user, so that user must have
-# written it. A look at the folder alone is not enough: a user who may write in a folder above can
-# replace it. So the path is walked from the root. Each place must belong to this user or to root.
-# Where others may write, it must be sticky, as /tmp is, so that they cannot remove files of other
-# users. The folder at the end must be this user's own, and not writable by anybody else, sticky or
-# not. Links are followed one by one, because each has an owner and leads over more places. Missing
-# folders are made, for this user alone; if others are quicker, the folder is theirs and refused. A
-# group counts as others, unless it is the user's private one, as where the umask is 002.
+# Note [Whose folder it is] Code in a folder runs as its user, so only that user may have
+# written it. Checking the folder alone is not enough: a user who may write to a parent folder can
+# replace it. So the path is checked from the root. Each folder must belong to this user or to root.
+# If others may write to it, it must be sticky like /tmp, so that they cannot remove files of other
+# users. The last folder must belong to this user, and must not be writable by others, sticky or
+# not. Symbolic links are followed one by one, because each has an owner and leads to further
+# folders. Missing folders are created for this user only. If another user creates one first, it is
+# refused. A group counts as other users, unless it is the user's private group, as where the umask
+# is 002.
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ..core.errors import FastdistError
 
 _MOST_LINKS = 40
 _MOST_BYTES = 256 << 20
-# Those that the system has.
+# The flags that this system has.
 _CLOEXEC, _NONBLOCK, _NOFOLLOW = [
     getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOFOLLOW")
 ]
@@ -28,16 +29,16 @@ _UID_MAP, _OVERFLOW_UID = "/proc/self/uid_map", "/proc/sys/kernel/overflowuid"
 
 
 class ForeignFolderError(FastdistError):
-    """Somebody else can put something into a folder that must be the user's own."""
+    """Another user could write to a folder that must belong to this user alone."""
 
 
 def make_own_folder(path: str) -> None:
-    """Make a missing folder, and the missing ones above it; check that it is the user's own.
+    """Create a missing folder and its missing parents; check that it belongs to the user alone.
 
     See Note [Whose folder it is].
 
-    Raises  ForeignFolderError where somebody else can put something into it, or in its place;
-            OSError where it cannot be made
+    Raises  ForeignFolderError if another user could write to it or replace it; OSError if it cannot
+            be created
     Note    write permissions are not checked on systems without user ids
     """
     if not hasattr(os, "geteuid"):
@@ -47,10 +48,11 @@ def make_own_folder(path: str) -> None:
 
 
 def require_trusted_folder(path: str) -> None:
-    """See that a folder, which is only read, is one's own or root's, as make_own_folder does.
+    """Check that a folder, which is only read, belongs to this user or to root: see
+    make_own_folder.
 
-    Raises  ForeignFolderError where somebody else can put something into it, or in its place;
-            OSError where it is not there
+    Raises  ForeignFolderError if another user could write to it or replace it; OSError if it does
+            not exist
     """
     if hasattr(os, "geteuid"):
         _require_folder_of(path, (os.geteuid(), 0), os.lstat)
@@ -68,7 +70,7 @@ def _require_folder_of(
         part = parts.pop()
         if part in ("", "."):
             continue
-        if part == "..":  # of a link; place itself has none in it
+        if part == "..":  # from a link: the checked path has no ".."
             place = os.path.dirname(place)
             found = os.lstat(place)
             continue
@@ -97,14 +99,15 @@ def _require_folder_of(
 
 
 def read_own_file(path: str, *, or_roots: bool = False) -> bytes | None:
-    """Return the content of a file that this user alone can write, or root with or_roots.
+    """Return the content of a file that only this user can write, or with or_roots also root.
 
-    A folder that make_own_folder accepts may have been open to others before. So the function does
-    not read files of theirs, files that they can write to, links (which could lead to a file that
-    this user has downloaded), pipes, which would block, and files larger than any kernel. With
-    or_roots, links are followed: nobody else could write to such a folder.
+    Other users may have had access to the folder before make_own_folder accepted it. So this
+    function does not read files of other users, files that they can write to, links (which could
+    lead to a file that this user has downloaded), pipes, which would block, or files larger than
+    any kernel. With or_roots, links are followed, because no other user could write to such a
+    folder.
 
-    Raises  OSError where it cannot be opened or read
+    Raises  OSError if the file cannot be opened or read
     """
     flags = os.O_RDONLY | _CLOEXEC | _NONBLOCK | (0 if or_roots else _NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
@@ -125,7 +128,7 @@ def _look_or_make(path: str) -> os.stat_result:
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
-            pass  # another process of ours, or somebody's trap: looked at next
+            pass  # created by another process or another user: it is checked next
         return os.lstat(path)
 
 
@@ -153,7 +156,9 @@ def _lets_others_write(found: os.stat_result) -> bool:
 
 
 def _is_private_group(found: os.stat_result) -> bool:
-    """Return whether the group is of this user alone: named alike, his first, and of no others."""
+    """Return whether a group is the user's private one: same name, primary group, no
+    other members.
+    """
     import grp
     import pwd
 
@@ -171,7 +176,9 @@ def _is_private_group(found: os.stat_result) -> bool:
 
 
 def _is_unknown_here(uid: int) -> bool:
-    """Return whether uid stands for all users unknown to this container, the host's root too."""
+    """Return whether uid stands for all users unknown in this container, such as the
+    host's root.
+    """
     try:
         with open(_OVERFLOW_UID) as overflow, open(_UID_MAP) as lines:
             known = [(int(first), int(count)) for first, _, count in map(str.split, lines)]

@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is still being loaded: the end of the process, without a traceback."""
+"""Ctrl-C while a command is still loading: end the process without a traceback."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _MODULES = ("fastdist", "fastdist.cli", "fastdist.run")
 
 
 def end_quietly_if_command() -> None:
-    """Let SIGINT end this process at once if it is `fastdist`, or one of the modules
-    that do the same.
+    """If this process is the command `fastdist` or an equivalent module, let SIGINT end it without
+    a traceback.
 
-    Imports take most of the time until a launcher listens to signals. An exception out of the
-    middle of them would tell nothing. A program that imports fastdist keeps KeyboardInterrupt.
+    Imports take most of the time until a launcher handles signals. A traceback from the
+    middle of them would be useless. A program that imports fastdist keeps KeyboardInterrupt.
     """
     if _is_command(sys.argv, sys.orig_argv):
         import signal
@@ -24,7 +24,7 @@ def end_quietly_if_command() -> None:
 
 def _is_command(arguments: list[str], original: list[str]) -> bool:
     if arguments[:1] == ["-m"]:
-        # While Python looks for the module it is to run: only the original line has its name.
+        # Python is still locating the module to run: only orig_argv has its name.
         after = original[original.index("-m") + 1 :]
         return after[:1] in [[module] for module in _MODULES]
     return bool(arguments) and os.path.basename(arguments[0]) == "fastdist"

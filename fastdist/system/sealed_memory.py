@@ -1,10 +1,11 @@
-"""Memory without a name that processes may map: it can neither shrink nor grow any more."""
+"""Anonymous memory that processes can map; its size is sealed."""
 
-# A process that maps another one's memory relies on its size: a read beyond the end of a file kills
-# it. So the size is sealed before anybody else sees it, and checked before it is mapped.
+# A process that maps another process's memory relies on its size: a read beyond the end of a file
+# kills it. So the size is sealed before another process gets the memory, and checked before it is
+# mapped.
 #
-# The order in which processes see each other's writes is handled elsewhere: rings and arenas, which
-# both sides write at once, use system/fence.py; shared blocks are handed over by system calls.
+# The order in which processes see each other's writes is handled elsewhere. Rings and arenas, to
+# which both sides write, use system/fence.py. Shared blocks are passed on by system calls.
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ import sys
 import weakref
 from typing import Any, Final
 
-# <asm-generic/mman.h>: the new mapping takes the place of what is at its address.
+# <asm-generic/mman.h>: the new mapping replaces the one at its address.
 MAP_FIXED: Final = 0x10
 
 
 def why_not_viable() -> str | None:
-    """Return why processes of this system cannot share sealed memory; None if they can."""
+    """Return the reason why processes cannot share sealed memory here; None if they can."""
     try:
-        import fcntl  # which some systems lack
+        import fcntl  # some systems do not have it
     except ImportError:
         return f"{sys.platform} has no descriptors that could be sealed (fcntl)"
     if not hasattr(os, "memfd_create") or not hasattr(fcntl, "F_ADD_SEALS"):
@@ -33,7 +34,7 @@ def why_not_viable() -> str | None:
 
 
 def create(name: str, size: int) -> int:
-    """Return a descriptor of new memory of size bytes, which read as zeros; `name` is for lists.
+    """Return a descriptor of new zeroed memory of size bytes; `name` appears in system listings.
 
     Raises  OSError
     """
@@ -50,9 +51,10 @@ def create(name: str, size: int) -> int:
 
 
 def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
-    """Return a mapping of what another process has made as memory of size bytes.
+    """Return a mapping of memory that another process has created with size bytes.
 
-    Raises  OSError unless it is that, and sealed; `what` it should be is said there
+    Raises  OSError unless the memory has that size and is sealed; the message contains `what`, its
+            description
     """
     import fcntl
 
@@ -65,13 +67,13 @@ def map_of(descriptor: int, size: int, what: str) -> mmap.mmap:
 
 
 def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
-    """Return a mapping of shared memory that keeps no descriptor of it; `what` is for `mapped`.
+    """Return a mapping of shared memory that keeps no descriptor; `what` is its name in `mapped`.
 
     Raises  OSError
 
-    Note    mmap.mmap keeps a duplicate of its descriptor, which would be four for each peer of a
-            worker. Python 3.13 has an option against that; in older ones the memory replaces
-            anonymous memory that mmap.mmap has mapped.
+    Note    mmap.mmap keeps a duplicate of its descriptor: a worker would keep four for each
+            peer. Python 3.13 has an option against that. In older versions, an anonymous mapping of
+            mmap.mmap is replaced by the memory.
     """
     if sys.version_info >= (3, 13):
         mapping = mmap.mmap(descriptor, size, trackfd=False)
@@ -82,13 +84,13 @@ def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
     return mapping
 
 
-# The mappings by number. Each change of the dict is one step.
+# The mappings by number. Each change of the dict is atomic.
 _mapped: dict[int, tuple[str, weakref.ref[mmap.mmap]]] = {}
 _numbers = itertools.count()
 
 
 def mapped() -> list[str]:
-    """Return the names of all mappings that are not closed, oldest first; for tests of leaks."""
+    """Return the names of all open mappings, oldest first; for leak tests."""
     known = [(what, find()) for what, find in list(_mapped.values())]
     return [what for what, mapping in known if mapping is not None and not mapping.closed]
 
@@ -99,7 +101,7 @@ def _map_in_place(descriptor: int, size: int) -> mmap.mmap:
     mapping = mmap.mmap(-1, size)
     exported = ctypes.c_char.from_buffer(mapping)
     address = ctypes.addressof(exported)
-    # The mapping cannot be closed while it is exported.
+    # The mapping cannot be closed while a view of it exists.
     del exported
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     flags = mmap.MAP_SHARED | MAP_FIXED
@@ -112,7 +114,7 @@ def _map_in_place(descriptor: int, size: int) -> mmap.mmap:
 
 @functools.cache
 def libc_mmap() -> Any:
-    """Return mmap of the C library: address, length, protection, flags, descriptor, offset."""
+    """Return the C library's mmap(address, length, protection, flags, descriptor, offset)."""
     import ctypes
 
     function = ctypes.CDLL(None, use_errno=True).mmap

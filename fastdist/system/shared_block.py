@@ -1,11 +1,11 @@
-"""Memory that processes share: a file without a name, mapped by each process that was given it."""
+"""Memory that processes share: an unnamed file that each process maps."""
 
 # Note [Shared blocks]
-# A block is a memfd: no directory lists it, so that nothing of it can stay behind, and the system
-# frees it when the last process that has it releases it or dies. It is sealed to its size, because
-# a read beyond the end of a file that shrank kills the process. multiprocessing hands its
-# descriptor on: a process that is being started inherits it; through queues and pipes Python's
-# resource sharer gives it to the reader. A process maps a block once, however often it arrives.
+# A block is a memfd. No directory lists it, so nothing can be left behind, and the system
+# frees it when the last process releases it or dies. Its size is sealed, because a read beyond the
+# end of a shrunken file kills the process. multiprocessing passes its descriptor on: a process that
+# is being started inherits it; for queues and pipes Python's resource sharer sends it to the
+# reader. A process maps a block once, however often it arrives.
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class SharedBlock(mmap.mmap):
-    """Bytes that other processes may have mapped as well. See Note [Shared blocks].
+    """Bytes that other processes may have mapped too. See Note [Shared blocks].
 
-    Note    it owns its descriptor, and lives as long as the arrays that lie in it
+    Note    owns its descriptor, and lives as long as the arrays that use its memory
     """
 
     descriptor: int
     _parts: WeakValueDictionary[tuple[int, int], Bytes]
 
     def __new__(cls, descriptor: int, size: int) -> SharedBlock:
-        # Before 3.13 a mapping keeps a second descriptor, which nobody can ask it for.
+        # Before 3.13 a mapping keeps a second descriptor that cannot be read.
         options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         block = super().__new__(cls, descriptor, size, **options)
         block.descriptor = descriptor
@@ -45,7 +45,9 @@ class SharedBlock(mmap.mmap):
         return block
 
     def part(self, start: int, size: int) -> Bytes:
-        """Return some of the bytes; the same array as long as somebody has it."""
+        """Return a part of the bytes; while an array of this part exists, the same one
+        is returned.
+        """
         found = self._parts.get((start, size))
         if found is None:
             found = self._parts[start, size] = np.ndarray((size,), np.uint8, self, start)
@@ -60,9 +62,9 @@ _blocks: Final[WeakValueDictionary[tuple[int, int], SharedBlock]] = WeakValueDic
 
 
 def make_parts(sizes: Iterable[int]) -> list[Bytes]:
-    """Return zeros of these sizes, all in one new block: many cost no more descriptors than one.
+    """Return zeroed arrays of these sizes in one new block, which needs a single descriptor.
 
-    Raises  SharedMemoryError where the system has no such memory, or no more
+    Raises  SharedMemoryError if the system does not support such memory, or has no more
     """
     starts, end = [], 0
     sizes = list(sizes)
@@ -74,13 +76,13 @@ def make_parts(sizes: Iterable[int]) -> list[Bytes]:
 
 
 def block_of(array: Any) -> SharedBlock | None:
-    """Return the block in which an array lies; None for memory of this process alone."""
+    """Return the block that holds an array; None for memory of this process alone."""
     return _block_and_part(array)[0]
 
 
 class Passage:
-    """An array of a block, on its way: for plain pickle the array, which it copies; what
-    multiprocessing makes of it lies in the same block.
+    """Wraps an array of a block for pickling. Plain pickle copies the array; multiprocessing passes
+    on the block.
     """
 
     __slots__ = ("_array",)
@@ -93,7 +95,7 @@ class Passage:
 
 
 def address_of(array: np.ndarray[Any, Any]) -> int:
-    """Return where an array's first element lies."""
+    """Return the address of an array's first element."""
     return int(array.__array_interface__["data"][0])
 
 
@@ -116,7 +118,7 @@ def _make_block(size: int) -> SharedBlock:
 
 
 def _mapped(descriptor: int) -> SharedBlock:
-    """Return the block behind a descriptor, which is the block's from now on."""
+    """Return the block of a descriptor, which then belongs to the block."""
     try:
         found = os.fstat(descriptor)
         key = (found.st_dev, found.st_ino)
@@ -134,8 +136,10 @@ def _mapped(descriptor: int) -> SharedBlock:
 
 
 def _teach_multiprocessing() -> None:
-    """Let processes and queues hand blocks on; plain pickle refuses them as it does any mmap."""
-    # Imported here, because processes that share nothing need not load it.
+    """Register blocks with multiprocessing; plain pickle still refuses them, as it does
+    any mmap.
+    """
+    # Imported here, because most processes share nothing.
     from multiprocessing.reduction import ForkingPickler
 
     ForkingPickler.register(SharedBlock, _reduce_block)

@@ -1,11 +1,11 @@
-"""Memory that a phase of imports leaves, given back: holes in malloc's heaps, and annotations.
+"""Releases memory that a phase of imports leaves: holes in malloc's heaps, and annotations.
 
-The import of modules allocates buffers and tables of a few kilobytes that are freed at once, and
-glibc keeps what they leave between blocks that stay: 1.0 MB of each worker. Blocks of tensors are
-not concerned: their size is for keep_freed_memory and kernels/cpu/memory.py.
+Importing modules allocates buffers and tables of a few kilobytes that are freed immediately.
+glibc keeps these holes between live blocks: 1.0 MB in each worker. Blocks of tensors are not
+affected: keep_freed_memory and kernels/cpu/memory.py handle their size.
 
-A NamedTuple compiles the text of each annotation, which nothing evaluates: 0.9 KB a field, 0.4 MB
-of each worker.
+A NamedTuple compiles the text of each annotation, although nothing evaluates it: 0.9 KB per field,
+0.4 MB in each worker.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def release_unused_memory() -> None:
-    """Give whole pages that are free in malloc's heaps back to the system.
+    """Return whole free pages in malloc's heaps to the system.
 
-    It takes 0.3 ms after init_rpc, in half of which the heaps are locked: call it where a phase
-    with many imports ends, and not for each call of an op. Other C libraries than glibc are left
-    alone.
+    It takes 0.3 ms after init_rpc, and locks the heaps for half of that time. So call it at the
+    end of a phase with many imports, and not for each call of an op. It does nothing with C
+    libraries other than glibc.
 
     Thread  any
     """
@@ -34,7 +34,7 @@ def release_unused_memory() -> None:
 
 
 def _forget_compiled_annotations() -> None:
-    """Let annotations of fastdist's NamedTuples be texts, as those of other classes are."""
+    """Replace the compiled annotations of fastdist's NamedTuples by texts, as in other classes."""
     for one in tuple.__subclasses__():
         if one.__module__.startswith(_PACKAGE):
             texts = getattr(one, "__annotations__", {})

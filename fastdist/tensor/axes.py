@@ -1,4 +1,4 @@
-"""The sizes that callers give, the axes that a `dim` names, and a shape without them."""
+"""Validation of shapes and of `dim` arguments, and the shape that a reduction leaves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from .layout import Layout, Shape, count_elements
 
-# An axis, several, or all: as callers give them, and as rules get them.
+# One axis, several axes, or None for all axes: the types that `dim` may have.
 Axes = int | Sequence[int] | None
 Dims = int | tuple[int, ...] | None
 
@@ -20,7 +20,7 @@ class DimError(ShapeError, IndexError):
 
 
 def normalize_axis(name: str, dim: Any, ndim: int) -> int:
-    """Return dim counted from the front.
+    """Return dim as a non-negative axis number.
 
     Raises  IndexError if there is no such axis, TypeError if dim is not an integer
     """
@@ -42,10 +42,10 @@ def normalize_axis(name: str, dim: Any, ndim: int) -> int:
 
 
 def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
-    """Return the axes that dim names, ascending; all of them for None (and for an empty list, as in
-    PyTorch).
+    """Return the axes that dim names, in ascending order. None and an empty list name all axes, as
+    in PyTorch.
 
-    Raises  RuntimeError for an axis named twice
+    Raises  RuntimeError if an axis is named twice
     """
     if dim is None:
         return tuple(range(len(shape)))
@@ -65,14 +65,14 @@ def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
-    """Return the shape without axes, or with 1 in their place."""
+    """Return shape without the given axes, or with length 1 for each of them if keepdim."""
     if keepdim:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
 def axis_number(layout: Layout, dim: int) -> int:
-    """Return dim if it names an axis of layout, from the front or the end.
+    """Return dim as a non-negative axis number of layout.
 
     Raises  IndexError if there is no such axis, TypeError if dim is not an integer
     """
@@ -90,7 +90,7 @@ def axis_number(layout: Layout, dim: int) -> int:
 
 
 def sizes_of(size: tuple[Any, ...]) -> Shape:
-    """Return the shape that the arguments of zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) mean.
+    """Return the shape that the arguments of zeros(2, 3), zeros((2, 3)) or zeros([2, 3]) specify.
 
     Raises  RuntimeError for a negative length
     """
@@ -109,7 +109,7 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
 
 
 def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
-    """Return sizes as a tuple, with the one -1 worked out.
+    """Return sizes as a tuple, with a -1 replaced by the length that numel implies.
 
     Raises  RuntimeError if the sizes do not hold numel elements
     """
@@ -147,7 +147,7 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
 def integers(name: str, sizes: Any) -> list[int]:
     """Return sizes as Python integers.
 
-    Raises  TypeError if one of them is not an integer
+    Raises  TypeError for an entry that is not an integer
     """
     try:
         return [size.__index__() for size in all_of(sizes)]

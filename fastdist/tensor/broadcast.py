@@ -13,7 +13,7 @@ from .layout import Layout, Shape
 def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
     """Return the shape to which all shapes broadcast, as in NumPy and PyTorch.
 
-    Raises  ShapeError naming the axis that does not fit
+    Raises  ShapeError, which names the axis that does not fit
     """
     result: list[int] = []
     for shape in shapes:
@@ -29,8 +29,8 @@ def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:
 
 
 def _refuse(name: str, shapes: Sequence[Shape]) -> None:
-    """Raise for the first shape that does not broadcast with those before it, naming the last such
-    axis.
+    """Raise ShapeError for the first shape that does not broadcast with the shapes before it. The
+    message names the last axis that does not fit.
     """
     for k in range(1, len(shapes)):
         met, shape = broadcast_shapes(name, shapes[:k]), shapes[k]
@@ -53,10 +53,10 @@ def axes_to_sum(shape: Shape, target: Shape) -> tuple[int, ...]:
 
 
 def sum_array_to(array: Any, target: Layout) -> Any:
-    """Return array summed over the axes along which target was broadcast; array itself where none
-    was.
+    """Return array summed over the axes along which target was broadcast, or array itself if there
+    are none.
 
-    Note    stays in array's dtype
+    Note    the dtype of array is kept
     """
     shape = tuple(array.shape)
     if shape == target.shape:

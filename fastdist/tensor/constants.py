@@ -1,4 +1,4 @@
-"""Python numbers as 0-d tensors, made once: `x * 2` must not cost more than `x * y`."""
+"""Python numbers as cached 0-d tensors: `x * 2` must not cost more than `x * y`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .tensor import Tensor, wrap
 
 NUMBERS = frozenset({int, float})
 _LIMIT = 1024
-# The least integer that may be next to a tensor, and the first one that is too large; Python
-# compares these with integers exactly, and with floats faster than if they were integers.
+# The smallest integer that an op accepts with a tensor, and the first one that is too large. They
+# are floats: Python compares a number with a float exactly, and faster than with a large integer.
 _LEAST, _BEYOND = -(2.0**63), 2.0**64
 _INFINITE = (math.inf, -math.inf)
 _cache: dict[tuple[Any, ...], Tensor] = {}
 
 
 def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: bool = True) -> Any:
-    """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
-    decide. With half types it is wider: see Note [Numbers next to half types].
+    """Return value as a 0-d tensor of like's dtype, or value itself if the general path must handle
+    it. For half types the tensor is wider: see Note [Numbers next to half types].
 
-    A floating dtype takes any number without promotion, an integer dtype the integers that it
-    holds. NaN is never cached, because a look-up would not find it.
+    A floating dtype accepts any number without promotion. An integer dtype accepts the integers in
+    its range. NaN is never cached, because a look-up would not find it.
     """
     dtype = like._layout.dtype
     found = _cache.get((value, dtype, exact))
@@ -39,7 +39,7 @@ def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: boo
     if not dtype.may_have_gradient:
         return _whole(value, dtype) if may_be_negative or value >= 0 else value
     if value == 0:
-        # 0.0 == -0.0, but they are two keys here.
+        # 0.0 == -0.0, but the two need separate keys.
         key: tuple[Any, ...] = (math.copysign(1.0, value), None, dtype, exact)
     elif value != value:
         return value
@@ -48,7 +48,7 @@ def constant(value: Any, like: Tensor, exact: bool = False, may_be_negative: boo
     elif value.__class__ is int:
         return value  # the general path refuses it
     else:
-        # An integer of 70 bits that equals it must not find it.
+        # The key contains the class: an equal integer of 70 bits must not find this entry.
         key = (value, float, dtype, exact)
         found = _cache.get(key)
         if found is not None:
@@ -63,13 +63,13 @@ def _whole(value: Any, dtype: DType) -> Any:
     if value.__class__ is not int or dtype is bool_ or not fits(value, dtype.numpy):
         return value
     if value < 0 and dtype.numpy.kind == "u":
-        return value  # it wraps around in computations as an integer, but not in a quotient
+        return value  # as an integer it wraps around in computations, but not in a quotient
     return _remember(value, dtype, (value, int, dtype))
 
 
 def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = False) -> Any:
     if dtype.is_float8:
-        return value  # the general path computes in float32, or refuses
+        return value  # the general path computes in float32, or raises an error
     found = _cache.get(key)
     if found is not None:
         return found
@@ -89,9 +89,11 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = F
 
 
 def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
-    """Return the tensor that represents a number, given as an array, among tensors of dtype."""
+    """Return the tensor that represents value in ops with tensors of dtype; array holds the
+    value.
+    """
     wide = dtype.computes_in
-    # A loop reads a single number of a half type more slowly than one of float32.
+    # A loop reads a single float16 or bfloat16 number more slowly than a float32 number.
     array = array.astype(wide.numpy, copy=False)
     array.flags.writeable = False  # hooks recognize a constant by this flag
     made = wrap(array, Layout.of_number(wide) if dtype.is_half else Layout.of(dtype, CPU, ()))
@@ -100,19 +102,19 @@ def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
 
 
 def number_of(tensor: Tensor) -> Any:
-    """Return the number that a tensor made here represents; None for any other tensor."""
+    """Return the number that a tensor of this module represents; None for any other tensor."""
     return getattr(tensor, "_made_of", None)
 
 
 def is_rounded_by_half(tensor: Tensor) -> bool:
-    """Return whether a tensor has no axes and a floating dtype wider than a half type."""
+    """Return whether a tensor is 0-d and has a floating dtype wider than the half types."""
     dtype = tensor._layout.dtype
     is_wider = not tensor._layout.shape and dtype.may_have_gradient and not dtype.is_half
     return is_wider and not _is_wider_number(tensor)
 
 
 def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Replace each constant tensor that is wider than the other operands by its Python number."""
+    """Replace each constant tensor that has a wider dtype than the other operands by its number."""
     wider = [isinstance(o, Tensor) and _is_wider_number(o) for o in operands]
     tensors = [isinstance(o, Tensor) for o in operands]
     if wider == tensors or not any(wider):
@@ -127,7 +129,7 @@ def _is_wider_number(tensor: Tensor) -> bool:
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return a number as a 0-d NumPy array of dtype, which every backend takes by value.
+    """Return a number as a 0-d NumPy array of dtype, which every backend accepts as a scalar.
 
     Raises  OverflowError for an integer that 64 bits cannot hold, TypeError for another type
     """
@@ -143,8 +145,8 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def require_64_bits(value: int) -> None:
-    """Raise OverflowError for an integer that is neither an int64 nor a uint64: PyTorch accepts
-    none next to a tensor, whatever the tensor's dtype holds.
+    """Raise OverflowError for an integer that is neither an int64 nor a uint64. PyTorch accepts no
+    such integer in an op with a tensor, whatever the tensor's dtype.
     """
     if _LEAST <= value < _BEYOND:
         return
@@ -156,9 +158,9 @@ def require_64_bits(value: int) -> None:
 
 
 def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return as_operand of a number that will be an element.
+    """Return as_operand(value, dtype), for a number that will be stored as an element.
 
-    Raises  RuntimeError for a number that dtype does not hold
+    Raises  RuntimeError for a number outside the range of dtype
     """
     array = as_operand(value, dtype)
     require_held(value, dtype)
@@ -166,15 +168,15 @@ def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def placed(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return held of a number, but half types round to inf: as PyTorch does where a number is first
-    made a tensor, in `x[0] = value`.
+    """Return held(value, dtype), except that half types round to inf. PyTorch does so where it
+    first makes a tensor of the number, as in `x[0] = value`.
     """
     return (as_operand if dtype.is_half else held)(value, dtype)
 
 
 def require_held(value: Any, dtype: DType) -> None:
-    """Raise RuntimeError for a number that is out of the range of dtype, even by less than the
-    rounding.
+    """Raise RuntimeError for a number outside the range of dtype, even if it would round to a
+    number inside.
 
     Raises  OverflowError for an integer that 64 bits cannot hold
     """
@@ -187,18 +189,18 @@ def require_held(value: Any, dtype: DType) -> None:
 
 
 def not_held(value: Any, dtype: DType) -> RuntimeError:
-    """Return the error for a number that dtype does not hold."""
+    """Return the error for a number outside the range of dtype."""
     return RuntimeError(
         f"value cannot be converted to type {dtype.name} without overflow: {short_repr(value)}"
     )
 
 
 def _holds(dtype: DType, value: Any) -> bool:
-    """Return whether dtype holds a number up to rounding."""
+    """Return whether a number, rounded to dtype, is in the range of dtype."""
     if isinstance(value, bool) or dtype is bool_:
         return True
     if dtype.is_float8:
-        return True  # casts saturate
+        return True  # casts to float8 saturate
     if dtype.may_have_gradient:
         most = _most(dtype)
         if value.__class__ is float and -most <= value <= most:
@@ -213,15 +215,15 @@ def _most(dtype: DType) -> float:
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether an integer dtype holds values, a finite number or an array: as in PyTorch,
-    fractions are checked before they are truncated.
+    """Return whether values, a finite number or an array, are in the range of an integer dtype. As
+    in PyTorch, numbers with a fraction are checked before they are truncated.
 
-    Note    negative integers wrap around in uint8, as in PyTorch; numbers with a fraction do not
+    Note    negative integers wrap around in uint8, as in PyTorch; negative fractions do not
     """
     limits, given = np.iinfo(dtype), getattr(values, "dtype", None)
     is_whole = isinstance(values, int) if given is None else given.kind != "f"
     low = -limits.max if dtype.kind == "u" and is_whole else limits.min
-    # In floating dtypes the largest integer may be rounded up, to one that is too large.
+    # A floating dtype may round the largest integer up to one that is too large.
     return bool(np.all((values >= low) & (values <= limits.max) & (values < limits.max + 1)))
 
 
@@ -243,13 +245,12 @@ def _number_of(value: Any) -> Any:
 
 
 def is_plain_number(value: Any, dtype: DType) -> bool:
-    """Return whether value is a small Python number that NumPy stores in dtype as PyTorch does.
-
-    Such a dtype has 4 or 8 bytes; a float may be rounded.
+    """Return whether value is a small Python number that NumPy stores in dtype exactly as PyTorch
+    does. Only dtypes of 4 or 8 bytes qualify; a float may be rounded.
     """
     kind = value.__class__
     if kind is float:
-        # This path does not handle NaN and infinite numbers either.
+        # NaN and infinite numbers are excluded too.
         return dtype.is_floating_point and dtype.itemsize > 2 and -1e30 < value < 1e30
     return kind is int and dtype in _WIDE and -_SMALL < value < _SMALL
 

@@ -1,4 +1,4 @@
-"""DLPack: memory that tensors and arrays of other libraries share, both ways, without a copy.
+"""DLPack: sharing memory with arrays of other libraries, in both directions, without a copy.
 
 NumPy and CuPy make the capsules and keep the memory alive; this module adds the rules for tensors.
 """
@@ -18,18 +18,19 @@ from .tensor import Tensor, from_array, from_users_array
 
 # Device types in DLPack's header; 12 is an extension device.
 _CPU, _CUDA, _OTHER = 1, 2, 12
-# From 2.1 on NumPy reads and writes the capsules of DLPack 1, which have a read-only flag.
+# Since version 2.1 NumPy supports the capsules of DLPack 1, which have a read-only flag.
 _VERSION: Final = (1, 0)
 _HAS_VERSIONS: Final = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
 
 _OBJECT: Final = ctypes.py_object
-# The position of the device in a capsule's memory: two int32 after the address; since DLPack 1 the
-# version, the owner, its deleter and the flags precede the address.
+# The offset of the device, two int32, in the struct that a capsule points to. Before DLPack 1 only
+# the data pointer precedes it; since then also the version, the manager context, the deleter and
+# the flags.
 _DEVICE_AT: Final = {b"dltensor": 8, b"dltensor_versioned": 40}
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """Return DLPack's numbers of the kind of device, and its index."""
+    """Return the device type by DLPack's numbering, and the device index."""
     device = self._layout.device
     if device is CPU:
         return _CPU, 0
@@ -46,8 +47,8 @@ def dlpack(
 ) -> Any:
     """Return a capsule through which another library shares this tensor's memory.
 
-    Raises  BufferError for a tensor that requires grad, another device than its own, devices that
-            no other library knows, and for a sparse tensor
+    Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a dl_device that
+            is not the tensor's, and for a device that no other library knows
     """
     if self._layout.is_sparse:
         raise BufferError("Can't export tensors with layout other than torch.strided: to_dense()")
@@ -56,7 +57,7 @@ def dlpack(
     device = self._layout.device
     if device.type not in ("cpu", "cuda"):
         raise BufferError(f"no other library reads memory of {device}; use .cpu() first")
-    storage_of(self)  # the other side may change it from now on; later views share one version
+    storage_of(self)  # the other library may write from now on; later views share one version
     more: dict[str, Any] = {}
     if max_version is not None and (_HAS_VERSIONS or device is not CPU):
         more["max_version"] = max_version
@@ -76,14 +77,15 @@ def dlpack(
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """Return a tensor over the memory of another library's array, or of a capsule.
 
-    Raises  BufferError for memory that cannot be shared, TypeError for an object that is not such
-            an array
+    Raises  BufferError for memory that cannot be shared, TypeError for an object that does not
+            support DLPack
     Note    copy=True copies the memory; device moves the result. Read-only memory is never written
     """
     if isinstance(ext_tensor, Tensor) and ext_tensor._layout.device.type == "sim":
         found = ext_tensor.detach()
     elif isinstance(ext_tensor, np.ndarray) and not _HAS_VERSIONS:
-        # NumPy 2.0 cannot export a read-only array, and every array that it imports is read-only.
+        # NumPy 2.0 cannot export a read-only array, and marks every array that it imports
+        # read-only.
         found = from_users_array(ext_tensor)
     elif hasattr(ext_tensor, "__dlpack_device__"):
         kind, index = ext_tensor.__dlpack_device__()
@@ -116,13 +118,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a capsule of a tensor, in the form before DLPack 1. Raises as __dlpack__."""
+    """Return a capsule of a tensor in the format before DLPack 1. Raises as `__dlpack__` does."""
     return dlpack(tensor)
 
 
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
-    """The memory of a tensor on a GPU, as Numba, CuPy and others read it without a copy, with the
-    stream to wait for (version 3 of the interface).
+    """The memory of a tensor on a GPU, in the form in which Numba, CuPy and others read it without
+    a copy. It includes the stream to wait for (version 3 of the interface).
 
     Raises  AttributeError for other devices; RuntimeError for a tensor that requires grad
     """
@@ -137,13 +139,13 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
             "Can't get __cuda_array_interface__ on Variable that requires_grad=True: "
             "use var.detach() to get one that does not"
         )
-    storage_of(self)  # the other side may change it from now on; later views share one version
+    storage_of(self)  # the other library may write from now on; later views share one version
     found: dict[str, Any] = self._array.__cuda_array_interface__
     return found
 
 
 class _Handing:
-    """The array interface of an object with a capsule, for NumPy and CuPy."""
+    """An object with DLPack methods that returns a given capsule, for NumPy and CuPy."""
 
     def __init__(self, capsule: Any, device: tuple[int, int] = (_CPU, 0)) -> None:
         self._capsule, self._device = capsule, device
@@ -156,7 +158,7 @@ class _Handing:
 
 
 def _device_of(capsule: Any) -> tuple[int, int]:
-    """Return DLPack's numbers of the device of a capsule, the CPU's for one that is used up."""
+    """Return the device type and index in a capsule; the CPU for a capsule that was consumed."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [_OBJECT]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -188,13 +190,13 @@ def _from_capsule(capsule: Any) -> Tensor:
             f"only once, so you might have already constructed a tensor from it once. ({error})"
         ) from error
     if not array.flags.writeable and not says_read_only:
-        # Older capsules have no flag; NumPy then assumes read-only, and all other libraries write.
+        # Older capsules have no read-only flag. NumPy assumes read-only; all other libraries write.
         array = np.asarray(_Writable(array))
     return from_users_array(array)
 
 
 class _Writable:
-    """Memory of an array that only NumPy considers read-only."""
+    """Writable access to the memory of an array that only NumPy considers read-only."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.base = array

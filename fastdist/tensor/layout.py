@@ -1,4 +1,4 @@
-"""The facts that tensors can share: dtype, device, shape, strides; equal layouts are one object."""
+"""Layout: dtype, device, shape and strides of a tensor. Equal layouts are one object."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..kernels.cpu.pointwise.pointwise import SMALL_LIMIT
 from ..system.forked_locks import renew_in_children
 
 # Note [Ordinary and tiny tensors]
-# `layout.ordinary` is true for tensors that need no further check: CPU, float32 or float64,
-# contiguous, at least one dimension (NumPy turns 0-d results into scalars). `layout.tiny` also
-# means that NumPy is faster than a compiled loop.
+# `layout.ordinary` is true for tensors that need no further check: on the CPU, float32 or float64,
+# contiguous, with at least one dimension (NumPy turns 0-d results into scalars). `layout.tiny` is
+# true for ordinary tensors so small that NumPy is faster than a compiled loop.
 TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
 
-# The routes for two layouts are stored on the first of them. A program with ever new shapes would
-# fill the table forever, so a full one is cleared.
+# The routes for two layouts are stored in the first layout's table. A program with ever new shapes
+# would fill the table forever, so a full table is cleared.
 _ROUTES_PER_LAYOUT = 256
 
 
 class RouteTable(dict[Any, Any]):
-    """A dict that clears itself when it holds 256 entries."""
+    """A dict that `remember` clears when it holds 256 entries."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class RouteTable(dict[Any, Any]):
 class Layout:
     """One dtype, device, shape and strides (in elements). Compare with `is`.
 
-    Thread  immutable except `routes`, `uniform_routes` and `size`, whose entries are idempotent
+    Thread  immutable except `routes`, `uniform_routes` and `size`, which cache recomputable values
     """
 
     __slots__ = (
@@ -71,21 +71,24 @@ class Layout:
     contiguous: bool
     ordinary: bool
     tiny: bool
-    # How ops run on a first operand of this layout, and other results that depend only on layouts.
+    # The routes of ops whose first operand has this layout, and other cached results that depend on
+    # layouts alone.
     routes: RouteTable
     uniform_routes: dict[Any, Any]  # pointwise op -> its Route where all operands have this layout
     is_sparse: ClassVar[bool] = False
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
-    # The last ones that were made live on: programs make the same temporaries again and again, and
-    # a layout takes 2.7 us (AMD EPYC, Zen 4). The plans of GPUs' layouts may hold device memory.
+    # Keeps the layouts that were made last alive: programs create the same temporaries repeatedly,
+    # and making a layout takes 2.7 us (AMD EPYC, Zen 4). CPU layouts only: plans of GPU layouts may
+    # hold device memory.
     _recent: ClassVar[deque[Layout]] = deque(maxlen=32)
-    # Re-entered by finalizers and handlers of signals that make layouts.
+    # Re-entrant, because a finalizer or a signal handler that makes a layout may run under the
+    # lock.
     _interned_lock: ClassVar[threading.RLock] = threading.RLock()
 
     @classmethod
     def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
-        """Return the one layout of these facts; strides of None means C order."""
+        """Return the one layout with these properties; None for strides means C order."""
         key = (dtype, device, shape, strides)
         layout = cls._interned.get(key)
         if layout is None:
@@ -94,8 +97,9 @@ class Layout:
 
     @classmethod
     def of_number(cls, dtype: DType) -> Layout:
-        """Return the layout of a Python number that is wider than the half types next to it: it
-        differs from the layout of a tensor without axes, for which calls run in another way.
+        """Return the layout of a Python number that is wider than the half types it is combined
+        with. It differs from the layout of a 0-d tensor, because ops treat such tensors
+        differently.
         """
         return cls._interned.get((dtype,)) or cls._make(dtype, CPU, (), None, (dtype,))
 
@@ -113,7 +117,8 @@ class Layout:
         c_order = contiguous_strides(shape)
         contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
         if contiguous:
-            # One object for all forms of C order (strides of axes of length 0 or 1 are never used).
+            # One object represents all forms of C order: strides of axes of length 0 or 1 are never
+            # used.
             strides = None
         key = given if is_number else (dtype, device, shape, strides)
         layout = cls._interned.get(key)
@@ -132,11 +137,12 @@ class Layout:
             )
             layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.routes, layout.uniform_routes, layout.size = RouteTable(), {}, None
-        # Stored last: a finalizer or a signal handler may run at any line, also under the lock, and
+        # Stored last: a finalizer or signal handler may run on any line, even under the lock, and
         # may have stored an equal layout.
         with cls._interned_lock:
             layout = cls._interned.setdefault(key, layout)
-            # Arrays of devices always have their strides: the next one finds the layout at once.
+            # GPU arrays always report strides, so this key lets the next such array find the layout
+            # directly.
             cls._interned[given] = layout
         if device is CPU:
             cls._recent.append(layout)
@@ -144,21 +150,23 @@ class Layout:
 
     @classmethod
     def forget_routes(cls) -> None:
-        """Drop all plans: their assumptions, such as the default dtype, have changed."""
+        """Drop all cached routes, after a change of something that they assumed, such as the
+        default dtype.
+        """
         with cls._interned_lock:
             layouts = list(cls._interned.values())
         for layout in layouts:
-            # New tables: another thread that is adding a route adds it to the old table.
+            # New tables: another thread may be adding a route to an old one.
             layout.routes, layout.uniform_routes = RouteTable(), {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take, without gaps."""
+        """Number of bytes of the elements, without gaps."""
         return self.numel * self.dtype.itemsize
 
     def has_memory_order(self, axes: tuple[int, ...]) -> bool:
-        """Return whether elements have no gaps, with their axes in this order from the slowest to
-        the fastest.
+        """Return whether the elements are gapless in memory when the axes are ordered in this way,
+        from the slowest to the fastest.
         """
         step = 1
         for axis in reversed(axes):
@@ -184,7 +192,7 @@ renew_in_children(Layout, "_interned_lock")
 
 
 def count_elements(shape: Shape) -> int:
-    """Return the product of the axes' lengths."""
+    """Return the product of the lengths of the axes."""
     n = 1
     for length in shape:
         n *= length
@@ -204,7 +212,8 @@ def contiguous_strides(shape: Shape) -> Shape:
 def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
     if 0 in shape:
         return True
-    # Not a generator: from Python 3.14 on a Ctrl-C during its close is reported, and lost.
+    # Not a generator: since Python 3.14 a KeyboardInterrupt while a generator closes is printed and
+    # then dropped.
     for length, stride, packed in zip(shape, strides, c_order, strict=True):
         if length != 1 and stride != packed:
             return False
@@ -212,8 +221,8 @@ def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
 
 
 def memory_order(layout: Layout) -> list[int] | None:
-    """Return the axes from the slowest to the fastest in memory; None for C order and for memory
-    that is walked twice or backwards.
+    """Return the axes in memory order, from the slowest to the fastest; None for C order, and for
+    memory with repeated elements or negative strides.
     """
     if layout.contiguous:
         return None
@@ -223,7 +232,7 @@ def memory_order(layout: Layout) -> list[int] | None:
 
 
 def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
-    """Return the strides of memory whose axes are in such an order, slowest first; None for C
+    """Return the strides of gapless memory whose axes are in this order, slowest first; None for C
     order.
     """
     if order is None:
@@ -233,7 +242,7 @@ def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
 
 
 def view_strides(layout: Layout, shape: Shape) -> Shape | None:
-    """Return the strides of layout's elements seen as shape, or None if no view can do that.
+    """Return strides that show layout's elements in another shape, or None if no view can do that.
 
     Walks both shapes from the last axis: only a run of gapless axes may be split in another way.
     """
@@ -274,7 +283,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
-        """Return the shape of sizes. Raises ValueError for an iterable that does not end."""
+        """Return the shape with these sizes. Raises ValueError for an endless iterable."""
         return tuple.__new__(cls, lengths_of(sizes))
 
     @overload

@@ -1,9 +1,9 @@
-"""The memory that a tensor is a part of: all of one allocation, or of one file."""
+"""The memory that a tensor is a part of: a whole allocation, or a whole file."""
 
-# Note [Memory of a tensor] A tensor does not hold its base: its NumPy or CuPy array has a `base`.
-# The whole memory is looked up through that attribute when it is needed, which is rare. An array
-# that a user passed in may be one row of a matrix, whose base users must not see: then the Storage
-# holds the memory.
+# Note [Memory of a tensor] A tensor does not reference its base: its NumPy or CuPy array does, by
+# its attribute `base`. The whole memory is looked up through that attribute in the rare cases that
+# need it. An array that a user passed in may be one row of a matrix, and the tensor must not expose
+# the rest of that matrix: then the Storage holds the array as the whole memory.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def root_of(tensor: Tensor) -> Any:
-    """Return the raw array whose memory the tensor's is a part of."""
+    """Return the raw array that spans the memory of which the tensor's array is a part."""
     storage = tensor._storage
     if storage is not None and storage.memory is not None:
         return storage.memory
@@ -31,7 +31,7 @@ def root_of(tensor: Tensor) -> Any:
         array = tensor._extra.base._array
     base = getattr(array, "base", None)
     while base is not None:
-        # An object between two arrays only passes its memory on.
+        # Skip objects between two arrays: they only keep the memory alive.
         array = base if isinstance(base, type(tensor._array)) else array
         base = getattr(base, "base", None)
     return array
@@ -49,7 +49,7 @@ def bytes_of(array: Any) -> Bytes:
 
 
 class _Span:
-    """Memory that `base` keeps alive, in NumPy's array interface."""
+    """A NumPy array interface for a range of memory that `base` keeps alive."""
 
     def __init__(self, base: np.ndarray[Any, Any], address: int, nbytes: int) -> None:
         self.base = base
@@ -62,8 +62,8 @@ class _Span:
 
 
 def flat_of(tensor: Tensor) -> Any:
-    """Return the tensor's whole memory as one raw array of one axis: of bytes on the CPU, elsewhere
-    of the elements that it was made of.
+    """Return the tensor's whole memory as one raw array of one axis: of bytes on the CPU, of the
+    elements of the root array on other devices.
     """
     root = root_of(tensor)
     if isinstance(root, np.ndarray):
@@ -78,7 +78,7 @@ def flat_of(tensor: Tensor) -> Any:
 
 
 def address_of_memory(tensor: Tensor) -> int:
-    """Return the offset of the tensor's whole memory."""
+    """Return the address of the tensor's whole memory."""
     root = root_of(tensor)
     if isinstance(root, np.ndarray):
         return int(byte_bounds(root)[0])
@@ -86,7 +86,7 @@ def address_of_memory(tensor: Tensor) -> int:
 
 
 def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
-    """Return the tensor's whole memory as flat_of does, its offset, and storage_offset."""
+    """Return the whole memory as `flat_of` does, its address, and the tensor's storage_offset."""
     array = tensor._array
     is_alone = tensor._storage is None and array.__class__ is np.ndarray and array.base is None
     if is_alone and array.flags.c_contiguous:
@@ -95,7 +95,7 @@ def memory_and_offset(tensor: Tensor) -> tuple[Any, int, int]:
 
 
 def storage_offset(self: Tensor) -> int:
-    """Return how many elements of its memory precede this tensor's first."""
+    """Return the number of elements in the tensor's whole memory before its first element."""
     array, storage = self._array, self._storage
     is_whole = array.__class__ is np.ndarray and array.base is None
     if is_whole and (storage is None or storage.memory is None):
@@ -124,7 +124,7 @@ def view_at(
         if not flat.flags.writeable or any(
             n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)
         ):
-            array.flags.writeable = False  # one place in memory is used for many elements
+            array.flags.writeable = False  # several elements share one address
         return array
     if not all(shape):
         return backend_of(device.type).empty(shape, dtype, device.index)
@@ -133,13 +133,13 @@ def view_at(
 
 
 def bound(tensor: Tensor, memory: Any) -> Tensor:
-    """Give the tensor a storage that is exactly memory; return the tensor."""
+    """Give the tensor a storage whose whole memory is `memory`; return the tensor."""
     tensor._storage = BoundedStorage(memory)
     return tensor
 
 
 def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Return how many elements of memory are between the first one and the last one's end."""
+    """Return the number of elements of memory that such a tensor spans, gaps included."""
     if 0 in shape:
         return 0
     return 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
@@ -152,5 +152,5 @@ def empty_in_layout(layout: Layout) -> Any:
     room = backend.empty((count,), layout.dtype.numpy, layout.device.index)
     array = backend.as_strided(room, layout.shape, layout.steps)
     if isinstance(array, np.ndarray) and not array.flags.writeable:
-        array.flags.writeable = True  # places that are used for many elements get the same value
+        array.flags.writeable = True  # elements that share an address get the same value
     return array

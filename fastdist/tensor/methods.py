@@ -1,8 +1,8 @@
-"""The empty base of Tensor, to which the packages above attach their methods.
+"""The empty base class of Tensor, to which other packages attach Tensor's methods.
 
 `graph/tensor_methods.py` attaches the autograd methods, and `namespace` attaches the ops. So this
-package imports no op, and `Tensor.__mul__` is the closure that dispatch makes, without a wrapper.
-Type checkers read `methods.pyi`.
+package needs to import no op, and `Tensor.__mul__` is the function that dispatch generates, without
+a wrapper. Type checkers read `methods.pyi`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 from ..core.device import Device
 from .subclasses import share_names
 
-# Words in signatures; the stub has more, which speak of Tensor.
+# Types used in signatures; the stub has more, which refer to Tensor.
 DeviceLike = Device | str | int | None
 Number = int | float | complex
 Sizes = SupportsIndex | Sequence[SupportsIndex]

@@ -37,30 +37,32 @@ class TensorMethods:
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> NDArray:
-        """Let NumPy take this tensor as an array."""
+        """Convert this tensor to a NumPy array, for np.asarray."""
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
-        """Let NumPy's functions of tensors return tensors."""
+        """Convert the results of NumPy functions on tensors to tensors."""
     def __contains__(self, element: Operand) -> builtins.bool:
-        """Return whether some element equals element, a number or a tensor that broadcasts."""
+        """Return whether any element equals `element`, a number or a tensor that broadcasts."""
     def __copy__(self) -> Tensor:
-        """Return another handle to the same memory; a leaf, also for a result."""
+        """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
+        op.
+        """
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Tensor:
         """Return a copy with its own memory and `.grad`.
 
-        Tensors that share memory within one deepcopy share it in the copies too (on the CPU).
+        Tensors that share memory within one deepcopy share it in the copies too (CPU only).
         Raises  RuntimeError for a tensor that an op made
         """
     def __delitem__(self, index: Any) -> None: ...
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[builtins.int, builtins.int] | None = None, dl_device: tuple[builtins.int, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """Return a capsule through which another library shares this tensor's memory.
 
-        Raises  BufferError for a tensor that requires grad, another device than its own, devices that
-                no other library knows, and for a sparse tensor
+        Raises  BufferError for a tensor that requires grad, for a sparse tensor, for a dl_device that
+                is not the tensor's, and for a device that no other library knows
         """
     def __dlpack_device__(self) -> tuple[builtins.int, builtins.int]:
-        """Return DLPack's numbers of the kind of device, and its index."""
+        """Return the device type by DLPack's numbering, and the device index."""
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
@@ -79,7 +81,7 @@ class TensorMethods:
     def __irshift__(self, other: Operand) -> Tensor: ...
     def __isub__(self, other: Operand) -> Tensor: ...
     def __iter__(self) -> Iterator[Tensor]:
-        """Walk the rows: views that share one Node, so that their gradients are put together once."""
+        """Iterate over the rows: views with a common Node, which collects their gradients."""
     def __itruediv__(self, other: Operand) -> Tensor: ...
     def __ixor__(self, other: Operand) -> Tensor: ...
     def __le__(self, other: Operand) -> Tensor: ...
@@ -100,13 +102,13 @@ class TensorMethods:
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """Return the pickle form of this tensor.
+        """Return the pickled form of this tensor.
 
-        Note    a result is restored as a leaf; `.grad`, hooks, history and tangents are not saved;
-                views become separate tensors, except for shared memory that multiprocessing sends
+        Note    the result of an op is restored as a leaf; `.grad`, hooks, history and tangents are not
+                saved; views become separate tensors, unless multiprocessing sends them as shared memory
         """
     def __reversed__(self) -> Tensor:
-        """Return a copy with the rows in the opposite order."""
+        """Return a copy with the first axis in reverse order."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
@@ -120,7 +122,7 @@ class TensorMethods:
     def __rtruediv__(self, other: Operand) -> Tensor: ...
     def __rxor__(self, other: Operand) -> Tensor: ...
     def __setitem__(self, index: Indices, value: Operand) -> None:
-        """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
+        """Do `self[index] = value`, where value, a tensor or a number, is broadcast."""
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
@@ -135,7 +137,9 @@ class TensorMethods:
     def _nnz(self) -> Any:
         """Return the nnz of a sparse tensor, coalesced or not."""
     def _repr_context(self) -> tuple[str, str | None]:
-        """Return the dtype that printing leaves out, and the tangent at the innermost level."""
+        """Return the default dtype, which printing omits, and the tangent at the innermost level as
+        text.
+        """
     def _typed_storage(self) -> TypedStorage:
         """Return the whole memory that this tensor is a part of, as elements of its dtype."""
     def _values(self) -> Any:
@@ -213,9 +217,9 @@ class TensorMethods:
             tensor([0.0000, 1.5708])
         """
     def acosh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def acosh_(self) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def add(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input + alpha * other.
 
@@ -223,11 +227,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The second summand: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The second summand, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -240,39 +244,39 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The second summand: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The second summand, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
             tensor([11., 12.])
         """
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-        """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+        """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of addbmm: writes the result into this tensor and returns it."""
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input + value * tensor1 / tensor2.
 
-        Raises  RuntimeError for the quotient of two integers
+        Raises  RuntimeError if tensor1 and tensor2 are integers
         """
     def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
         """Return input + value * tensor1 / tensor2.
 
-        Raises  RuntimeError for the quotient of two integers
+        Raises  RuntimeError if tensor1 and tensor2 are integers
         """
     def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input + value * tensor1 * tensor2.
 
-        Raises  RuntimeError for bools alone
+        Raises  RuntimeError if all operands are bool
         """
     def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1) -> Tensor:
         """Return input + value * tensor1 * tensor2.
 
-        Raises  RuntimeError for bools alone
+        Raises  RuntimeError if all operands are bool
         """
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
         """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
@@ -287,20 +291,20 @@ class TensorMethods:
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of addr: writes the result into this tensor and returns it."""
     def adjoint(self) -> Tensor:
-        """Return a view with the last two axes swapped; of complex numbers the conjugates.
+        """Return a view with the last two axes swapped; complex numbers are conjugated.
 
         Raises  RuntimeError for a vector
         """
     def all(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return whether all elements over dim are not 0; true of nothing.
+        """Return whether all elements over dim are nonzero; True for no elements.
 
         Args:
             input: The tensor.
-            dim: The axis or axes to look along; all if None.
+            dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
 
         Returns:
-            A tensor of bool, of uint8 for uint8.
+            A tensor of bool; for uint8 input, of uint8.
 
         Example:
             >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -321,7 +325,7 @@ class TensorMethods:
             True
         """
     def amax(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+        """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
         Args:
             input: The tensor.
@@ -333,7 +337,7 @@ class TensorMethods:
             tensor([7, 5])
         """
     def amin(self, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+        """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
         Args:
             input: The tensor.
@@ -345,29 +349,31 @@ class TensorMethods:
             tensor([1, 2])
         """
     def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None) -> return_types.aminmax:
-        """Return the smallest and the largest along dim, or of all."""
+        """Return the minimum and the maximum of all elements, or along dim."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+        """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
+        gradient is 0.
+        """
     def any(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return whether any element over dim is not 0; false of nothing.
+        """Return whether any element over dim is nonzero; False for no elements.
 
         Args:
             input: The tensor.
-            dim: The axis or axes to look along; all if None.
+            dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
 
         Returns:
-            A tensor of bool, of uint8 for uint8.
+            A tensor of bool; for uint8 input, of uint8.
 
         Example:
             >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
             tensor([False,  True])
         """
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
-        """Write callable(x) over each element x, one after the other; it is slow.
+        """Replace each element x by callable(x), one after another; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, or
-                where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+                or if callable does not return a number
         """
     def arccos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
@@ -390,25 +396,25 @@ class TensorMethods:
             tensor([0.0000, 1.5708])
         """
     def arccosh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def arccosh_(self) -> Tensor:
-        """Return the number not below 0 whose cosh is input; NaN below 1."""
+        """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
     def arcsin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def arcsin_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def arcsinh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def arcsinh_(self) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def arctan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def arctan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -419,21 +425,21 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
             tensor([0.7854])
         """
     def arctan_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def arctanh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def arctanh_(self) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the index of the largest element, the first of several: along dim, or in the flattened
-        tensor.
+        """Return the index of the maximum, along dim or in the flattened tensor. If several elements
+        are equal, it is the first index.
 
         Args:
             input: The tensor.
@@ -448,8 +454,8 @@ class TensorMethods:
             tensor([1, 0])
         """
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return the index of the smallest element, the first of several: along dim, or in the
-        flattened tensor.
+        """Return the index of the minimum, along dim or in the flattened tensor. If several elements
+        are equal, it is the first index.
 
         Args:
             input: The tensor.
@@ -469,7 +475,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis to sort along.
-            descending: Whether the largest comes first.
+            descending: Whether the largest element comes first.
             stable: Whether equal elements keep their order; here they always do.
 
         Example:
@@ -477,37 +483,37 @@ class TensorMethods:
             tensor([1, 2, 0])
         """
     def argwhere(self) -> Tensor:
-        """Return the places of nonzero elements, a row each."""
+        """Return the indices of nonzero elements, one row for each."""
     def as_strided(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
-        """Return the view of input's memory by size and stride; storage_offset counts elements from
-        where the memory begins, and is input's own unless given.
+        """Return a view of input's memory with this size and stride. storage_offset counts elements
+        from the beginning of the memory; None means input's own offset.
         """
     def as_strided_(self, size: Sizes, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
         """In-place version of as_strided: lets this tensor be that view, and returns it."""
     def as_strided_scatter(self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
-        """Return a copy of input with src in the place of its as_strided view."""
+        """Return a copy of input with src written to its as_strided view."""
     def as_subclass(self, cls: Any) -> Any:
-        """Return this tensor as a cls, over the same memory and at the same place of the graph.
+        """Return this tensor as an instance of cls, with the same memory and position in the graph.
 
-        Raises  TypeError for a value that is not a subclass of Tensor; RuntimeError for a view that is
-                not resolved as another class than Tensor: it would not be a view then
+        Raises  TypeError if cls is not a subclass of Tensor; RuntimeError for a conjugate or negative
+                view, unless cls is Tensor
         """
     def asin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def asin_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+        """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
     def asinh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def asinh_(self) -> Tensor:
-        """Return the number whose sinh is input."""
+        """Return the inverse hyperbolic sine of each element."""
     def atan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def atan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the angle in radians, from -pi to pi, of the point (other, input).
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -518,32 +524,33 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The first coordinates; a tensor that broadcasts with input.
+            other: The x coordinates of the points; a tensor that broadcasts with input.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
             tensor([0.7854])
         """
     def atan_(self) -> Tensor:
-        """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+        """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
     def atanh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def atanh_(self) -> Tensor:
-        """Return the number whose tanh is input."""
+        """Return the inverse hyperbolic tangent of each element."""
     def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Inputs | None = None) -> None:
-        """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
-        alone: of one, several or those in a dict, tensors or edges of the graph.
+        """Add this tensor's gradients to the `.grad` of the graph's leaves, or only of `inputs`.
 
-        Thread  runs here; other threads' passes through the same leaves may overlap
-        Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
-                given
+        Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
+        Raises  RuntimeError if it does not require grad, or if it has several elements and no gradient
+                is given
 
         Args:
-            gradient: The gradient of what is sought by this tensor, of its shape; may be left out for a
-                single number, where it is 1.
-            retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
-            create_graph: Whether the pass is recorded, for second derivatives.
-            inputs: The leaves whose `.grad` is added to; all if None.
+            gradient: The gradient with respect to this tensor, of its shape; may be left out for a
+                tensor with one element, and is then 1.
+            retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
+                None.
+            create_graph: Whether to record the pass, for second derivatives.
+            inputs: The tensors or graph edges whose `.grad` to add to: one, several, or a dict; all
+                leaves if None.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -558,11 +565,11 @@ class TensorMethods:
     def bernoulli(self, p: Scalar | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Return 1 with the probability that input or p gives, else 0.
 
-        Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
+        Raises  RuntimeError for a probability outside of [0, 1]; tensors are checked on the CPU only
 
         Args:
-            input: The probability of each element; the shape and dtype alone, if p is given.
-            p: One probability for all.
+            input: The probability of each element. If p is given, only its shape and dtype are used.
+            p: One probability for all elements, or a tensor of probabilities.
             generator: The generator to draw from; the default one if None.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -583,45 +590,45 @@ class TensorMethods:
             fastdist.bfloat16
         """
     def bincount(self, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:
-        """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
-        largest.
+        """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
+        largest integer.
 
-        Dtype   int64; with weights float32 if they are, else float64
+        Dtype   int64; with weights float32 if they are float32, else float64
         Raises  NotImplementedError for complex weights, which would lose their imaginary part
 
         Args:
-            input: The integers, not negative, of one axis.
-            weights: A weight for each integer.
-            minlength: The least length of the result.
+            input: A vector of non-negative integers.
+            weights: A weight for each element of input.
+            minlength: The minimal length of the result.
 
         Example:
             >>> torch.bincount(torch.tensor([0, 2, 2]))
             tensor([1, 0, 2])
         """
     def bitwise_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that input and other share; of bools, whether both hold."""
+        """Return the bitwise AND of input and other; the logical AND for bools."""
     def bitwise_and_(self, other: Operand) -> Tensor:
-        """Return the bits that input and other share; of bools, whether both hold."""
+        """Return the bitwise AND of input and other; the logical AND for bools."""
     def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with its bits moved up by other places."""
+        """Return input with its bits shifted left by `other` bits."""
     def bitwise_left_shift_(self, other: Operand) -> Tensor:
-        """Return input with its bits moved up by other places."""
+        """Return input with its bits shifted left by `other` bits."""
     def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that input lacks; of bools, the other one."""
+        """Return the bitwise complement of input; the logical NOT for bools."""
     def bitwise_not_(self) -> Tensor:
-        """Return the bits that input lacks; of bools, the other one."""
+        """Return the bitwise complement of input; the logical NOT for bools."""
     def bitwise_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that input or other has; of bools, whether one holds."""
+        """Return the bitwise OR of input and other; the logical OR for bools."""
     def bitwise_or_(self, other: Operand) -> Tensor:
-        """Return the bits that input or other has; of bools, whether one holds."""
+        """Return the bitwise OR of input and other; the logical OR for bools."""
     def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with its bits moved down by other places; the sign is kept."""
+        """Return input with its bits shifted right by `other` bits; the sign is kept."""
     def bitwise_right_shift_(self, other: Operand) -> Tensor:
-        """Return input with its bits moved down by other places; the sign is kept."""
+        """Return input with its bits shifted right by `other` bits; the sign is kept."""
     def bitwise_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the bits that exactly one of input and other has."""
+        """Return the bitwise XOR of input and other; the logical XOR for bools."""
     def bitwise_xor_(self, other: Operand) -> Tensor:
-        """Return the bits that exactly one of input and other has."""
+        """Return the bitwise XOR of input and other; the logical XOR for bools."""
     def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return the products of two batches of matrices.
 
@@ -648,7 +655,7 @@ class TensorMethods:
             fastdist.bool
         """
     def broadcast_to(self, size: Sequence[builtins.int]) -> Tensor:
-        """Return the view of input in the shape size.
+        """Return a view of input broadcast to this size.
 
         Args:
             input: The tensor.
@@ -670,7 +677,7 @@ class TensorMethods:
             fastdist.uint8
         """
     def cauchy_(self, median: builtins.float = 0, sigma: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with Cauchy's numbers of a median and half their spread about it, sigma."""
+        """Fill this tensor with Cauchy numbers; sigma is half the interquartile range."""
     def cdouble(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in complex128; itself if its dtype and layout are these already.
 
@@ -682,7 +689,7 @@ class TensorMethods:
             fastdist.complex128
         """
     def ceil(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the smallest integer not below each element; the gradient is 0.
+        """Return each element rounded up to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -692,7 +699,7 @@ class TensorMethods:
             tensor([ 2., -1.])
         """
     def ceil_(self) -> Tensor:
-        """Return the smallest integer not below each element; the gradient is 0.
+        """Return each element rounded up to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -722,24 +729,25 @@ class TensorMethods:
             fastdist.int8
         """
     def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Cholesky's factor; linalg.cholesky is its successor."""
+        """Return the Cholesky factor; replaced by linalg.cholesky."""
     def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse of the matrix whose Cholesky factor is input.
 
-        Raises  LinAlgError for a 0 on the diagonal
+        Raises  LinAlgError if an element of the diagonal is 0
         """
     def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
         Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-        Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+        Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
+                not triangular
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views along dim, chunks of them or fewer, all but the last of one size.
+        """Return at most `chunks` views along dim, all of the same size except the last one.
 
         Args:
             input: The tensor.
-            chunks: How many views to make.
+            chunks: The number of views to make.
             dim: The axis to divide.
 
         Example:
@@ -747,13 +755,13 @@ class TensorMethods:
             [[0, 1, 2], [3, 4]]
         """
     def clamp(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-        """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-        None.
+        """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+        one may be None.
 
         Args:
             input: The tensor.
             min: The lower bound.
-            max: The upper bound; where it is below min, it wins.
+            max: The upper bound. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -766,15 +774,15 @@ class TensorMethods:
     def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
     def clamp_max(self, max: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-        """Return input, but no more than max."""
+        """Return the minimum of each element and max."""
     def clamp_max_(self, max: Scalar | None) -> Tensor:
         """In-place version of clamp_max: writes the result into this tensor and returns it."""
     def clamp_min(self, min: Scalar | None, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger of each element and min.
+        """Return the maximum of each element and min.
 
         Args:
             input: The tensor.
-            min: The lower bound: a number or a tensor.
+            min: The lower bound, a number or a tensor.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -784,13 +792,13 @@ class TensorMethods:
     def clamp_min_(self, min: Scalar | None) -> Tensor:
         """In-place version of clamp_min: writes the result into this tensor and returns it."""
     def clip(self, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-        """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-        None.
+        """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+        one may be None.
 
         Args:
             input: The tensor.
             min: The lower bound.
-            max: The upper bound; where it is below min, it wins.
+            max: The upper bound. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -803,7 +811,7 @@ class TensorMethods:
     def clip_(self, min: Any = None, max: Any = None) -> Tensor:
         """In-place version of clamp: writes the result into this tensor and returns it."""
     def clone(self, *, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Return a copy that gradients flow through; it walks memory as input does.
+        """Return a copy of input with the same order of axes in memory. Gradients pass through it.
 
         Args:
             input: The tensor.
@@ -819,14 +827,17 @@ class TensorMethods:
             tensor([1., 1.])
         """
     def coalesce(self) -> Tensor:
-        """Return the same sparse tensor with the entries of each place added up and places rising."""
+        """Return the tensor with entries summed that have equal coordinates, and with coordinates
+        sorted.
+        """
     def conj(self) -> Tensor:
-        """Return the view of complex numbers as their conjugates; real numbers themselves.
+        """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
-        Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
-                computes the conjugates again: resolve a view that is read often. It is an instance of a
-                subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
-                an instance of that subclass. For sparse numbers it is a copy
+        Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
+                resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
+                read often. The view is an instance of a subclass of Tensor: use isinstance(), not
+                type(). The view of an instance of a user's subclass is not an instance of that
+                subclass. A sparse tensor is copied
 
         Args:
             input: The tensor.
@@ -836,13 +847,13 @@ class TensorMethods:
             tensor([1.-2.j])
         """
     def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the conjugates of complex numbers; real numbers themselves."""
+        """Return the conjugates of complex numbers; real tensors are returned unchanged."""
     def conj_physical_(self) -> Tensor:
         """Conjugate complex numbers in place."""
     def const_data_ptr(self) -> builtins.int:
-        """Return the address of the first element, 0 where there is none.
+        """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  DeviceError for a device whose memory has no address here
+        Raises  DeviceError for a device whose memory has no address in this process
 
         Example:
             >>> x = torch.ones(2)
@@ -868,13 +879,13 @@ class TensorMethods:
         Raises  RuntimeError if src does not broadcast to this shape, or a gradient would be lost
         """
     def copysign(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the sign of other, zeros and NaNs included."""
+        """Return input with the sign of other; this includes the signs of zeros and NaNs."""
     def copysign_(self, other: Operand) -> Tensor:
-        """Return input with the sign of other, zeros and NaNs included."""
+        """Return input with the sign of other; this includes the signs of zeros and NaNs."""
     def corrcoef(self) -> Tensor:
-        """Return the correlations of the rows of input, between -1 and 1."""
+        """Return the correlation coefficients of the rows of input, between -1 and 1."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the cosine of each element, an angle in radians.
+        """Return the cosine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -887,7 +898,7 @@ class TensorMethods:
             tensor([1.0000, 0.5403])
         """
     def cos_(self) -> Tensor:
-        """Return the cosine of each element, an angle in radians.
+        """Return the cosine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -900,41 +911,42 @@ class TensorMethods:
             tensor([1.0000, 0.5403])
         """
     def cosh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the hyperbolic cosine."""
+        """Return the hyperbolic cosine of each element."""
     def cosh_(self) -> Tensor:
-        """Return the hyperbolic cosine."""
+        """Return the hyperbolic cosine of each element."""
     def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-        """Return how many elements over dim are not 0."""
+        """Return the number of nonzero elements over dim."""
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """Return the covariances of the rows of input; fweights says how often each column was seen,
-        aweights how much it counts.
+        """Return the covariances of the rows of input. fweights holds the number of observations for
+        each column, and aweights the weight of each column.
         """
     def cpu(self, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor in main memory; itself if it is there and lies as asked.
+        """Return the tensor in main memory.
 
         Args:
             input: The tensor.
             memory_format: The order of the elements in memory.
 
         Returns:
-            The tensor itself if it is there already, else a copy; gradients flow back through it.
+            The tensor itself if it is in main memory in that order, else a copy. Gradients pass
+            through.
 
         Example:
             >>> torch.ones(2).cpu().device
             device(type='cpu')
         """
     def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return the cross products of vectors of three elements along dim, the first such axis unless
-        given.
+        """Return the cross products of vectors of three elements along dim, by default the first axis
+        of length 3.
         """
     def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
-        asked.
+        """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
+        order.
 
         Args:
             input: The tensor.
-            device: The GPU: its number or "cuda:0"; the current one if None.
-            non_blocking: Whether the copy may still run when this returns.
+            device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
+            non_blocking: Whether to return before the copy is complete.
             memory_format: The order of the elements in memory.
 
         Raises:
@@ -946,25 +958,25 @@ class TensorMethods:
             ...     x = x.cuda()
         """
     def cummax(self, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
-        """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+        """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
     def cummin(self, dim: builtins.int, *, out: Any = None) -> return_types.cummin:
-        """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+        """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
     def cumprod(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the running product along dim.
+        """Return the cumulative product along dim.
 
-        Dtype   integers and bool multiply in int64; floating -> the same
+        Dtype   integers and bool are multiplied in int64; floating -> the same
         """
     def cumprod_(self, dim: builtins.int, *, dtype: DTypeLike | None = None) -> Tensor:
         """In-place version of cumprod: writes the result into this tensor and returns it."""
     def cumsum(self, dim: builtins.int, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the running sum along dim.
+        """Return the cumulative sum along dim.
 
-        Dtype   integers and bool add in int64; floating -> the same
+        Dtype   integers and bool are added in int64; floating -> the same
 
         Args:
             input: The tensor.
             dim: The axis along which to add.
-            dtype: The dtype to add in, and of the result.
+            dtype: The dtype in which to add, and of the result.
 
         Example:
             >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -977,13 +989,13 @@ class TensorMethods:
     @data.setter
     def data(self, value: Tensor) -> None: ...
     def deg2rad(self, *, out: Tensor | None = None) -> Tensor:
-        """Return an angle in degrees as radians."""
+        """Convert angles from degrees to radians."""
     def deg2rad_(self) -> Tensor:
-        """Return an angle in degrees as radians."""
+        """Convert angles from degrees to radians."""
     def dense_dim(self) -> builtins.int:
-        """Return how many axes each value has."""
+        """Return the number of axes of each value."""
     def det(self) -> Tensor:
-        """Return the determinant; see linalg.det."""
+        """Return the determinant; an alias of linalg.det."""
     def detach(self) -> Tensor:
         """Return the same memory outside of any graph, and without tangents.
 
@@ -999,16 +1011,16 @@ class TensorMethods:
             False
         """
     def detach_(self) -> Tensor:
-        """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+        """Detach this tensor from its graph in place: it becomes a leaf without gradient or tangent.
 
-        Raises  RuntimeError for a view, which its base would attach to the graph again
+        Raises  RuntimeError for a view, because its base would attach it to the graph again
         """
     def diag(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal.
 
         Args:
             input: The tensor.
-            diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+            diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
 
         Example:
             >>> torch.diag(torch.tensor([1, 2]))
@@ -1022,7 +1034,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            offset: Which diagonal: 0 is the main one, positive ones lie above it.
+            offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
             dim1: The axis of rows in the result.
             dim2: The axis of columns in the result.
 
@@ -1034,19 +1046,19 @@ class TensorMethods:
     def diagflat(self, offset: builtins.int = 0) -> Tensor:
         """Return a matrix with input's elements on a diagonal."""
     def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+        """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
     def diagonal_scatter(self, src: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-        """Return a copy of input with src on the diagonal of dim1 and dim2."""
+        """Return a copy of input with src written to the diagonal of dim1 and dim2."""
     def diff(self, n: builtins.int = 1, dim: builtins.int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return the differences between neighbours along dim, n times over; prepend and append are
-        joined to input first.
+        """Return the n-th differences of neighbours along dim, after joining prepend and append to
+        input.
 
         Args:
             input: The tensor.
-            n: How often differences are taken.
+            n: How many times to take differences.
             dim: The axis.
-            prepend: A tensor to put before input.
-            append: A tensor to put behind input.
+            prepend: A tensor to insert before input.
+            append: A tensor to append to input.
 
         Example:
             >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1057,18 +1069,19 @@ class TensorMethods:
     def digamma_(self) -> Tensor:
         """Return the derivative of lgamma."""
     def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
-        """Return the axes from the slowest to the fastest in memory.
+        """Return the axes in order of decreasing stride.
 
-        Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
+        Raises  RuntimeError, with ambiguity_check, if axes of length 1 or equal strides make the order
+                ambiguous
         """
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
         """Return the norm of input - other."""
     def div(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+        """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
         Args:
-            input: The dividend: a tensor or a number.
-            other: The divisor: a tensor or a number.
+            input: The dividend, a tensor or a number.
+            other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -1085,11 +1098,11 @@ class TensorMethods:
     def div_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """In-place version of div: writes the result into this tensor and returns it."""
     def divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+        """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
         Args:
-            input: The dividend: a tensor or a number.
-            other: The divisor: a tensor or a number.
+            input: The dividend, a tensor or a number.
+            other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -1132,7 +1145,7 @@ class TensorMethods:
     def eig(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
     def eq(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether elements are equal; NaN equals nothing.
+        """Return whether elements are equal; NaN is not equal to anything.
 
         Args:
             input: The tensor.
@@ -1146,7 +1159,7 @@ class TensorMethods:
             tensor([False,  True])
         """
     def eq_(self, other: Operand) -> Tensor:
-        """Return whether elements are equal; NaN equals nothing.
+        """Return whether elements are equal; NaN is not equal to anything.
 
         Args:
             input: The tensor.
@@ -1160,7 +1173,7 @@ class TensorMethods:
             tensor([False,  True])
         """
     def equal(self, other: Tensor) -> builtins.bool:
-        """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+        """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
         Args:
             input: The tensor.
@@ -1171,17 +1184,17 @@ class TensorMethods:
             True
         """
     def erf(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the error function."""
+        """Return the error function of each element."""
     def erf_(self) -> Tensor:
-        """Return the error function."""
+        """Return the error function of each element."""
     def erfc(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 1 - erf(input), exact where erf is nearly 1."""
+        """Return 1 - erf(input), precise even where erf is nearly 1."""
     def erfc_(self) -> Tensor:
-        """Return 1 - erf(input), exact where erf is nearly 1."""
+        """Return 1 - erf(input), precise even where erf is nearly 1."""
     def erfinv(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the number whose erf is input."""
+        """Return the inverse error function of each element."""
     def erfinv_(self) -> Tensor:
-        """Return the number whose erf is input."""
+        """Return the inverse error function of each element."""
     def exp(self, *, out: Tensor | None = None) -> Tensor:
         """Return e to the power of each element.
 
@@ -1196,9 +1209,9 @@ class TensorMethods:
             tensor([1.0000, 2.7183])
         """
     def exp2(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 2 to the power of input."""
+        """Return 2 to the power of each element."""
     def exp2_(self) -> Tensor:
-        """Return 2 to the power of input."""
+        """Return 2 to the power of each element."""
     def exp_(self) -> Tensor:
         """Return e to the power of each element.
 
@@ -1213,15 +1226,15 @@ class TensorMethods:
             tensor([1.0000, 2.7183])
         """
     def expand(self, *sizes: Sizes) -> Tensor:
-        """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis.
+        """Return a view in which axes of length 1 are repeated without copying; -1 keeps a length.
 
         Args:
             input: The tensor.
-            *sizes: The lengths of the axes of the result, as numbers or as one tuple; more than the
-                tensor has add axes in front.
+            *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
+                lengths add axes in front.
 
         Raises:
-            RuntimeError: An axis that is not of length 1 should change.
+            RuntimeError: The length of an axis that is not 1 would change.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -1229,7 +1242,7 @@ class TensorMethods:
                     [2, 2, 2]])
         """
     def expand_as(self, other: Tensor) -> Tensor:
-        """Return the view of input in other's shape.
+        """Return a view of input expanded to the shape of other.
 
         Args:
             input: The tensor.
@@ -1240,34 +1253,34 @@ class TensorMethods:
             fastdist.Size([2, 3])
         """
     def expm1(self, *, out: Tensor | None = None) -> Tensor:
-        """Return exp(input) - 1, exact near 0."""
+        """Return exp(input) - 1, precise near 0."""
     def expm1_(self) -> Tensor:
-        """Return exp(input) - 1, exact near 0."""
+        """Return exp(input) - 1, precise near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with exponential numbers of the rate lambd; none is 0 or infinite."""
+        """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
     def fill_(self, value: Any) -> Tensor:
         """Write value, a number or a 0-d tensor, into every element.
 
         Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
         """
     def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = False) -> Tensor:
-        """Write fill_value where all indices are equal.
+        """Set the elements whose indices are all equal to fill_value.
 
-        With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
+        With wrap, in a tall matrix the diagonal starts again after each width + 1 rows.
 
-        Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
+        Raises  RuntimeError for a 1-d tensor, or for more than two axes of unequal lengths
         """
     def fix(self, *, out: Tensor | None = None) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def fix_(self) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """Return input with the axes from start_dim to end_dim as one; a view where possible.
+        """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
         Args:
             input: The tensor.
-            start_dim: The first axis to join.
-            end_dim: The last axis to join.
+            start_dim: The first axis to merge.
+            end_dim: The last axis to merge.
 
         Example:
             >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -1286,9 +1299,9 @@ class TensorMethods:
                     [4, 3]])
         """
     def fliplr(self) -> Tensor:
-        """Return a copy with the order of the columns turned round."""
+        """Return a copy with the order of columns reversed."""
     def flipud(self) -> Tensor:
-        """Return a copy with the order of the rows turned round."""
+        """Return a copy with the order of rows reversed."""
     def float(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in float32; itself if its dtype and layout are these already.
 
@@ -1300,13 +1313,13 @@ class TensorMethods:
             fastdist.float32
         """
     def float_power(self, exponent: Scalar, *, out: Tensor | None = None) -> Tensor:
-        """Return input to the power of exponent, computed in float64, of complex numbers in
-        complex128.
+        """Return input to the power of exponent, computed in float64, or in complex128 if an operand is
+        complex.
         """
     def float_power_(self, exponent: Scalar) -> Tensor:
-        """In-place version of float_power, for tensors of its result's dtype."""
+        """In-place version of float_power, for tensors that have the dtype of its result."""
     def floor(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the largest integer not above each element; the gradient is 0.
+        """Return each element rounded down to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -1316,7 +1329,7 @@ class TensorMethods:
             tensor([ 1., -2.])
         """
     def floor_(self) -> Tensor:
-        """Return the largest integer not above each element; the gradient is 0.
+        """Return each element rounded down to an integer; the gradient is 0.
 
         Args:
             input: The tensor.
@@ -1326,48 +1339,47 @@ class TensorMethods:
             tensor([ 1., -2.])
         """
     def floor_divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the largest integer not above input / other.
+        """Return input / other rounded down.
 
         Raises  RuntimeError for an integer divided by zero, and in a backward pass
         """
     def floor_divide_(self, other: Operand) -> Tensor:
-        """Return the largest integer not above input / other.
+        """Return input / other rounded down.
 
         Raises  RuntimeError for an integer divided by zero, and in a backward pass
         """
     def fmax(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger one; where one is NaN, the other."""
+        """Return the larger of two elements; if one is NaN, return the other one."""
     def fmin(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the smaller one; where one is NaN, the other."""
+        """Return the smaller of two elements; if one is NaN, return the other one."""
     def fmod(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+        """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
     def fmod_(self, other: Operand) -> Tensor:
-        """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+        """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
     def frac(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the fraction of input, with its sign."""
+        """Return the fractional part of input, which has the sign of input."""
     def frac_(self) -> Tensor:
-        """Return the fraction of input, with its sign."""
+        """Return the fractional part of input, which has the sign of input."""
     def frexp(self, *, out: Any = None) -> Any:
-        """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
-        without its sign; waits for a device.
+        """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+        This waits for a device.
 
         Dtype   exponent is int32
         Raises  RuntimeError for integers and bool
         """
     def gather(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
+        """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
         Args:
             input: The tensor.
-            dim: The axis along which index counts.
-            index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
-                input.
+            dim: The axis to which the indices apply.
+            index: Indices along dim, in int64. No axis except dim may be longer than in input.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
 
         Raises:
-            RuntimeError: A number is out of range.
+            RuntimeError: An index is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1376,23 +1388,25 @@ class TensorMethods:
                     [4, 3]])
         """
     def gcd(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the greatest common divisor, never negative."""
+        """Return the greatest common divisor of integers; it is never negative."""
     def gcd_(self, other: Operand) -> Tensor:
-        """Return the greatest common divisor, never negative."""
+        """Return the greatest common divisor of integers; it is never negative."""
     def ge(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether input >= other."""
     def ge_(self, other: Operand) -> Tensor:
         """Return whether input >= other."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
+        """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
+        probability p.
+        """
     def geqrf(self, *, out: Any = None) -> return_types.geqrf:
-        """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
-        householder_product takes them.
+        """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
+        reflections, as householder_product accepts them.
 
-        Note    without derivatives, as in PyTorch
+        Note    it has no derivatives, as in PyTorch
         """
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the products of each element of one vector with each of another.
+        """Return the outer product: each element of one vector times each element of another.
 
         Args:
             input: The tensor.
@@ -1438,28 +1452,28 @@ class TensorMethods:
             fastdist.float16
         """
     def hardshrink(self, lambd: builtins.float = 0.5, *, out: Tensor | None = None) -> Tensor:
-        """Return input, but 0 within lambd of 0."""
+        """Return input, with elements in [-lambd, lambd] set to 0."""
     def heaviside(self, values: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return 0 below zero, 1 above it, and values at zero."""
+        """Return 0 for negative input, 1 for positive input, and values where input is 0."""
     def heaviside_(self, values: Operand) -> Tensor:
-        """Return 0 below zero, 1 above it, and values at zero."""
+        """Return 0 for negative input, 1 for positive input, and values where input is 0."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
-        """Return how many elements fall into each of bins equal intervals from min to max, or from the
-        smallest to the largest if both are 0; others do not count.
+        """Return the number of elements in each of `bins` equal intervals from min to max. If both are
+        0, they are the smallest and the largest element. Elements outside are ignored.
         """
     def histogram(self, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> return_types.histogram:
-        """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
-        bins is a number of equal ones, or the edges.
+        """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
+        of their weights. bins is a number of equal intervals, or a sequence of edges.
         """
     def hsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-        """Return views of parts along the second axis; of a vector, along its only axis."""
+        """Return views of parts along the second axis, or along the only axis of a vector."""
     def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return sqrt(input**2 + other**2) without overflow in between.
+        """Return sqrt(input**2 + other**2) without intermediate overflow.
 
         Raises  RuntimeError for integers
         """
     def hypot_(self, other: Operand) -> Tensor:
-        """Return sqrt(input**2 + other**2) without overflow in between.
+        """Return sqrt(input**2 + other**2) without intermediate overflow.
 
         Raises  RuntimeError for integers
         """
@@ -1480,34 +1494,34 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at index along dim."""
+        """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source at index along dim."""
+        """Return input with the slices of source written at the indices `index` along dim."""
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of index_copy: writes the result into this tensor and returns it."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-        """Return input with value in its slices at index along dim."""
+        """Return input with value written to its slices at the indices `index` along dim."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
         """In-place version of index_fill: writes the result into this tensor and returns it."""
     def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """Return input with values written, or added, at indices."""
+        """Return a copy of input with values written, or added, at indices."""
     def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Write values into input[indices], or add them there; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-        amin with the old value, unless include_self is False.
+        """Return input with the slices of source combined at the indices `index` along dim. They are
+        reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the slices of input at index along dim, as a copy.
+        """Return a copy of the slices of input at the indices `index` along dim.
 
         Args:
             input: The tensor.
-            dim: The axis along which index counts.
-            index: Numbers of slices, in int64 or int32, of one axis.
+            dim: The axis to which the indices apply.
+            index: The indices of slices, a vector of int64 or int32.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -1518,7 +1532,7 @@ class TensorMethods:
     def indices(self) -> Tensor:
         """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the sums of products along the last axes."""
+        """Return the sums of products along the last axes of both tensors."""
     def int(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in int32; itself if its dtype and layout are these already.
 
@@ -1530,10 +1544,10 @@ class TensorMethods:
             fastdist.int32
         """
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the inverse; see linalg.inv.
+        """Return the inverse; an alias of linalg.inv.
 
         Args:
-            input: A square matrix, or a batch of them.
+            input: A square matrix, or a batch of square matrices.
 
         Example:
             >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1543,13 +1557,13 @@ class TensorMethods:
     def ipu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no ipu here."""
     def is_coalesced(self) -> builtins.bool:
-        """Return whether no two entries are of one place, and places rise."""
+        """Return whether coordinates are distinct and sorted."""
     def is_conj(self) -> builtins.bool:
-        """Return whether it is a view of complex numbers as their conjugates."""
+        """Return whether the tensor is a lazily conjugated view."""
     def is_distributed(self) -> builtins.bool:
-        """Return False: a tensor lies in one process."""
+        """Return False: a tensor belongs to one process."""
     def is_inference(self) -> builtins.bool:
-        """Return False: what inference_mode made is an ordinary tensor."""
+        """Return False: tensors made in inference_mode are ordinary tensors."""
     @property
     def is_ipu(self) -> builtins.bool: ...
     @property
@@ -1565,25 +1579,25 @@ class TensorMethods:
     @property
     def is_mtia(self) -> builtins.bool: ...
     def is_neg(self) -> builtins.bool:
-        """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+        """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
     @property
     def is_nested(self) -> builtins.bool: ...
     def is_nonzero(self) -> builtins.bool:
-        """Return whether the only element is not 0.
+        """Return whether the only element of input is not 0.
 
-        Raises  RuntimeError if there is not exactly one
+        Raises  RuntimeError if input does not have exactly one element
         """
     def is_pinned(self, device: DeviceLike = ...) -> builtins.bool:
-        """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
+        """Return whether the tensor is in pinned (page-locked) CPU memory."""
     @property
     def is_quantized(self) -> builtins.bool: ...
     def is_same_size(self, other: Tensor) -> builtins.bool:
-        """Return whether the shapes agree."""
+        """Return whether the shapes are equal."""
     def is_set_to(self, tensor: Tensor) -> builtins.bool:
-        """Return whether both are the same elements of the same memory."""
+        """Return whether both tensors consist of the same elements of the same memory."""
     def is_shared(self) -> builtins.bool:
-        """Return whether other processes can share this tensor's memory: whether share_memory_() was
-        called on it or its base, here or in the process that sent it.
+        """Return whether other processes can share this tensor's memory. This is so after
+        share_memory_() was called on it or its base, here or in the process that sent it.
         """
     @property
     def is_sparse(self) -> builtins.bool: ...
@@ -1613,7 +1627,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def isfinite(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input is neither an infinity nor NaN.
+        """Return whether input is neither infinite nor NaN.
 
         Args:
             input: The tensor.
@@ -1626,7 +1640,7 @@ class TensorMethods:
             tensor([ True, False, False])
         """
     def isinf(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input is an infinity.
+        """Return whether input is inf or -inf.
 
         Args:
             input: The tensor.
@@ -1656,27 +1670,29 @@ class TensorMethods:
     def isposinf(self, *, out: Tensor | None = None) -> Tensor:
         """Return whether input is +inf."""
     def isreal(self) -> Tensor:
-        """Return where the imaginary part is 0: for real numbers everywhere."""
+        """Return True where the imaginary part is 0, which includes all real numbers."""
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-        """Return the signal whose stretches have these transforms: the input of stft with the same
-        arguments; for other transforms the signal whose stretches are nearest, by squares.
+        """Return the signal with these transforms: the input of stft with the same arguments. If no
+        signal has these transforms, return the least-squares approximation.
 
-        length cuts it, or adds zeros behind
-        Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-        Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
+        length truncates it, or pads it with zeros
+        Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
+        Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
         """
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return Kronecker's product: each element of input times all of other."""
+        """Return the Kronecker product: each element of input times all of other."""
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
-        """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+        """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the least common multiple of integers, never negative; 0 where one is 0."""
+        """Return the least common multiple of integers; it is never negative, and 0 if an
+        operand is 0.
+        """
     def lcm_(self, other: Tensor) -> Tensor:
         """In-place version of lcm: writes the result into this tensor and returns it."""
     def ldexp(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return input * 2**other.
 
-        Dtype   a floating input times a power of integers keeps its dtype
+        Dtype   a floating input keeps its dtype if other is an integer
         """
     def ldexp_(self, other: Tensor) -> Tensor:
         """In-place version of ldexp: writes the result into this tensor and returns it."""
@@ -1687,11 +1703,12 @@ class TensorMethods:
     def lerp(self, end: Operand, weight: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input + weight * (end - input).
 
-        Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+        Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+                dtype that is not 0-d
 
         Args:
             input: The tensor.
-            end: The tensor at weight 1.
+            end: The result for weight 1.
             weight: A number or a tensor.
 
         Example:
@@ -1701,11 +1718,12 @@ class TensorMethods:
     def lerp_(self, end: Operand, weight: Operand) -> Tensor:
         """Return input + weight * (end - input).
 
-        Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+        Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+                dtype that is not 0-d
 
         Args:
             input: The tensor.
-            end: The tensor at weight 1.
+            end: The result for weight 1.
             weight: A number or a tensor.
 
         Example:
@@ -1721,11 +1739,11 @@ class TensorMethods:
     def less_equal_(self, other: Operand) -> Tensor:
         """Return whether input <= other."""
     def lgamma(self, *, out: Tensor | None = None) -> Tensor:
-        """Return log of the absolute value of gamma(input)."""
+        """Return the logarithm of the absolute value of gamma(input)."""
     def lgamma_(self) -> Tensor:
-        """Return log of the absolute value of gamma(input)."""
+        """Return the logarithm of the absolute value of gamma(input)."""
     def log(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the natural logarithm of each element; -inf at 0, NaN below.
+        """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1738,7 +1756,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931,   -inf])
         """
     def log10(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1748,7 +1766,7 @@ class TensorMethods:
             tensor([2.])
         """
     def log10_(self) -> Tensor:
-        """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1758,7 +1776,7 @@ class TensorMethods:
             tensor([2.])
         """
     def log1p(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the natural logarithm of 1 plus each element, exact near 0.
+        """Return the natural logarithm of 1 plus each element, precise near 0.
 
         Args:
             input: The tensor.
@@ -1768,7 +1786,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931])
         """
     def log1p_(self) -> Tensor:
-        """Return the natural logarithm of 1 plus each element, exact near 0.
+        """Return the natural logarithm of 1 plus each element, precise near 0.
 
         Args:
             input: The tensor.
@@ -1778,7 +1796,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931])
         """
     def log2(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1788,7 +1806,7 @@ class TensorMethods:
             tensor([3., 0.])
         """
     def log2_(self) -> Tensor:
-        """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+        """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1798,7 +1816,7 @@ class TensorMethods:
             tensor([3., 0.])
         """
     def log_(self) -> Tensor:
-        """Return the natural logarithm of each element; -inf at 0, NaN below.
+        """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
         Args:
             input: The tensor.
@@ -1811,7 +1829,7 @@ class TensorMethods:
             tensor([0.0000, 0.6931,   -inf])
         """
     def log_normal_(self, mean: builtins.float = 1, std: builtins.float = 2, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers whose logarithms have this mean and deviation."""
+        """Fill this tensor with numbers whose logarithms are normal, with this mean and std."""
     def log_softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return log(softmax(input)) along dim, without overflow.
 
@@ -1833,8 +1851,8 @@ class TensorMethods:
     def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Return log(cumsum(exp(input))) along dim, without overflow."""
     def logdet(self) -> Tensor:
-        """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
-        complex matrices the one whose imaginary part is in (-pi, pi].
+        """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
+        matrices, return the logarithm whose imaginary part is in (-pi, pi].
         """
     def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether both elements are not 0.
@@ -1899,8 +1917,9 @@ class TensorMethods:
     def logical_xor_(self, other: Operand) -> Tensor:
         """Return whether exactly one of input and other is 0."""
     def logit(self, eps: builtins.float | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-        given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+        """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+        If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+        1 - eps.
         """
     def logit_(self, eps: builtins.float | None = None) -> Tensor:
         """In-place version of logit: writes the result into this tensor and returns it."""
@@ -1933,9 +1952,9 @@ class TensorMethods:
     def lt_(self, other: Operand) -> Tensor:
         """Return whether input < other."""
     def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-        """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+        """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+        """Return X with A @ X = input; replaced by linalg.lu_solve."""
     @property
     def mH(self) -> Tensor: ...
     @property
@@ -1943,49 +1962,49 @@ class TensorMethods:
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
         """Replace each element e by callable(e, x's element, y's element); this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-                another device, or where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+                not on the CPU, or if callable does not return a number
         """
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Write callable(x, y) over each element x, y being other's there; it is slow.
+        """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-                another device, or where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+                not on the CPU, or if callable does not return a number
         """
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input with elements replaced by value where mask holds.
+        """Return input with elements replaced by value where mask is true.
 
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            value: A number, or a tensor without axes.
+            value: A number or a 0-d tensor.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
             tensor([0., 2.])
         """
     def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
-        """Return input with elements replaced by value where mask holds.
+        """Return input with elements replaced by value where mask is true.
 
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
-            value: A number, or a tensor without axes.
+            value: A number or a 0-d tensor.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
             tensor([0., 2.])
         """
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """Return input with the elements of source, in order, where mask is true.
+        """Return input with the elements of source, in order, written where mask is true.
 
-        Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+        Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
                 Note [Places outside] in indexing.py
         """
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place version of masked_scatter: writes the result into this tensor and returns it."""
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+        """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
         number.
 
         Args:
@@ -2001,8 +2020,8 @@ class TensorMethods:
         """Return the matrix product.
 
         Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
-                is a row on the left, a column on the right, and its axis is gone from the result
-        Raises  RuntimeError if the inner axes differ
+                counts as a row on the left and as a column on the right, and its axis is dropped
+        Raises  RuntimeError if the inner axes have different lengths
 
         Args:
             input: The tensor.
@@ -2015,12 +2034,13 @@ class TensorMethods:
             fastdist.Size([5, 2, 4])
         """
     def matrix_exp(self) -> Tensor:
-        """Return the exponential of matrices; see linalg.matrix_exp."""
+        """Return the exponential of matrices; an alias of linalg.matrix_exp."""
     def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-        """Return input times itself, n times; see linalg.matrix_power."""
+        """Return the product of n factors input; an alias of linalg.matrix_power."""
     @overload
     def max(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2030,10 +2050,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2044,7 +2065,8 @@ class TensorMethods:
         """
     @overload
     def max(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.max:
-        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2054,10 +2076,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2068,7 +2091,8 @@ class TensorMethods:
         """
     @overload
     def max(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-        """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+        """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2078,10 +2102,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2091,7 +2116,7 @@ class TensorMethods:
             tensor([1, 0])
         """
     def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+        """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
         Args:
             input: The tensor.
@@ -2102,7 +2127,7 @@ class TensorMethods:
             tensor([3, 5])
         """
     def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the mean over dim, or over all axes; NaN of nothing.
+        """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
         Raises  RuntimeError for integers and bool, unless dtype is floating
 
@@ -2110,10 +2135,10 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype to compute in, and of the result.
+            dtype: The dtype in which to compute, and of the result.
 
         Returns:
-            A tensor without the axes dim, or with these at length 1 for keepdim.
+            A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
         Example:
             >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -2121,7 +2146,7 @@ class TensorMethods:
         """
     @overload
     def median(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the lower median of all elements, or along dim; NaN if there is one.
+        """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
         Args:
             input: The tensor.
@@ -2138,7 +2163,7 @@ class TensorMethods:
         """
     @overload
     def median(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.median:
-        """Return the lower median of all elements, or along dim; NaN if there is one.
+        """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
         Args:
             input: The tensor.
@@ -2155,7 +2180,8 @@ class TensorMethods:
         """
     @overload
     def min(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2165,10 +2191,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2179,7 +2206,8 @@ class TensorMethods:
         """
     @overload
     def min(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.min:
-        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2189,10 +2217,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2203,7 +2232,8 @@ class TensorMethods:
         """
     @overload
     def min(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
-        """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+        """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+        tensors.
 
         Args:
             input: The tensor.
@@ -2213,10 +2243,11 @@ class TensorMethods:
             out: Tensors into which the result is written.
 
         Returns:
-            A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+            A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+            result is NaN.
 
         Raises:
-            RuntimeError: There are no elements.
+            RuntimeError: The tensor has no elements.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2226,7 +2257,7 @@ class TensorMethods:
             tensor([1, 2])
         """
     def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+        """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
         Args:
             input: The tensor.
@@ -2253,39 +2284,40 @@ class TensorMethods:
                     [3.]])
         """
     def mode(self, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.mode:
-        """Return (values, indices) of the most common value along dim: the smallest of equally common
-        ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
+        """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
+        smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
+        positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
-        """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
-        memory, or with assign other itself, outside of its graph.
+        """Return the tensor that load_state_dict stores instead of this one. It has other's values in
+        this memory; or with assign, it is other itself, detached.
         """
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
-        """Return the view with the axes source moved to the places destination.
+        """Return a view with the axes `source` moved to the positions `destination`.
 
         Args:
             input: The tensor.
-            source: An axis, or several.
-            destination: Its new place, or theirs.
+            source: One axis or several axes.
+            destination: The new position of each of them.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
             fastdist.Size([3, 4, 2])
         """
     def movedim(self, source: Any, destination: Any) -> Tensor:
-        """Return the view with the axes source moved to the places destination.
+        """Return a view with the axes `source` moved to the positions `destination`.
 
         Args:
             input: The tensor.
-            source: An axis, or several.
-            destination: Its new place, or theirs.
+            source: One axis or several axes.
+            destination: The new position of each of them.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
             fastdist.Size([3, 4, 2])
         """
     def msort(self, *, out: Tensor | None = None) -> Tensor:
-        """Return input in order along its first axis."""
+        """Return input sorted along its first axis."""
     def mtia(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no mtia here."""
     def mul(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
@@ -2298,7 +2330,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2314,23 +2346,23 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
             tensor([3., 6.])
         """
     def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-        """Return places in each row of input, drawn with probabilities in proportion to its values.
+        """Return indices into each row of input, drawn with probabilities proportional to its values.
 
         Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
-        Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
-                without replacement than there are places; on a device, which is not waited for,
-                chances are not looked at
+        Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
+                without replacement than a row has elements; weights on a device are not checked,
+                because that would wait for the device
 
         Args:
-            input: The weights, one row or several; not negative.
-            num_samples: How many indices for each row.
+            input: The weights, one row or several rows; they must not be negative.
+            num_samples: The number of indices for each row.
             replacement: Whether an index may be drawn twice.
             generator: The generator to draw from; the default one if None.
             out: A tensor into which the result is written, in place of a new one.
@@ -2349,7 +2381,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2365,7 +2397,7 @@ class TensorMethods:
             other: The right factor: a tensor or a number.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2384,9 +2416,9 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            nan: The replacement of NaN; 0 if None.
-            posinf: The replacement of inf; the largest number of the dtype if None.
-            neginf: The replacement of -inf; the smallest number of the dtype if None.
+            nan: The replacement for NaN; 0 if None.
+            posinf: The replacement for inf; the largest number of the dtype if None.
+            neginf: The replacement for -inf; the smallest number of the dtype if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -2402,31 +2434,35 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, *, out: Tensor | None = ...) -> Tensor:
-        """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+        """Return the lower median of elements that are not NaN; with dim, (values, indices)
+        along dim.
+        """
     @overload
     def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = ..., *, out: Any = ...) -> return_types.nanmedian:
-        """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+        """Return the lower median of elements that are not NaN; with dim, (values, indices)
+        along dim.
+        """
     def nanquantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the quantiles q of the elements that are not NaN."""
+        """Return the quantiles of the elements that are not NaN, for the probabilities q."""
     def nansum(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the sum over dim of the elements that are not NaN."""
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """Return the view of length elements along dim from start on.
+        """Return a view of `length` elements along dim, from index start on.
 
         Args:
             input: The tensor.
             dim: The axis.
             start: The first index.
-            length: How many indices.
+            length: The number of indices.
 
         Example:
             >>> torch.narrow(torch.arange(5), 0, 1, 3)
             tensor([1, 2, 3])
         """
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of length elements from start on along dim."""
+        """Return a copy of `length` elements along dim, from index start on."""
     def ne(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2440,7 +2476,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def ne_(self, other: Operand) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2454,7 +2490,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def neg(self, *, out: Tensor | None = None) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2464,7 +2500,7 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def neg_(self) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2474,7 +2510,7 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def negative(self, *, out: Tensor | None = None) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2484,7 +2520,7 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def negative_(self) -> Tensor:
-        """Return each element with its sign changed.
+        """Return each element with the opposite sign.
 
         Args:
             input: The tensor.
@@ -2494,26 +2530,27 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def new(self, *args: Any, device: DeviceLike = ...) -> Tensor:
-        """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
-        its device, as the old constructors do; or another handle to the Tensor given.
+        """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
+        arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
+        it is returned.
 
         Raises  TypeError for a Tensor of another dtype or device
 
         Args:
             *args: Sizes, or data to copy.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
 
         Example:
             >>> torch.ones(1).new([1, 2])
             tensor([1., 2.])
         """
     def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return uninitialized memory of size, in this tensor's dtype and on its device unless given.
+        """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `empty`.
 
         Example:
@@ -2521,17 +2558,17 @@ class TensorMethods:
             fastdist.int8
         """
     def new_empty_strided(self, size: Sizes, stride: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
-        device unless told otherwise.
+        """Return uninitialized memory of size and strides, by default in this tensor's dtype and on its
+        device.
         """
     def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise.
+        """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
 
         Args:
             size: The lengths of the axes, as a tuple.
             fill_value: The number.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `full`.
 
         Example:
@@ -2539,12 +2576,12 @@ class TensorMethods:
             tensor([7., 7.])
         """
     def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return ones of size, in this tensor's dtype and on its device unless told otherwise.
+        """Return ones of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `ones`.
 
         Example:
@@ -2552,14 +2589,14 @@ class TensorMethods:
             tensor([1, 1])
         """
     def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+        """Return a copy of data, by default in this tensor's dtype and on its device."""
     def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return zeros of size, in this tensor's dtype and on its device unless told otherwise.
+        """Return zeros of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `zeros`.
 
         Example:
@@ -2567,12 +2604,12 @@ class TensorMethods:
             tensor([0., 0.], dtype=fastdist.float64)
         """
     def nextafter(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return the floating-point number next to input on the way to other, which it is if both are
-        equal: then it has no gradient, else input's is 1.
+        """Return the next floating-point number after input in the direction of other, or other if both
+        are equal. The gradient of input is 1, and 0 where both are equal.
         """
     def nextafter_(self, other: Operand) -> Tensor:
-        """Return the floating-point number next to input on the way to other, which it is if both are
-        equal: then it has no gradient, else input's is 1.
+        """Return the next floating-point number after input in the direction of other, or other if both
+        are equal. The gradient of input is 1, and 0 where both are equal.
         """
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
@@ -2623,10 +2660,10 @@ class TensorMethods:
                     [1, 0]])
         """
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:
-        """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
+        """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
     def norm(self, p: builtins.float | str | None = 'fro', dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
-        """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
-        values.
+        """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
+        singular values of a matrix.
 
         Args:
             input: The tensor.
@@ -2641,9 +2678,9 @@ class TensorMethods:
             tensor(5.)
         """
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers of mean and std."""
+        """Fill this tensor with normal numbers of mean and standard deviation std."""
     def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2657,7 +2694,7 @@ class TensorMethods:
             tensor([ True, False])
         """
     def not_equal_(self, other: Operand) -> Tensor:
-        """Return whether elements differ; NaN differs from everything.
+        """Return whether elements differ; NaN differs from everything, including NaN.
 
         Args:
             input: The tensor.
@@ -2673,11 +2710,11 @@ class TensorMethods:
     def numpy(self, *, force: builtins.bool = False) -> NDArray:
         """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
-        Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
-                one on another device, unless force; TypeError for bfloat16
+        Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
+                for one on another device, unless force is set; TypeError for bfloat16
 
         Args:
-            force: Whether to detach, copy to the CPU, and resolve conjugates and negations first.
+            force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
 
         Example:
             >>> x = torch.zeros(2)
@@ -2686,15 +2723,17 @@ class TensorMethods:
             tensor([5., 0.])
         """
     def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the first columns of a product of reflections; see linalg.householder_product."""
+        """Return the first columns of a product of reflections; an alias of
+        linalg.householder_product.
+        """
     def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
-        see linalg.householder_product.
+        """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
+        reflections; see linalg.householder_product.
 
         Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
         """
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the products of each element of one vector with each of another.
+        """Return the outer product: each element of one vector times each element of another.
 
         Args:
             input: The tensor.
@@ -2716,23 +2755,23 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+            *dims: All axes in their new order, as numbers or as one tuple.
 
         Raises:
-            RuntimeError: An axis is missing or named twice.
+            RuntimeError: An axis is missing or given twice.
 
         Example:
             >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
             fastdist.Size([4, 2, 3])
         """
     def pin_memory(self, device: DeviceLike = ...) -> Tensor:
-        """Return the tensor in pinned memory, for copies that do not block the program: itself if it is
-        pinned.
+        """Return the tensor in pinned memory, for asynchronous copies to a GPU; a pinned tensor is
+        returned unchanged.
 
         Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
         """
     def pinverse(self, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
-        """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+        """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
     def polygamma(self, n: builtins.int) -> Tensor:
         """Return the n-th derivative of digamma."""
     def polygamma_(self, n: builtins.int) -> Tensor:
@@ -2745,7 +2784,7 @@ class TensorMethods:
     def pow(self, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer to a negative integer number
+        Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
         Args:
             input: The base: a tensor or a number.
@@ -2761,7 +2800,7 @@ class TensorMethods:
     def pow_(self, exponent: Operand) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer to a negative integer number
+        Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
         Args:
             input: The base: a tensor or a number.
@@ -2775,51 +2814,51 @@ class TensorMethods:
             tensor([1., 4., 9.])
         """
     def prelu(self, weight: Tensor) -> Tensor:
-        """Return input where positive, weight * input elsewhere; weight is one number or one a
-        channel.
+        """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
+        number for each channel.
         """
     def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the product over dim, or over all axes.
 
-        Dtype   integers and bool multiply in int64; floating -> the same
+        Dtype   integers and bool are multiplied in int64; floating -> the same
 
         Args:
             input: The tensor.
-            dim: The axis to multiply along; all if None.
+            dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype to multiply in, and of the result.
+            dtype: The dtype in which to multiply, and of the result.
 
         Example:
             >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
             tensor([3., 8.])
         """
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
-        """Return input with source at index of its flat order, or added there."""
+        """Return input with source written at flat indices, or added there if accumulate."""
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """In-place version of put: writes the result into this tensor and returns it."""
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
-        """Return (Q, R); linalg.qr is its successor."""
+        """Return (Q, R); replaced by linalg.qr."""
     def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-        """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
-        there is one.
+        """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+        if any element is NaN.
 
         Args:
             input: The tensor.
-            q: A share from 0 to 1, or a tensor of shares.
+            q: A probability from 0 to 1, or a tensor of probabilities.
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+            interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
 
         Example:
             >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
             tensor(2.)
         """
     def rad2deg(self, *, out: Tensor | None = None) -> Tensor:
-        """Return an angle in radians as degrees."""
+        """Convert angles from radians to degrees."""
     def rad2deg_(self) -> Tensor:
-        """Return an angle in radians as degrees."""
+        """Convert angles from radians to degrees."""
     def random_(self, from_: builtins.int = 0, to: builtins.int | None = None, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+        """Fill this tensor with integers drawn uniformly from [from, to); a single argument is `to`."""
     def ravel(self) -> Tensor:
         """Return input as a vector; a view where possible.
 
@@ -2835,7 +2874,7 @@ class TensorMethods:
     @real.setter
     def real(self, value: Tensor) -> None: ...
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 1 over each element.
+        """Return 1 divided by each element.
 
         Args:
             input: The tensor.
@@ -2845,7 +2884,7 @@ class TensorMethods:
             tensor([0.5000, 0.2500])
         """
     def reciprocal_(self) -> Tensor:
-        """Return 1 over each element.
+        """Return 1 divided by each element.
 
         Args:
             input: The tensor.
@@ -2855,8 +2894,8 @@ class TensorMethods:
             tensor([0.5000, 0.2500])
         """
     def record_stream(self, stream: Any) -> None:
-        """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
-        on the CPU there is nothing to do.
+        """Keep this tensor's memory from reuse until the stream's currently queued work is done. On the
+        CPU it does nothing.
         """
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
@@ -2903,25 +2942,21 @@ class TensorMethods:
             tensor([0., 2.])
         """
     def remainder(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-        other.
-        """
+        """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
     def remainder_(self, other: Operand) -> Tensor:
-        """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-        other.
-        """
+        """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:
-        """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
-        it.
+        """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
+        norm maxnorm.
         """
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
         """In-place version of renorm: writes the result into this tensor and returns it."""
     def repeat(self, *repeats: Any) -> Tensor:
-        """Return input copied so many times along each axis; more numbers than axes add axes.
+        """Return input repeated along each axis; additional numbers add axes in front.
 
         Args:
             input: The tensor.
-            *repeats: How often, for each axis, as numbers or as one tuple.
+            *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
         Example:
             >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -2929,14 +2964,14 @@ class TensorMethods:
                     [1, 2, 1, 2]])
         """
     def repeat_interleave(self, repeats: Any = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
-        """Return input with each element, or each slice along dim, repeated; of one tensor of counts
-        alone, each index as often as its count.
+        """Return input with each element, or each slice along dim, repeated. With a single argument,
+        which holds counts, return each index as often as its count.
 
         Args:
             input: The tensor; or the counts, if repeats is left out.
-            repeats: A count, or a tensor of one count for each.
-            dim: The axis; the flattened tensor if None.
-            output_size: The length of the result, if known: a GPU is not waited for then.
+            repeats: A count for all, or a tensor with one count for each element or slice.
+            dim: The axis; if None, input is flattened.
+            output_size: The length of the result. If given, the call does not wait for a GPU.
 
         Example:
             >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -2955,15 +2990,15 @@ class TensorMethods:
                 TypeError for a value that is not a bool
         """
     def reshape(self, *sizes: Sizes, shape: Sizes | None = None) -> Tensor:
-        """Return the elements under another shape: a view where strides allow, else a copy.
+        """Return the elements with another shape, as a view if strides allow it, otherwise as a copy.
 
-        Raises  RuntimeError if the sizes do not hold as many elements
+        Raises  RuntimeError if the number of elements differs
 
         Args:
             input: The tensor.
-            *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
-                and is worked out from the others.
-            shape: The same by name, as NumPy calls it.
+            *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
+                -1; it follows from the others.
+            shape: The same as sizes, under NumPy's name.
 
         Example:
             >>> torch.arange(6).reshape(2, -1)
@@ -2971,7 +3006,7 @@ class TensorMethods:
                     [3, 4, 5]])
         """
     def reshape_as(self, other: Tensor) -> Tensor:
-        """Return input in other's shape; a view where possible.
+        """Return input with the shape of other; a view where possible.
 
         Args:
             input: The tensor.
@@ -2982,7 +3017,7 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize(self, *sizes: Sizes) -> Tensor:
-        """Return the elements under other sizes: reshape is the newer name.
+        """Return the elements with other sizes; reshape is the newer name.
 
         Raises  RuntimeError for another number of elements
 
@@ -2997,25 +3032,25 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def resize_(self, *sizes: Sizes, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Change this tensor's sizes, in C order or as memory_format says; the old content of its
-        memory stays, new memory is not written. Return the tensor.
+        """Change this tensor's sizes, to C order or to the order of memory_format. The contents of its
+        memory are kept; new memory is uninitialized. Return the tensor.
 
         Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
-        Note    where the memory is too short, this tensor gets other memory, and views keep the old
+        Note    if the memory is too small, this tensor gets new memory, and views keep the old memory
         """
     def resize_as(self, tensor: Tensor) -> Tensor:
-        """Return the elements under another tensor's sizes: reshape_as is the newer name.
+        """Return the elements with the sizes of another tensor; reshape_as is the newer name.
 
         Raises  RuntimeError for another number of elements
         """
     def resize_as_(self, the_template: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor:
-        """Give this tensor the sizes of another; with preserve_format, its channels last where they are
-        last there. Raises as resize_.
+        """Give this tensor the sizes of another one; with preserve_format, also its channels_last
+        order. Raises as resize_ does.
         """
     def resolve_conj(self) -> Tensor:
-        """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
+        """Return a copy of a conjugated view; any other tensor is returned unchanged."""
     def resolve_neg(self) -> Tensor:
-        """Return the numbers of a negated view in separate memory; any other tensor itself."""
+        """Return a copy of a negated view; any other tensor is returned unchanged."""
     def retain_grad(self) -> None:
         """Keep this result's gradient in `.grad` after backward.
 
@@ -3024,11 +3059,11 @@ class TensorMethods:
     @property
     def retains_grad(self) -> builtins.bool: ...
     def roll(self, shifts: Any, dims: Sizes | None = None) -> Tensor:
-        """Return a copy shifted along dims; elements that leave at the end enter at the front.
+        """Return a copy shifted along dims; elements shifted past the end appear at the front.
 
         Args:
             input: The tensor.
-            shifts: By how many places, a number or one for each of dims.
+            shifts: The number of positions, one number or one for each of dims.
             dims: The axis or axes; the flattened tensor if None.
 
         Example:
@@ -3036,13 +3071,13 @@ class TensorMethods:
             tensor([3, 1, 2])
         """
     def rot90(self, k: builtins.int = 1, dims: Sizes = ...) -> Tensor:
-        """Return a copy turned by k quarters from the first of dims towards the second."""
+        """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
     def round(self, *, decimals: builtins.int = 0, out: Tensor | None = None) -> Tensor:
-        """Return each element rounded to so many decimals; halves go to the even neighbour.
+        """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
         Args:
             input: The tensor.
-            decimals: How many; negative ones round to tens, hundreds and so on.
+            decimals: The number of decimals; negative ones round to tens, hundreds and so on.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3052,7 +3087,7 @@ class TensorMethods:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """In-place version of round: writes the result into this tensor and returns it."""
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
-        """Return 1 over the square root of each element.
+        """Return 1 divided by the square root of each element.
 
         Args:
             input: The tensor.
@@ -3062,7 +3097,7 @@ class TensorMethods:
             tensor([0.5000, 1.0000])
         """
     def rsqrt_(self) -> Tensor:
-        """Return 1 over the square root of each element.
+        """Return 1 divided by the square root of each element.
 
         Args:
             input: The tensor.
@@ -3072,15 +3107,15 @@ class TensorMethods:
             tensor([0.5000, 1.0000])
         """
     def scatter(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-        "multiply" it is combined with the old value.
+        """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
+        "multiply", src is combined with the old values.
 
         Args:
             input: The tensor.
-            dim: The axis along which index counts.
-            index: Numbers of elements along dim, in int64.
+            dim: The axis to which the indices apply.
+            index: Indices along dim, in int64.
             src: A tensor at least as large as index, or a number.
-            value: A number, in place of src.
+            value: A number, instead of src.
             reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3096,13 +3131,13 @@ class TensorMethods:
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:
         """In-place version of scatter_add: writes the result into this tensor and returns it."""
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with src at index along dim; elements that share a place are reduced by sum,
-        prod, mean, amax or amin, with the old value unless include_self is False.
+        """Return input with src combined at index along dim. Elements with the same index are reduced
+        by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of scatter_reduce: writes the result into this tensor and returns it."""
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return the view of one index along dim, without that axis.
+        """Return a view at one index along dim, without that axis.
 
         Args:
             input: The tensor.
@@ -3114,35 +3149,38 @@ class TensorMethods:
             tensor([1, 3])
         """
     def select_scatter(self, src: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-        """Return a copy of input with src in the place of its slice at index along dim."""
+        """Return a copy of input with src written to its slice at index along dim."""
     def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Sizes = ..., stride: Any = None) -> Tensor:
-        """Let this tensor be other memory: that of a tensor, a storage or a part of one; none given, no
-        memory at all. Return the tensor.
+        """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage;
+        without arguments, no memory at all. Return the tensor.
 
-        Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
-                or a result that requires grad outside of no_grad
-        Note    a storage does not grow, as PyTorch's may
+        Raises  RuntimeError for another dtype or device, for elements outside of the storage, and for a
+                tensor that requires grad, unless in no_grad
+        Note    unlike in PyTorch, a storage that is too small is not enlarged
         """
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+        """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+        values.
+        """
     def sgn_(self) -> Tensor:
         """In-place version of sgn: writes the result into this tensor and returns it."""
     def share_memory_(self) -> Tensor:
         """Move this tensor's memory, in place, to where other processes can share it; return the
         tensor.
 
-        A tensor that is then sent to a `fastdist.multiprocessing` process, or put on a queue or pipe of
-        it, has the same memory there, and so have its views; every other tensor that is sent is a copy.
-        `pickle`, `copy.deepcopy` and `clone` copy as ever. A tensor that is shared already keeps its
+        If the tensor, or a view of it, is then sent to a `fastdist.multiprocessing` process, queue or
+        pipe, the receiver's tensor uses the same memory. Other tensors are copied when they are sent.
+        `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared keeps its
         memory.
 
-        Device  cpu; Linux alone
+        Device  cpu, on Linux only
         Thread  only while no other thread uses the memory
-        Raises  DeviceError for another device; SharedMemoryError where the system has no such memory
-        Note    views made before move along, NumPy arrays do not; looks through all living objects.
-                `.grad` is not sent, as in PyTorch: each process has its own. Each call holds one
-                descriptor (two before Python 3.13) until the memory is free; `Module.share_memory` is
-                one call. Through a queue or pipe, the sender must live until the receiver has it
+        Raises  DeviceError for another device; SharedMemoryError where the system has no shared memory
+        Note    views that exist already are moved too, NumPy arrays are not; the call searches all
+                living objects. `.grad` is not sent, as in PyTorch: each process has its own. Each call
+                holds one file descriptor (two before Python 3.13) until the memory is freed;
+                `Module.share_memory` needs one call for all its tensors. If the tensor is sent through
+                a queue or pipe, the sender must live until the receiver has it
         """
     def short(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in int16; itself if its dtype and layout are these already.
@@ -3201,9 +3239,9 @@ class TensorMethods:
             tensor([-1.,  0.,  1.])
         """
     def signbit(self, *, out: Tensor | None = None) -> Tensor:
-        """Return whether input carries a minus sign, as -0.0 does."""
+        """Return whether the sign bit of input is set, as for -0.0."""
     def sin(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the sine of each element, an angle in radians.
+        """Return the sine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3216,7 +3254,7 @@ class TensorMethods:
             tensor([0.0000, 0.8415])
         """
     def sin_(self) -> Tensor:
-        """Return the sine of each element, an angle in radians.
+        """Return the sine of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3229,19 +3267,19 @@ class TensorMethods:
             tensor([0.0000, 0.8415])
         """
     def sinc(self, *, out: Tensor | None = None) -> Tensor:
-        """Return sin(pi * input) / (pi * input), 1 at 0."""
+        """Return sin(pi * input) / (pi * input), and 1 at 0."""
     def sinc_(self) -> Tensor:
-        """Return sin(pi * input) / (pi * input), 1 at 0."""
+        """Return sin(pi * input) / (pi * input), and 1 at 0."""
     def sinh(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the hyperbolic sine."""
+        """Return the hyperbolic sine of each element."""
     def sinh_(self) -> Tensor:
-        """Return the hyperbolic sine."""
+        """Return the hyperbolic sine of each element."""
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of input with src in the place of start:end:step along dim."""
+        """Return a copy of input with src written to start:end:step along dim."""
     def slogdet(self, *, out: Any = None) -> return_types.slogdet:
-        """Return (sign, logabsdet); see linalg.slogdet."""
+        """Return (sign, logabsdet); an alias of linalg.slogdet."""
     def smm(self, mat: Tensor) -> Tensor:
-        """Return the product of a sparse and a dense matrix as a sparse one."""
+        """Return the product of a sparse and a dense matrix as a sparse matrix."""
     def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return exp(input) divided by its sum along dim, without overflow.
 
@@ -3259,12 +3297,12 @@ class TensorMethods:
     def solve(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.solve, with its arguments the other way round."""
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None) -> return_types.sort:
-        """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+        """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
 
         Args:
             input: The tensor.
             dim: The axis.
-            descending: Whether the largest comes first.
+            descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
 
         Returns:
@@ -3277,17 +3315,17 @@ class TensorMethods:
             indices=tensor([1, 2, 0]))
         """
     def sparse_dim(self) -> builtins.int:
-        """Return how many axes the coordinates have; 0 for a dense tensor."""
+        """Return the number of axes with coordinates; 0 for a dense tensor."""
     def sparse_mask(self, mask: Tensor) -> Tensor:
-        """Return input's elements at the places of a sparse tensor, with repetitions."""
+        """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+        """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths.
             dim: The axis to divide.
-            split_size: The same by the name that the method has.
+            split_size: The same as split_size_or_sections, under the name that the method uses.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3296,7 +3334,7 @@ class TensorMethods:
             [[0], [1, 2, 3, 4]]
         """
     def split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of the lengths split_sizes along dim."""
+        """Return views with the lengths split_sizes along dim."""
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return the square root of each element; NaN below 0.
 
@@ -3348,7 +3386,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            dim: The axis or axes to drop; all of length 1 if None.
+            dim: The axis or axes to remove; if None, all axes of length 1.
 
         Example:
             >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -3359,14 +3397,14 @@ class TensorMethods:
     def squeeze_(self, dim: Sizes | None = None) -> Tensor:
         """In-place version of squeeze: lets this tensor be that view, and returns it."""
     def std(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the standard deviation over dim: the root of the variance; see var.
+        """Return the standard deviation over dim, the square root of the variance; see var.
 
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            correction: The number to subtract from the number of elements. None means 1, or 0 if
                 unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3375,18 +3413,18 @@ class TensorMethods:
             tensor(1.)
         """
     def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-        """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
-        unless told), each faded in and out by window.
+        """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
+        hop_length samples apart, by default n_fft // 4.
 
-        center=True puts the first stretch about the first sample, with what pad_mode says before it;
-        normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
-        Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+        center=True centers the first frame on the first sample, with padding before it by pad_mode;
+        normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+        Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
         Raises  RuntimeError for lengths that do not fit together
         """
     def storage(self) -> TypedStorage:
         """Return the whole memory that this tensor is a part of, as elements of its dtype."""
     def storage_offset(self) -> builtins.int:
-        """Return how many elements of its memory precede this tensor's first."""
+        """Return the number of elements in the tensor's whole memory before its first element."""
     def storage_type(self) -> Any:
         """Return the class of the dtype's storage, such as FloatStorage."""
     def sub(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -3396,11 +3434,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3413,11 +3451,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3430,11 +3468,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3447,11 +3485,11 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            other: The subtrahend: a tensor or a number.
-            alpha: The number by which other is multiplied first.
+            other: The subtrahend, a tensor or a number.
+            alpha: The number by which other is multiplied.
 
         Returns:
-            A tensor of the shape to which both broadcast, in the dtype in which they meet.
+            A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
         Example:
             >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -3461,16 +3499,16 @@ class TensorMethods:
         """Return the sum over dim, or over all axes.
 
         Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
-        Dtype   integers and bool add in int64; floating -> the same
+        Dtype   integers and bool are added in int64; floating -> the same
 
         Args:
             input: The tensor.
-            dim: The axis or axes to add up; all if None.
+            dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype to add in, and of the result.
+            dtype: The dtype in which to add, and of the result.
 
         Returns:
-            A tensor without the axes dim, or with these at length 1 for keepdim.
+            A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
         Raises:
             IndexError: An axis does not exist.
@@ -3483,13 +3521,13 @@ class TensorMethods:
             tensor([[4., 6.]])
         """
     def sum_to_size(self, *size: Sizes) -> Tensor:
-        """Return the sum over the axes along which size would have to be broadcast to give input's
-        shape.
+        """Return the sum of input over the axes along which size would be broadcast to the shape of
+        input.
 
         Raises  RuntimeError if size does not broadcast to input's shape
         """
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-        """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+        """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
 
         Args:
             input: The tensor.
@@ -3501,17 +3539,17 @@ class TensorMethods:
             tensor([3., 2.])
         """
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-        """Return the view with two axes swapped."""
+        """Return a view with two axes swapped."""
     def swapaxes_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         """In-place version of swapaxes: lets this tensor be that view, and returns it."""
     def swapdims(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
-        """Return the view with two axes swapped."""
+        """Return a view with two axes swapped."""
     def swapdims_(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         """In-place version of swapdims: lets this tensor be that view, and returns it."""
     def symeig(self, **kwargs: Any) -> Any:
         """Raise RuntimeError: removed from PyTorch; use linalg.eigh, or linalg.eigvalsh for values alone; UPLO='U' for upper=True."""
     def t(self) -> Tensor:
-        """Return the transpose of a tensor with at most two axes, as a view.
+        """Return a view of the transpose of a tensor with at most two axes.
 
         Raises  RuntimeError for more axes
 
@@ -3525,11 +3563,11 @@ class TensorMethods:
     def t_(self) -> Tensor:
         """In-place version of t: lets this tensor be that view, and returns it."""
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of the flattened input at index."""
+        """Return the elements of the flattened input at the indices `index`."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return input's elements at indices along dim, or of the flattened input."""
+        """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the tangent of each element, an angle in radians.
+        """Return the tangent of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3539,7 +3577,7 @@ class TensorMethods:
             tensor([0.])
         """
     def tan_(self) -> Tensor:
-        """Return the tangent of each element, an angle in radians.
+        """Return the tangent of each element, in radians.
 
         Args:
             input: The tensor.
@@ -3575,35 +3613,35 @@ class TensorMethods:
             tensor([0.0000, 0.7616])
         """
     def tensor_split(self, indices_or_sections: Sizes | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
-        or of the parts that begin at the places given.
+        """Return views of parts along dim. An int is the number of parts, the first of which are longer
+        by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
         """
     def tile(self, *dims: Sizes) -> Tensor:
-        """Return input repeated; fewer numbers than axes leave the first axes alone.
+        """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
 
         Args:
             input: The tensor.
-            *dims: How often, for each of the last axes, as numbers or as one tuple.
+            *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
         Example:
             >>> torch.tile(torch.tensor([1, 2]), (2,))
             tensor([1, 2, 1, 2])
         """
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
-        """Return the tensor in another dtype or on another device; itself if nothing changes.
+        """Return the tensor in another dtype or on another device, or itself if nothing changes.
 
         Raises  RuntimeError for a device that does not exist
 
         Args:
             input: The tensor.
-            *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
+            *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
             dtype: The dtype of the result; unchanged if None.
-            device: Where the result lives; unchanged if None.
-            non_blocking: Whether a copy from pinned memory to a GPU, or from a GPU, may still run when
-                this returns.
+            device: The device of the result; unchanged if None.
+            non_blocking: Whether to return before a copy from pinned memory to a GPU, or from a GPU, is
+                complete.
             copy: Whether to copy even if nothing changes.
-            memory_format: The order of the elements in memory; what lies in another one is copied,
-                which PyTorch does for channels that lie last alone.
+            memory_format: The order of the elements in memory. A tensor in another order is copied; in
+                PyTorch this applies only to channels_last.
 
         Example:
             >>> torch.tensor([1, 2]).to(torch.float64)
@@ -3612,7 +3650,8 @@ class TensorMethods:
             tensor([1, 1], dtype=fastdist.int32)
         """
     def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
-        """Return the dense tensor; the gradient of a sparse one is sparse, of its places.
+        """Return the dense tensor. For a sparse input its gradient is sparse, with the same
+        coordinates.
 
         Args:
             input: The tensor.
@@ -3625,20 +3664,20 @@ class TensorMethods:
                     [0., 1.]])
         """
     def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
-        """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
-        rows of what is left.
+        """Return input as a sparse tensor of its nonzero elements. With sparse_dim, only that many
+        leading axes are sparse, and entries are slices of the remaining axes.
         """
     def to_sparse_coo(self) -> Tensor:
         """Return input as a sparse tensor."""
     def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None) -> return_types.topk:
-        """Return the k largest or smallest elements along dim, in order.
+        """Return the k largest or smallest elements along dim, sorted.
 
         Args:
             input: The tensor.
-            k: How many.
+            k: The number of elements.
             dim: The axis.
-            largest: Whether to take the largest, else the smallest.
-            sorted: Ignored: they are always in order.
+            largest: Whether to return the largest elements, or the smallest ones.
+            sorted: Ignored: the elements are always sorted.
 
         Returns:
             A pair with the fields `values` and `indices`.
@@ -3650,7 +3689,7 @@ class TensorMethods:
             indices=tensor([2, 0]))
         """
     def trace(self) -> Tensor:
-        """Return the sum of a matrix's diagonal.
+        """Return the sum of the main diagonal of a matrix.
 
         Args:
             input: The tensor.
@@ -3674,7 +3713,7 @@ class TensorMethods:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """In-place version of transpose: lets this tensor be that view, and returns it."""
     def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-        """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+        """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return a copy with zeros above the diagonal of each matrix."""
     def tril_(self, diagonal: builtins.int = 0) -> Tensor:
@@ -3684,7 +3723,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+            diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
 
         Example:
             >>> torch.triu(torch.ones(2, 2))
@@ -3694,11 +3733,11 @@ class TensorMethods:
     def triu_(self, diagonal: builtins.int = 0) -> Tensor:
         """In-place version of triu: writes the result into this tensor and returns it."""
     def true_divide(self, other: Operand, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-        """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+        """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
         Args:
-            input: The dividend: a tensor or a number.
-            other: The divisor: a tensor or a number.
+            input: The dividend, a tensor or a number.
+            other: The divisor, a tensor or a number.
             rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3715,26 +3754,26 @@ class TensorMethods:
     def true_divide_(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
         """In-place version of div: writes the result into this tensor and returns it."""
     def trunc(self, *, out: Tensor | None = None) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def trunc_(self) -> Tensor:
-        """Return input without its fraction; its gradient is 0."""
+        """Return input rounded towards 0; the gradient is 0."""
     def type(self, dtype: Any = None, non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Any:
-        """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
-        fastdist.FloatTensor.
+        """Return the tensor in dtype (input itself if it has that dtype). Without dtype, return the
+        name of input's type, such as fastdist.FloatTensor.
         """
     def type_as(self, other: Tensor) -> Tensor:
-        """Return input in other's dtype.
+        """Return input in the dtype of other.
 
         Args:
             input: The tensor.
-            other: The tensor whose dtype is taken.
+            other: The tensor whose dtype is used.
 
         Example:
             >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
             tensor([1., 2.], dtype=fastdist.float64)
         """
     def unbind(self, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return the views at each place along dim, without that axis.
+        """Return a view at each index along dim, without that axis.
 
         Args:
             input: The tensor.
@@ -3745,15 +3784,15 @@ class TensorMethods:
             [[1, 2], [3, 4]]
         """
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
-        """Return input with the axis dim seen as several."""
+        """Return input with the axis dim split into several axes."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-        """Return the view of all windows of size elements along dimension, step apart, as a last
-        axis.
+        """Return a view of all windows of `size` elements along dimension; the elements of a window are
+        along a new last axis.
 
         Args:
             dimension: The axis.
             size: The length of a window.
-            step: The distance between two windows.
+            step: The distance between the starts of two windows.
 
         Example:
             >>> torch.arange(5).unfold(0, 3, 2)
@@ -3761,20 +3800,20 @@ class TensorMethods:
                     [2, 3, 4]])
         """
     def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with numbers drawn evenly from [from, to)."""
+        """Fill this tensor with numbers drawn uniformly from [from, to)."""
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-        """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-        number.
+        """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+        their number.
 
         Raises  RuntimeError for slices without elements
 
         Args:
             input: The tensor.
-            sorted: Ignored: they are always in order.
-            return_inverse: Whether to return for each element its index in the result as well.
-            return_counts: Whether to return how often each occurs as well.
-            dim: The axis whose slices are compared; elements if None.
+            sorted: Ignored: the elements are always sorted.
+            return_inverse: Whether to also return, for each element, its index in the result.
+            return_counts: Whether to also return how often each element occurs.
+            dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
             A tensor, or a tuple of it, the inverse and the counts.
@@ -3785,17 +3824,17 @@ class TensorMethods:
         """
     @overload
     def unique(self, sorted: builtins.bool = ..., return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-        """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-        number.
+        """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+        their number.
 
         Raises  RuntimeError for slices without elements
 
         Args:
             input: The tensor.
-            sorted: Ignored: they are always in order.
-            return_inverse: Whether to return for each element its index in the result as well.
-            return_counts: Whether to return how often each occurs as well.
-            dim: The axis whose slices are compared; elements if None.
+            sorted: Ignored: the elements are always sorted.
+            return_inverse: Whether to also return, for each element, its index in the result.
+            return_counts: Whether to also return how often each element occurs.
+            dim: The axis whose slices are compared; elements are compared if None.
 
         Returns:
             A tensor, or a tuple of it, the inverse and the counts.
@@ -3806,16 +3845,20 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, return_inverse: Literal[False] = ..., return_counts: Literal[False] = ..., dim: builtins.int | None = ...) -> Tensor:
-        """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+        """Return the first of each run of equal elements, or of slices along dim. Waits for a
+        device.
+        """
     @overload
     def unique_consecutive(self, return_inverse: builtins.bool = ..., return_counts: builtins.bool = ..., dim: builtins.int | None = ...) -> Any:
-        """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+        """Return the first of each run of equal elements, or of slices along dim. Waits for a
+        device.
+        """
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views along dim, chunks of them or fewer, all but the last of one size.
+        """Return at most `chunks` views along dim, all of the same size except the last one.
 
         Args:
             input: The tensor.
-            chunks: How many views to make.
+            chunks: The number of views to make.
             dim: The axis to divide.
 
         Example:
@@ -3823,13 +3866,13 @@ class TensorMethods:
             [[0, 1, 2], [3, 4]]
         """
     def unsafe_split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
-        """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+        """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
         Args:
             tensor: The tensor.
             split_size_or_sections: The length of each view, or a list of lengths.
             dim: The axis to divide.
-            split_size: The same by the name that the method has.
+            split_size: The same as split_size_or_sections, under the name that the method uses.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3838,13 +3881,13 @@ class TensorMethods:
             [[0], [1, 2, 3, 4]]
         """
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
-        """Return views of the lengths split_sizes along dim."""
+        """Return views with the lengths split_sizes along dim."""
     def unsqueeze(self, dim: builtins.int) -> Tensor:
-        """Return a view with an axis of length 1 put in at dim.
+        """Return a view with a new axis of length 1 at dim.
 
         Args:
             input: The tensor.
-            dim: Where the new axis stands; -1 is behind the last.
+            dim: The position of the new axis; -1 means after the last axis.
 
         Example:
             >>> torch.tensor([1, 2]).unsqueeze(1).shape
@@ -3853,19 +3896,19 @@ class TensorMethods:
     def unsqueeze_(self, dim: builtins.int) -> Tensor:
         """In-place version of unsqueeze: lets this tensor be that view, and returns it."""
     def untyped_storage(self) -> UntypedStorage:
-        """Return the bytes of the whole memory that this tensor is a part of."""
+        """Return the whole memory that this tensor is a part of, as bytes."""
     def values(self) -> Tensor:
         """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
     def var(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
-        """Return the variance over dim: the sum of squared deviations over the number of elements minus
-        correction.
+        """Return the variance over dim: the sum of squared deviations divided by (number of elements -
+        correction).
 
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+            correction: The number to subtract from the number of elements. None means 1, or 0 if
                 unbiased is False.
             out: A tensor into which the result is written, in place of a new one.
 
@@ -3876,20 +3919,20 @@ class TensorMethods:
             tensor(1.)
         """
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+        """Return the inner product of two vectors, with the first one conjugated if it is complex."""
     def view(self, *size: Sizes) -> Tensor:
-        """Return the same elements under another shape, sharing memory; or, given a dtype, the same
-        bytes as elements of that dtype.
+        """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
+        dtype.
 
-        Raises  RuntimeError if no strides express that; use reshape, which copies then
+        Raises  RuntimeError if no strides express the shape; `reshape` copies in this case
 
         Args:
             input: The tensor.
-            *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+            *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
                 dtype.
 
         Returns:
-            A view: writing into it changes the tensor as well.
+            A view. Writing into it changes the tensor as well.
 
         Example:
             >>> x = torch.arange(6)
@@ -3900,7 +3943,7 @@ class TensorMethods:
             tensor([1065353216], dtype=fastdist.int32)
         """
     def view_as(self, other: Tensor) -> Tensor:
-        """Return the view of input in other's shape.
+        """Return a view of input with the shape of other.
 
         Args:
             input: The tensor.
@@ -3911,13 +3954,13 @@ class TensorMethods:
             fastdist.Size([2, 2])
         """
     def view_as_complex(self) -> Tensor:
-        """Return the view of pairs of real numbers along the last axis as complex ones.
+        """Return a view of pairs of real numbers along the last axis as complex numbers.
 
-        Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
-                lie so
+        Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
+                do not allow the view
         """
     def view_as_real(self) -> Tensor:
-        """Return the view of complex numbers as pairs of real ones, along a new last axis.
+        """Return a view of complex numbers as pairs of real numbers along a new last axis.
 
         Raises  RuntimeError for real numbers
 
@@ -3931,7 +3974,7 @@ class TensorMethods:
     @property
     def volatile(self) -> builtins.bool: ...
     def vsplit(self, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
-        """Return views of parts along the first axis of two or more."""
+        """Return views of parts along the first axis; input must have at least two axes."""
     def where(self, condition: Operand, other: Operand) -> Tensor:
         """Return this tensor where condition holds, other elsewhere.
 
@@ -3945,9 +3988,9 @@ class TensorMethods:
             tensor([0., 2.])
         """
     def xlogy(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
-        """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+        """Return input * log(other), or 0 where input is 0 and other is not NaN."""
     def xlogy_(self, other: Operand) -> Tensor:
-        """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+        """Return input * log(other), or 0 where input is 0 and other is not NaN."""
     def xpu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no xpu here."""
     def zero_(self) -> Tensor:

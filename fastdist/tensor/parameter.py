@@ -1,4 +1,6 @@
-"""Tensors of modules: dispatch and RPC use Parameter, and nn re-exports this module."""
+"""Parameter and Buffer, which nn re-exports; they are here because dispatch and RPC use
+Parameter.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from .tensor import Tensor
 
 
 class _KindOfTensor(TensorType):
-    """The metaclass whose classes also claim tensors of users' own classes as instances, as in
-    PyTorch: these keep their class, and have an attribute `mark`.
+    """The metaclass of Parameter and Buffer. As in PyTorch, isinstance() also accepts a tensor of a
+    user's own class that has the attribute named by `mark`.
     """
 
     mark: str
@@ -23,17 +25,17 @@ class _KindOfTensor(TensorType):
 
 
 def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
-    """Return data, or nothing, as an instance of kind; data of the user's own class keeps its
-    class.
+    """Return data, or an empty tensor for None, as an instance of kind. Data of a user's own class
+    keeps that class and is marked.
 
-    Raises  RuntimeError if that class does not: its detach() returns another one
+    Raises  RuntimeError if detach() of that class returns an instance of another class
     """
     if data is not None and "mark" in vars(kind) and is_offered(data):
         return _marked(kind, data, requires_grad)
     made: Tensor = object.__new__(kind)
     source: Any = data.detach() if data is not None else _empty()
     if type(source)._array is not Tensor._array:
-        # a subclass may override how it views memory
+        # A subclass may have another property in place of `_array`.
         source = source.resolve_conj().resolve_neg()
     made._array, made._layout, made._storage = source._array, source._layout, source._storage
     made._edge = made._extra = None
@@ -56,11 +58,11 @@ def _marked(kind: _KindOfTensor, data: Any, requires_grad: bool) -> Tensor:
 
 
 class Parameter(Tensor, metaclass=_KindOfTensor):
-    """A Tensor that a Module registers when it is assigned as an attribute; requires grad by
-    default. Data of a user's own class keeps that class, and is a Parameter as well.
+    """A Tensor that a Module registers when it is assigned as an attribute; it requires grad by
+    default. Data of a user's own class keeps that class, and also counts as a Parameter.
 
-    Note    unlike other tensors it accepts attributes of the user: no op makes one, so the dict for
-            them costs no call
+    Note    it accepts arbitrary attributes: no op creates Parameters, so their dict slows no op
+            down
 
     `Parameter(data, requires_grad=True)` shares memory with data.
 
@@ -82,8 +84,8 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
 
 class Buffer(Tensor, metaclass=_KindOfTensor):
-    """A Tensor that a Module registers as a buffer when it is assigned as an attribute, saved with
-    the module if persistent. Data of a user's own class keeps that class, as for a Parameter.
+    """A Tensor that a Module registers as a buffer when it is assigned as an attribute. It is saved
+    with the module if it is persistent. Data of a user's own class keeps that class.
     """
 
     mark = "_is_buffer"

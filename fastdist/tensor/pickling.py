@@ -1,4 +1,4 @@
-"""Pickling and copying of tensors: as NumPy arrays, with layouts interned again."""
+"""Pickling and copying of tensors: data travels as NumPy arrays, and layouts are interned again."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .tensor import Tensor, layout_of, wrap
 
 
 def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    """Return the pickle form of this tensor.
+    """Return the pickled form of this tensor.
 
-    Note    a result is restored as a leaf; `.grad`, hooks, history and tangents are not saved;
-            views become separate tensors, except for shared memory that multiprocessing sends
+    Note    the result of an op is restored as a leaf; `.grad`, hooks, history and tangents are not
+            saved; views become separate tensors, unless multiprocessing sends them as shared memory
     """
     if self._layout.is_sparse:
         return (
@@ -42,7 +42,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     if block_of(array) is not None:
         array = Passage(array)
     elif not self._layout.contiguous:
-        # NumPy keeps only C and Fortran order when it pickles.
+        # NumPy's pickles preserve only C and Fortran order.
         order = walk_order(self._layout.shape, self._layout.strides)
         if order is not None:
             array, axes = array.transpose(order), (undone(order),)
@@ -51,12 +51,12 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
-    """Return the arguments of rebuild_sparse for a sparse tensor: coordinates and values are
-    Tensors, so that they are sent, and copied, like Tensors. The coordinates may have been copied
-    to the CPU before.
+    """Return the arguments of rebuild_sparse for a sparse tensor. Coordinates and values are
+    Tensors, so that they are sent and copied like Tensors. The caller may have copied the
+    coordinates to the CPU before.
 
-    Raises  RuntimeError for coordinates that were changed to places outside of the tensor: nothing
-            could load them again
+    Raises  RuntimeError if coordinates were changed so that they lie outside of the tensor: such a
+            pickle could not be loaded
     """
     coo: Coo = tensor._array
     lengths = tensor._layout.shape[: coo.indices.shape[0]]
@@ -84,14 +84,14 @@ def rebuild_sparse(
 ) -> Tensor:
     """Return the sparse tensor that was pickled.
 
-    Its coordinates are copied, then checked: another tensor may share their memory, and compiled
-    loops trust them.
+    The coordinates are copied before they are checked, because another tensor may share their
+    memory, and compiled loops do not check them again.
 
     Raises  ValueError for parts that do not fit together
     """
     places, own, shape = indices._layout, values._layout, tuple(shape)
     if any(type(length) is not int for length in shape):
-        # 2.0 == 2: the layout of floats would be cached for ints as well.
+        # 2.0 == 2: a layout with float sizes would be cached for the int sizes as well.
         raise ShapeError(f"sparse tensor of shape {shape}: the sizes must be ints")
     axes = places.shape[0] if len(places.shape) == 2 else -1
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
@@ -127,9 +127,9 @@ def rebuild(
     requires_grad: bool,
     axes: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Return the tensor that was pickled. The array is in C order; axes permute it."""
+    """Return the tensor that was pickled. `array` is in C order; `axes` permutes it."""
     if not array.flags.writeable and block_of(array) is None:
-        # pickle may return memory that it only borrowed, such as a received message.
+        # pickle may return memory that is only borrowed, such as that of a received message.
         array = array.copy(order="K")
     on_device = backend_of(device.type).from_numpy(array, device.index)
     if axes is not None:
@@ -145,7 +145,7 @@ def rebuild_meta(
     strides: tuple[int, ...],
     requires_grad: bool,
 ) -> Tensor:
-    """Return the tensor of the meta device that was pickled: it never had data."""
+    """Return the pickled tensor of the meta device, which has no data."""
     layout = Layout.of(dtype, Device("meta"), shape, strides)
     backend = backend_of("meta")
     array = backend.as_strided(backend.empty(shape, dtype.numpy), shape, layout.steps)
@@ -154,7 +154,9 @@ def rebuild_meta(
 
 
 def copy_tensor(self: Tensor) -> Tensor:
-    """Return another handle to the same memory; a leaf, also for a result."""
+    """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
+    op.
+    """
     twin = _bare(type(self), self._array, self._layout, self._storage)
     _take_attributes(twin, getattr(self, "__dict__", None))
     return twin.requires_grad_() if self._edge is not None else twin
@@ -163,7 +165,7 @@ def copy_tensor(self: Tensor) -> Tensor:
 def deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return a copy with its own memory and `.grad`.
 
-    Tensors that share memory within one deepcopy share it in the copies too (on the CPU).
+    Tensors that share memory within one deepcopy share it in the copies too (CPU only).
     Raises  RuntimeError for a tensor that an op made
     """
     known = memo.get(id(self))
@@ -240,7 +242,7 @@ def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _same_place(
     view: np.ndarray[Any, Any], owner: np.ndarray[Any, Any], memo: dict[int, Any]
 ) -> np.ndarray[Any, Any]:
-    """Return the part of owner's copy that corresponds to view."""
+    """Return the part of the copy of owner's memory that corresponds to view."""
     twin = _twin_of(owner, memo)
     start = view.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     place: np.ndarray[Any, Any] = np.ndarray(
@@ -250,7 +252,7 @@ def _same_place(
 
 
 def _bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return array's memory, in its order, in the form that np.ndarray accepts as a buffer."""
+    """Return array's memory, in memory order, in the form that np.ndarray accepts as a buffer."""
     return array if array.flags.c_contiguous else array.T
 
 

@@ -1,4 +1,4 @@
-"""Printing of tensors: the values in columns, followed by facts that are not the default."""
+"""Printing of tensors: the values in columns, then the properties that are not the default."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..kernels.cpu.float8 import to_wide
 class PrintOptions(NamedTuple):
     """How values are printed.
 
-    Note    `threshold`: from so many elements on only `edgeitems` at each end of an axis are shown;
-            `sci_mode` None decides by the values
+    Note    arrays with more than `threshold` elements show only `edgeitems` at each end of an axis;
+            if `sci_mode` is None, the values decide whether scientific notation is used
     """
 
     precision: int = 4
@@ -50,7 +50,7 @@ def set_printoptions(
 ) -> None:
     """Change how tensors print, for all threads. None leaves an option as it is, except sci_mode.
 
-    Raises  ValueError for a profile other than default, short, full
+    Raises  ValueError for a profile other than default, short and full
     """
     global _options
     options = _options
@@ -71,7 +71,9 @@ def set_printoptions(
 
 
 def in_plain_numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return array, as float32 if it is of a float8 type: its numbers are not Python floats."""
+    """Return array, converted to float32 if its dtype is float8: its scalars are not Python
+    floats.
+    """
     return to_wide(array) if FLOAT8 and array.dtype in FLOAT8 else array
 
 
@@ -88,20 +90,20 @@ def format_tensor(
 ) -> str:
     """Return the `repr` of a tensor.
 
-    Note    printed exactly as PyTorch prints it, with our module's name before the dtype
+    Note    the text is PyTorch's, with our module's name before the dtype
     """
     options = _options
     array = in_plain_numbers(array)
     indent = len(class_name) + 1
     notes = [f"device='{device}'"] if device != "cpu" else []
-    if not isinstance(array, np.ndarray):  # of the meta device, without values
+    if not isinstance(array, np.ndarray):  # on the meta device, which has no values
         notes.append(f"size={array.shape}")
         usual = {default_dtype_name}
         values = "..."
     elif array.size == 0:
         if array.ndim != 1:
             notes.append(f"size={array.shape}")
-        # Without elements an integer cannot be distinguished from a float, so only the default
+        # An empty tensor does not show whether it holds integers or floats, so only the default
         # dtype is omitted.
         usual = {default_dtype_name}
         values = "[]"
@@ -154,14 +156,16 @@ def format_sparse(
 
 
 def _part(name: str, array: np.ndarray) -> str:
-    """Return one of a sparse tensor's arrays, which is printed under the bracket of `tensor(`."""
+    """Return the text of one of a sparse tensor's arrays, aligned under the bracket of
+    `tensor(`.
+    """
     if array.size == 0:
         return f"{name}[], size={tuple(array.shape)})"
     return f"{name}{format_values(array, len('tensor(') + len(name), _options)})"
 
 
 def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
-    """Return the values in brackets and columns, the first one at column `indent`."""
+    """Return the values in brackets and columns; the text starts at column `indent`."""
     cut = [False] * array.ndim
     if array.size > options.threshold:
         for axis, length in enumerate(array.shape):
@@ -173,7 +177,7 @@ def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
 
 
 class _Column:
-    """The format of all values of one tensor, and its width."""
+    """The format that all values of one tensor share, and its width."""
 
     def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
         self.form, self.point, self.width = "", "", 1
@@ -196,7 +200,7 @@ class _Column:
         if scientific:
             self.form = f".{options.precision}e"
         elif whole:
-            # A point without digits marks these whole numbers as floats.
+            # All values are whole: a point without digits shows that they are floats.
             self.form, self.point = ".0f", "."
         else:
             self.form = f".{options.precision}f"
@@ -208,7 +212,7 @@ class _Column:
 
 
 class _Pairs(_Column):
-    """The format of complex numbers: a column of real parts, and one of imaginary parts."""
+    """The format of complex numbers: a column for real parts and one for imaginary parts."""
 
     def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
         self.real, self.imag = (_Column(one, options) for one in (array.real, array.imag))
@@ -238,13 +242,13 @@ def _nest(
         lines = [_nest(row, cut[1:], indent + 1, column, options) for row in array]
         if cut[0]:
             lines.insert(options.edgeitems, "...")
-        # Blocks are separated by as many empty lines as they have axes beyond two.
+        # The blocks of an array with n axes are separated by n - 2 empty lines.
         gap = "\n" * (array.ndim - 1)
     return "[" + f",{gap}{' ' * (indent + 1)}".join(lines) + "]"
 
 
 def _with_notes(text: str, notes: list[str], indent: int, linewidth: int) -> str:
-    # The two are the bracket and the comma that may follow.
+    # The constant 2 counts the closing bracket and a comma that may follow it.
     used = len(text) - (text.rfind("\n") + 1) + 2
     for note in notes:
         if used + len(note) + 2 > linewidth:

@@ -1,8 +1,8 @@
 """Containers as trees: flattened into leaves and a spec, mapped over, and rebuilt."""
 
-# A tree is a container of trees, or a leaf: anything that is not a known container. None is a leaf.
-# The spec of a tree is the tree without its leaves; two trees with equal specs can be walked
-# together.
+# A tree is a leaf, or a container whose entries are trees. A leaf is any object that is not a
+# registered container; None is a leaf. A spec describes the structure of a tree, without its
+# leaves. Two trees with equal specs have corresponding leaves.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Context = Any
 IsLeaf = Callable[[PyTree], bool] | None
 Kind = type | tuple[type, ...]
 
-# The key of the tuples with names: PyTorch registers the function that makes their classes.
+# The key for all named tuples: PyTorch registers the function namedtuple, not a class.
 NAMED: Any = namedtuple  # noqa: PYI024
 
 
@@ -27,7 +27,7 @@ class NodeDef(NamedTuple):
     type: Any
     flatten_fn: Callable[[Any], tuple[Iterable[Any], Context]]
     unflatten_fn: Callable[[Iterable[Any], Context], Any]
-    # From a container to pairs of (the key of a part, the part), and the context.
+    # Maps a container to a list of (key of an entry, entry) pairs, and the context.
     flatten_with_keys_fn: Callable[[Any], tuple[Iterable[Any], Context]] | None = None
 
 
@@ -57,7 +57,7 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
             lambda t: (list(t), t.maxlen),
             lambda parts, maxlen: deque(parts, maxlen=maxlen),
         ),
-        # Tuples with names: the class itself is the context.
+        # Named tuples: the class itself is the context.
         NodeDef(NAMED, lambda t: (list(t), type(t)), lambda parts, made: made(*parts)),
     )
 }
@@ -71,11 +71,11 @@ def register_pytree_node(
     flatten_with_keys_fn: Callable[[Any], tuple[Iterable[Any], Context]] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Register a class of containers: flatten_fn returns their parts and a context, from which
-    unflatten_fn makes the object again; flatten_with_keys_fn returns pairs of key and part.
+    """Register a container class. flatten_fn returns the entries and a context, from which
+    unflatten_fn rebuilds the object; flatten_with_keys_fn returns (key, entry) pairs instead.
 
     Raises  ValueError for a class that is registered already
-    Note    keywords about files of specs are for utils._pytree.register_pytree_node
+    Note    the keywords for saving specs exist on utils._pytree.register_pytree_node only
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -83,7 +83,7 @@ def register_pytree_node(
 
 
 class TreeSpec:
-    """The structure of a tree: the class of its root, its context, and the specs below it."""
+    """The structure of a tree: the class of its root, its context, and the specs of its entries."""
 
     __slots__ = ("children_specs", "context", "num_leaves", "type")
 
@@ -95,7 +95,7 @@ class TreeSpec:
 
     @property
     def num_children(self) -> int:
-        """The number of trees right below the root."""
+        """The number of entries of the root."""
         return len(self.children_specs)
 
     @property
@@ -104,21 +104,21 @@ class TreeSpec:
         return 1 + sum(spec.num_nodes for spec in self.children_specs)
 
     def children(self) -> list[TreeSpec]:
-        """Return the specs of the trees right below the root."""
+        """Return the specs of the root's entries."""
         return list(self.children_specs)
 
     def child(self, index: int) -> TreeSpec:
-        """Return the spec of one tree right below the root."""
+        """Return the spec of one entry of the root."""
         return self.children_specs[index]
 
     def is_leaf(self) -> bool:
-        """Return whether the tree is one leaf."""
+        """Return whether the tree consists of a single leaf."""
         return isinstance(self, LeafSpec)
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
-        """Return a tree of this structure.
+        """Return a tree of this structure with the given leaves.
 
-        Raises  ValueError for another number of leaves
+        Raises  ValueError if the number of leaves is wrong
         """
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
@@ -129,9 +129,9 @@ class TreeSpec:
         return self._grow(iter(leaves))
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """Return the values of another tree in the places of this one's leaves.
+        """Return the subtrees of another tree that are in the positions of this one's leaves.
 
-        Raises  ValueError where the other tree has another container
+        Raises  ValueError where the other tree has a different container
         """
         if self.is_leaf():
             return [tree]
@@ -143,7 +143,7 @@ class TreeSpec:
                 f"Node arity mismatch; expected {self.num_children}, but got {len(parts)}."
             )
         if isinstance(tree, dict):
-            # Keys match the entries: two dictionaries may differ in order.
+            # Entries are matched by key: two equal dictionaries may differ in order.
             keys = self.context[1] if self.type is defaultdict else self.context
             if set(keys) != set(tree):
                 raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
@@ -191,7 +191,7 @@ class LeafSpec(TreeSpec):
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Return whether something is a leaf; is_leaf may declare a container to be one."""
+    """Return whether tree is a leaf. The predicate is_leaf may declare a container to be one."""
     return (is_leaf is not None and is_leaf(tree)) or _kind(tree) is None
 
 
@@ -204,7 +204,7 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     """Return the tree with these leaves and this spec.
 
-    Raises  TypeError for an object that is not a TreeSpec, ValueError for another number of leaves
+    Raises  TypeError for an object that is not a TreeSpec, ValueError for a wrong number of leaves
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
@@ -237,9 +237,10 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
 def tree_map(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree of the results of func for each leaf, and the values of the other trees there.
+    """Return a tree of the results of func, called with each leaf and with the values of the other
+    trees in the same position.
 
-    Raises  ValueError where the other trees do not have the first one's structure
+    Raises  ValueError if another tree does not have the structure of the first
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten(map(func, leaves, *(spec.flatten_up_to(rest) for rest in rests)))
@@ -248,7 +249,7 @@ def tree_map(
 def tree_map_(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Call func with each leaf, and return the tree unchanged."""
+    """Call func with each leaf, as tree_map does, and return the tree unchanged."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -260,8 +261,8 @@ def tree_map_only(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """Return a tree with the results of func for the leaves of a class, or for those that satisfy a
-    predicate, and all others unchanged.
+    """Return a tree in which each leaf that is an instance of a class, or satisfies a predicate, is
+    replaced by the result of func. Other leaves are unchanged.
     """
     chosen = _predicate(type_or_types_or_pred)
     return tree_map(lambda leaf: func(leaf) if chosen(leaf) else leaf, tree, is_leaf=is_leaf)
@@ -274,7 +275,7 @@ def tree_map_only_(
     tree: PyTree,
     is_leaf: IsLeaf = None,
 ) -> PyTree:
-    """Call func with the leaves of a class, and return the tree unchanged."""
+    """Call func with each leaf that is an instance of a class, and return the tree unchanged."""
     tree_map_only(type_or_types_or_pred, func, tree, is_leaf)
     return tree
 
@@ -292,23 +293,23 @@ def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) 
 def tree_all_only(
     type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
-    """Return whether pred is true for all leaves of a class."""
+    """Return whether pred is true for all leaves that are instances of a class."""
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
     type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
 ) -> bool:
-    """Return whether pred is true for any leaf of a class."""
+    """Return whether pred is true for any leaf that is an instance of a class."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def _kind(tree: PyTree) -> type | None:
-    """Return the class under which a container is registered, None for a leaf."""
+    """Return the class under which a container is registered; None for a leaf."""
     kind = type(tree)
     if kind in SUPPORTED_NODES:
         return kind
-    # A subclass of a container is a leaf, except for tuples whose entries have names.
+    # An instance of a container's subclass is a leaf, except for named tuples.
     return kind if isinstance(tree, tuple) and hasattr(kind, "_fields") else None
 
 

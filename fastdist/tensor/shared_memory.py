@@ -1,13 +1,13 @@
-"""Tensors in shared memory: moving them there, and sending them to other processes."""
+"""Tensors in shared memory: how they are moved there and sent to other processes."""
 
-# share_memory_() moves everything that one allocation holds, so that views still see writes to the
-# tensor, from this process and from others. No tensor tracks its views during a call: that would
-# cost every view. So all tensors in the memory are found once per share, among all living tensors
-# (except those that gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
+# share_memory_() moves a whole allocation, so that views still see writes to the tensor, from this
+# process and from others. Tensors do not track their views: that would slow down every view op. So
+# each call searches all living tensors for those in the same allocation (except tensors that
+# gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
-# Only shared tensors are sent as shared, by any means of multiprocessing; all others are copied.
-# PyTorch moves every tensor that it sends through a queue; here a worker that puts its results
-# there may end before they are read.
+# Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and
+# copy all others. PyTorch instead moves every tensor that it sends through a queue to shared memory. Here a
+# worker that puts its results on a queue may end before they are read.
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .tensor import Tensor
 
 
 class Span(NamedTuple):
-    """Addresses of memory: all of one allocation."""
+    """A range of addresses: that of a whole allocation."""
 
     start: int
     end: int
@@ -37,34 +37,35 @@ def share_memory_(self: Tensor) -> Tensor:
     """Move this tensor's memory, in place, to where other processes can share it; return the
     tensor.
 
-    A tensor that is then sent to a `fastdist.multiprocessing` process, or put on a queue or pipe of
-    it, has the same memory there, and so have its views; every other tensor that is sent is a copy.
-    `pickle`, `copy.deepcopy` and `clone` copy as ever. A tensor that is shared already keeps its
+    If the tensor, or a view of it, is then sent to a `fastdist.multiprocessing` process, queue or
+    pipe, the receiver's tensor uses the same memory. Other tensors are copied when they are sent.
+    `pickle`, `copy.deepcopy` and `clone` still copy. A tensor that is already shared keeps its
     memory.
 
-    Device  cpu; Linux alone
+    Device  cpu, on Linux only
     Thread  only while no other thread uses the memory
-    Raises  DeviceError for another device; SharedMemoryError where the system has no such memory
-    Note    views made before move along, NumPy arrays do not; looks through all living objects.
-            `.grad` is not sent, as in PyTorch: each process has its own. Each call holds one
-            descriptor (two before Python 3.13) until the memory is free; `Module.share_memory` is
-            one call. Through a queue or pipe, the sender must live until the receiver has it
+    Raises  DeviceError for another device; SharedMemoryError where the system has no shared memory
+    Note    views that exist already are moved too, NumPy arrays are not; the call searches all
+            living objects. `.grad` is not sent, as in PyTorch: each process has its own. Each call
+            holds one file descriptor (two before Python 3.13) until the memory is freed;
+            `Module.share_memory` needs one call for all its tensors. If the tensor is sent through
+            a queue or pipe, the sender must live until the receiver has it
     """
     share([self])
     return self
 
 
 def is_shared(self: Tensor) -> bool:
-    """Return whether other processes can share this tensor's memory: whether share_memory_() was
-    called on it or its base, here or in the process that sent it.
+    """Return whether other processes can share this tensor's memory. This is so after
+    share_memory_() was called on it or its base, here or in the process that sent it.
     """
     return block_of(self._array) is not None
 
 
 def share(tensors: Iterable[Tensor]) -> None:
-    """Move tensors, and all others in the same memory, into one shared block.
+    """Move tensors, and all other tensors in the same memory, into one shared block.
 
-    Raises  as share_memory_; then nothing has moved
+    Raises  the errors of share_memory_; no tensor has moved then
     """
     tensors = list(tensors)
     for tensor in tensors:
@@ -81,7 +82,7 @@ def share(tensors: Iterable[Tensor]) -> None:
     alone = [tensor for tensor in tensors if block_of(tensor._array) is None]
     if not alone:
         return
-    # Kept until all have moved: memory that is freed earlier might already be reused.
+    # Keeps the old memory until all tensors have moved: freed addresses might be reused before.
     roots = [_root(tensor._array) for tensor in alone]
     spans = _joined(map(_span, roots))
     parts = make_parts(end - start for start, end in spans)
@@ -90,14 +91,14 @@ def share(tensors: Iterable[Tensor]) -> None:
     starts = [span.start for span in spans]
     for tensor in (*_living(), *alone):
         array = tensor._array
-        # An empty array belongs to its memory.
+        # An empty array has no addresses, so its root is looked up.
         place = _span(array if array.size else _root(array))
         index = bisect_right(starts, place.start) - 1
         if index >= 0 and place.end <= spans[index].end:
             tensor._array = _placed(array, parts[index], starts[index])
             storage = tensor._storage
             if storage is not None and storage.memory is not None:
-                # It named the old memory; the moved arrays reference the new one.
+                # It held the old memory. The moved arrays reference the new memory.
                 storage.memory = parts[index]
 
 
@@ -127,13 +128,14 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def _living() -> list[Tensor]:
-    """Return all tensors of this process whose memory is NumPy's."""
+    """Return all tensors of this process whose memory is a NumPy array."""
     kinds, found = {Tensor}, [Tensor]
     while found:
         found = [kind for known in found for kind in known.__subclasses__()]
         kinds.update(found)
-    # Compared by exact type, because `__class__` of another library's object may run code. An
-    # object that represents several tensors, or has no values, has a property in array's place.
+    # Compared by exact type, because `__class__` of another library's object may run code.
+    # Subclasses that represent several tensors, or have no values, have a property in place of
+    # `_array`.
     kinds = {kind for kind in kinds if kind._array is Tensor._array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     # A tensor that another thread is creating has no array yet.
@@ -141,7 +143,7 @@ def _living() -> list[Tensor]:
 
 
 def _placed(array: np.ndarray[Any, Any], part: Bytes, start: int) -> np.ndarray[Any, Any]:
-    """Return the part of the new memory that replaces array, whose memory began at start."""
+    """Return the part of the new memory that replaces array; its old memory began at start."""
     offset = address_of(array) - start if array.size else 0
     placed: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, part, offset, array.strides)
     placed.flags.writeable = array.flags.writeable

@@ -1,14 +1,14 @@
 """The contents of a sparse tensor: coordinates, values, and a layout that marks it as sparse.
 
-A sparse tensor is a Tensor whose `array` is a Coo and whose `_layout` are a SparseLayout. So code
-that passes raw arrays on (the engine, hooks, `wrap`) passes sparse ones on as well, and no dense
-path checks for them: a SparseLayout is neither ordinary nor contiguous, and keeps no plans, so that
-every short path misses and ends in the op's `general`. That finds the op's rule for sparse operands
-(interpreters/sparse_rules.py) or raises an error with an explanation. A Coo that reaches NumPy all
-the same can be added; everything else raises an explained error, too.
+A sparse tensor is a Tensor whose `_array` is a Coo and whose `_layout` is a SparseLayout. So code
+that passes raw arrays on (the engine, hooks, `wrap`) also passes sparse ones on, and no code for
+dense tensors needs a check. A SparseLayout is neither ordinary nor contiguous and caches no routes,
+so that every short path misses and falls back to the op's `general`. That finds the op's rule for
+sparse operands (interpreters/sparse_rules.py), or raises an error with an explanation. If a Coo
+reaches NumPy nevertheless, it can be added; every other operation raises an explained error.
 
-The value at a coordinate with several entries is their sum. `is_coalesced` means that each
-coordinate has one entry, and that entries are sorted.
+If a coordinate has several entries, their sum is the value. `is_coalesced` means that each
+coordinate has one entry, and that the entries are sorted.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ..devices.backend import backend_of
 from .layout import Layout, RouteTable, Shape, count_elements
 
 _OURS = __name__.partition(".")[0] + "."
-# The functions that give users NumPy's view of a tensor.
+# The functions that convert a tensor for NumPy or Python.
 _TO_NUMPY = frozenset({"numpy", "to_numpy", "__array__", "__array_interface__", "tolist"})
 
 
 class _NoRoutes(RouteTable):
-    """A table that keeps nothing: plans for dense memory do not apply here."""
+    """A table that stores nothing: routes for dense memory do not apply to sparse tensors."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class _NoRoutes(RouteTable):
 
 
 class SparseLayout(Layout):
-    """dtype, device and shape of a sparse tensor. Compare with `is`."""
+    """The dtype, device and shape of a sparse tensor. Compare with `is`."""
 
     __slots__ = ()
     is_sparse: ClassVar[bool] = True
@@ -50,14 +50,14 @@ class SparseLayout(Layout):
 
     @classmethod
     def sparse(cls, dtype: DType, device: Device, shape: Shape) -> SparseLayout:
-        """Return the one sparse layout of these facts."""
+        """Return the one sparse layout with these properties."""
         key = (dtype, device, shape)
         found = cls._made.get(key)
         if found is not None:
             return found
         made: SparseLayout = object.__new__(cls)
         made.dtype, made.device, made.shape = dtype, device, shape
-        # As in PyTorch: a sparse tensor has no memory to step through.
+        # As in PyTorch: a sparse tensor has no strided memory.
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.ordinary = made.tiny = False
@@ -66,11 +66,11 @@ class SparseLayout(Layout):
             return cls._made.setdefault(key, made)
 
     def with_shape(self, shape: Shape) -> Layout:
-        """Return the layout of another shape, sparse as well."""
+        """Return the sparse layout with another shape."""
         return SparseLayout.sparse(self.dtype, self.device, shape)
 
     def with_dtype(self, dtype: DType) -> Layout:
-        """Return the layout of another dtype, sparse as well."""
+        """Return the sparse layout with another dtype."""
         return SparseLayout.sparse(dtype, self.device, self.shape)
 
     def __repr__(self) -> str:
@@ -90,26 +90,28 @@ class Coo:
         self, indices: Any, values: Any, layout: SparseLayout, is_coalesced: bool = False
     ) -> None:
         self.indices, self.values, self.layout = indices, values, layout
-        # Fewer than two cannot have the same place.
+        # Fewer than two entries cannot share a coordinate.
         self.is_coalesced = is_coalesced or indices.shape[1] < 2
 
     @property
     def shape(self) -> Shape:
-        """The shape of the tensor that it represents."""
+        """The shape of the tensor that this array represents."""
         return self.layout.shape
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the values, as NumPy has it."""
+        """The NumPy dtype of the values."""
         return self.layout.dtype.numpy
 
     @property
     def strides(self) -> Shape:
-        """Raise: there is no single memory to share, show or save."""
+        """Raise NotImplementedError: a sparse tensor has no single memory to share, show or
+        save.
+        """
         raise _refusal("its storage")
 
     def plus(self, other: Coo) -> Coo:
-        """Return the sum: the entries of both, one after the other."""
+        """Return the sum, which has the entries of both operands, one after the other."""
         device = self.layout.device
         return Coo(
             joined([self.indices, other.indices], 1, device),
@@ -118,12 +120,12 @@ class Coo:
         )
 
     def sum_of_entries(self) -> Any:
-        """Return the sum of all entries, in the values' dtype, as a Python number."""
+        """Return the sum of all values, computed in their dtype, as a Python number."""
         values = backend_of(self.layout.device.type).to_numpy(self.values)
         return values.sum(dtype=values.dtype).item()
 
     def without_entries(self, dtype: DType, device: Device) -> Coo:
-        """Return zeros of the same shape and the same sparse axes."""
+        """Return zeros with the same shape and the same sparse axes."""
         empty, axes = backend_of(device.type).empty, self.indices.shape[0]
         layout = SparseLayout.sparse(dtype, device, self.layout.shape)
         return Coo(
@@ -176,10 +178,10 @@ def _refusal(what: str) -> NotImplementedError:
 
 
 def _asked() -> str:
-    """Return the name of our function that the user called, for an error."""
+    """Return the name of the fastdist function that the user called, for an error message."""
     frame, name = sys._getframe(1), ""
     while frame is not None and (room := frame.f_globals.get("__name__", "")).startswith(_OURS):
-        # The wrappers that dispatch puts around functions have their own names.
+        # Skip the wrappers that dispatch puts around functions: they have other names.
         if not room.startswith(f"{_OURS}dispatch.") and frame.f_code.co_name.isidentifier():
             name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]

@@ -1,4 +1,6 @@
-"""State that a tensor and its views share: a version of in-place changes, a list of live views."""
+"""State that a tensor and its views share: a version counter for in-place changes, and the
+views.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,20 @@ from ..system.forked_locks import renew_in_children
 
 
 class HasStorage(Protocol):
-    """The part of Tensor that this file uses: tensor.py imports it."""
+    """The part of Tensor that this file needs; it cannot import tensor.py, which imports it."""
 
     _storage: Any
 
 
-# Guards every Storage's `version`, removals from its `views`, and the creation of both. All
-# Storages share one lock: it is held for a few list operations, and a lock per Storage would cost
-# each op that saves its output 60 ns. Take no other lock while holding it. It is re-entered when a
-# view is freed under it, or when the garbage collector runs a finalizer that touches tensors.
+# Guards the `version` of every Storage, removals from its `views`, and the creation of Storages and
+# lists of views. All Storages share one lock: it is held for a few list operations, and a lock per
+# Storage would cost each op that saves its output 60 ns. Take no other lock while holding it. It is
+# re-entered when a view is freed under it, or when the garbage collector runs a finalizer that
+# uses tensors.
 #
-# Views are appended without the lock, because list.append is atomic and the lock took a third of
-# the time of a view. So the list of a Storage stays the same object, and dead views are removed
-# from its front in one operation, which keeps views appended meanwhile.
+# Views are appended without the lock, because list.append is atomic and locking took a third of the
+# time of a view op. So the list of a Storage is never replaced, and dead views are removed from its
+# front in one operation, which keeps views that are appended meanwhile.
 _storages_lock = threading.RLock()
 renew_in_children(sys.modules[__name__], "_storages_lock")
 FEW_VIEWS: Final = 16
@@ -32,13 +35,13 @@ FEW_VIEWS: Final = 16
 
 
 class Storage:
-    """Created on demand, when a tensor is viewed, changed in place or saved as an output.
+    """Shared state that is created when a tensor is viewed, changed in place or saved as an output.
 
     Thread  any; two threads that change one tensor in place at the same time race, as in PyTorch
     """
 
     __slots__ = ("version", "views")
-    # The raw array over the whole memory; None where `base` of the arrays leads to it.
+    # The raw array over the whole memory; None if the `base` of the arrays leads to it.
     memory: Any = None
 
     def __init__(self) -> None:
@@ -51,11 +54,11 @@ class Storage:
             self.version += 1
 
     def add_view(self, view: Any) -> None:
-        """Remember a view that a later in-place op may have to give a new edge."""
+        """Record a view, because a later in-place op may have to update its edge."""
         self.add_views((view,))
 
     def add_views(self, more: Sequence[Any]) -> None:
-        """Remember several views."""
+        """Record several views."""
         views = self.views
         if views is None:
             with _storages_lock:
@@ -64,15 +67,15 @@ class Storage:
                 views = self.views
         seen = len(views)
         if seen >= FEW_VIEWS and (seen - 1).bit_length() < (seen + len(more) - 1).bit_length():
-            # At each power of two dead views are removed, so that a loop over slices does not grow
-            # the list forever.
+            # Dead views are removed whenever the length passes a power of two, so that a loop over
+            # slices does not grow the list forever.
             with _storages_lock:
                 seen = len(views)
                 views[:seen] = [known for known in views[:seen] if known() is not None]
         views += list(map(ref, more))
 
     def living_views(self) -> list[Any]:
-        """Return the views that someone still holds, oldest first."""
+        """Return the views that are still alive, oldest first."""
         with _storages_lock:
             return [view for known in self.views or () if (view := known()) is not None]
 
@@ -88,7 +91,7 @@ def bump_all(tensors: Iterable[HasStorage]) -> None:
 
 
 class BoundedStorage(Storage):
-    """A Storage that holds its memory. See Note [Memory of a tensor] in memory.py."""
+    """A Storage that references its memory. See Note [Memory of a tensor] in memory.py."""
 
     __slots__ = ("memory",)
 

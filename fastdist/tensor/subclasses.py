@@ -1,7 +1,6 @@
-"""Subclasses of Tensor: how they are made, and the methods that they find before Tensor's.
+"""Subclasses of Tensor: their construction, and the methods that precede Tensor's own.
 
-These methods call `__torch_function__` first.
-
+Each of these methods first calls the subclass's `__torch_function__`.
 See Note [Calls that others take over] in core/torch_function.py.
 """
 
@@ -24,14 +23,13 @@ from ..core.torch_function import (
     thread,
 )
 
-_tensor: Final[list[Any]] = []  # the class Tensor, which imports this file
-# Classes of Tensors that are returned unchanged, whatever class takes the call over: as instances
-# of that class they would be copies.
+_tensor: Final[list[Any]] = []  # holds the class Tensor, whose module imports this file
+# Classes of tensors that an override returns unchanged: to convert one to a subclass would copy it.
 STAY_AS_THEY_ARE: Final[set[type]] = set()
 
 
 def be_tensor(tensor: type) -> None:
-    """Make this the class whose subclasses take calls over."""
+    """Record Tensor as the class whose subclasses may override calls."""
     _tensor.append(tensor)
     NEVER_ASKED.add(tensor)
 
@@ -43,9 +41,9 @@ def call_for_subclass(
     args: Sequence[Any],
     kwargs: dict[str, Any] | None,
 ) -> Any:
-    """Return the result of a function, its Tensors as instances of kind; NotImplemented where
-    another class than kind's bases is among the types. This is Tensor's implementation for its
-    subclasses.
+    """Call function and return its result with its Tensors converted to kind. Return NotImplemented
+    if kind is not a subclass of every class in types. This is the `__torch_function__` that
+    subclasses inherit.
     """
     if not all(issubclass(kind, one) for one in types):
         return NotImplemented
@@ -56,7 +54,7 @@ def call_for_subclass(
 
 @functools.cache
 def nowrap_functions() -> frozenset[Any]:
-    """Return the functions whose results keep their class."""
+    """Return the functions whose results are not converted to the subclass."""
     tensor: Any = _tensor[0]
     return frozenset({tensor._base.__get__, tensor.grad.__get__})
 
@@ -78,20 +76,20 @@ def _as(found: Any, kind: Any) -> Any:
 
 
 class OfferedMethods:
-    """Tensor's methods, operators and properties, each of which first calls the override of its
-    tensor.
+    """Tensor's methods, operators and properties. Each first calls the override of its tensor's
+    class.
     """
 
     __slots__ = ()
 
 
-# Attributes that Tensor has under names that PyTorch's tensors do not have.
+# Private attributes of Tensor, which PyTorch's tensors do not have.
 _OWN: Final = ("_array", "_edge", "_extra", "_layout", "_storage")
 
 
 class _SharedName:
-    """An attribute of a user's class whose name Tensor uses as well: fastdist's code reads and sets
-    Tensor's attribute, and all other code the attribute of the class.
+    """An attribute that both a user's class and Tensor define. fastdist's code reads and sets
+    Tensor's attribute, and all other code the attribute of the user's class.
     """
 
     def __init__(self, own: Any, theirs: Any, name: str) -> None:
@@ -136,8 +134,8 @@ _OPERATORS = frozenset(
     for name in [*[f"{p}{n}" for n in _ARITHMETIC for p in ("", "r", "i")], *_COMPARISONS]
 )
 _REFLECTED = {f"__r{name}__": f"__{name}__" for name in _ARITHMETIC}
-# The names under which operators are offered: PyTorch's. Operators that are not here have their own
-# names.
+# The names that overrides receive for operators, which are PyTorch's. An operator that is not
+# listed is passed under its own name.
 _OFFERED_AS: Final = {
     "__abs__": "abs",
     "__add__": "add",
@@ -163,7 +161,7 @@ _OFFERED_AS: Final = {
     "__sub__": "sub",
     "__truediv__": "div",
 }
-# Attributes that never consult an override, and functions made of methods that do.
+# Names that never call an override. Some are composed of methods that do.
 NOT_OFFERED = frozenset(
     {
         "__array_wrap__",
@@ -184,13 +182,13 @@ NOT_OFFERED = frozenset(
 
 
 def offered_as(name: str) -> str:
-    """Return the method's name under which the method or operator name is offered."""
+    """Return the name of the Tensor method that an override receives for a method or operator."""
     return _OFFERED_AS.get(name, name)
 
 
 def order_with_offers(order: list[type]) -> list[type]:
-    """Return the order in which a class looks up names, with OfferedMethods before Tensor's if the
-    class takes calls over.
+    """Return the method resolution order of a class, with OfferedMethods before Tensor if the class
+    overrides calls.
     """
     order = [one for one in order if one is not OfferedMethods]
     if not _tensor or order[0] is _tensor[0]:
@@ -204,7 +202,7 @@ def order_with_offers(order: list[type]) -> list[type]:
 
 
 def write_offers() -> None:
-    """Fill OfferedMethods, once."""
+    """Fill OfferedMethods, on the first call only."""
     if hasattr(OfferedMethods, "__add__"):
         return
     for base in reversed(_tensor[0].__mro__[:-1]):
@@ -233,7 +231,7 @@ def _offered_method(name: str, method: Any) -> Callable[..., Any]:
         given: tuple[Any, ...] = (self, *args)
         known = name
         if name in _REFLECTED and isinstance(args[0], _tensor[0]):
-            # Python tries a subclass first: the operator that was called is the plain Tensor's.
+            # Python tries the subclass first: the user called the operator of the plain Tensor.
             known, given = _REFLECTED[name], (args[0], self)
         found = offering(getattr(_tensor[0], offered_as(known)), given, kwargs)
         return method(self, *args, **kwargs) if found is NOT_TAKEN else found
@@ -244,7 +242,9 @@ def _offered_method(name: str, method: Any) -> Callable[..., Any]:
 
 
 def _offered_property(own: property) -> property:
-    """Return a property that offers the accessors of another: `Tensor.shape.__get__`."""
+    """Return a property whose accessors, such as `Tensor.shape.__get__`, first call the
+    override.
+    """
 
     def way(name: str) -> Callable[..., Any]:
         function = getattr(own, name)
@@ -264,13 +264,15 @@ def _offered_property(own: property) -> property:
 
 
 # Note [The constructor of subclasses]
-# PyTorch's Tensor has a `__new__` that makes the memory: a subclass with only an `__init__` does
-# not call its base's, and one with a `__new__` calls `super().__new__(cls, data)` or
-# `Tensor.__new__(cls, data)`. A `__new__` in Tensor itself would be called for each result of an op
-# (54 ns instead of 46). So the class's attribute is a descriptor of the metaclass, which Python's
-# own call of Tensor does not see, and super() finds the one of OfferedMethods.
+# PyTorch's Tensor has a `__new__` that allocates the memory. So a subclass that has only an
+# `__init__` does not call its base's `__init__`, and one that has a `__new__` calls
+# `super().__new__(cls, data)` or `Tensor.__new__(cls, data)`. If Tensor itself defined `__new__`,
+# every result of an op would call it (54 ns instead of 46). So `__new__` is a descriptor of the
+# metaclass. Python's own creation of a Tensor ignores it, and super() finds OfferedMethods.__new__.
 def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return an instance of cls with memory of given sizes, or with a copy of data."""
+    """Return an instance of cls: uninitialized with the given sizes, or a copy of the given
+    data.
+    """
     made = TensorType.construct(*args, **kwargs)
     if cls is _tensor[0]:
         return made
@@ -281,7 +283,7 @@ def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class _Constructor:
-    """The attribute `__new__` of Tensor and its subclasses."""
+    """The descriptor behind the attribute `__new__` of Tensor and its subclasses."""
 
     def __get__(self, cls: Any, kind: type) -> Any:
         if cls is None:
@@ -296,17 +298,20 @@ class _Constructor:
 
 
 class TensorType(type):
-    """A call of Tensor, or of a subclass without its own `__new__`, allocates memory of given sizes
-    or copies data. `namespace` sets the implementation.
+    """The metaclass of Tensor. A call of Tensor, or of a subclass without `__new__`, allocates
+    memory of given sizes or copies data. `namespace` sets `construct`.
     """
 
-    construct: Callable[..., Any]  # returns a Tensor
+    construct: Callable[..., Any]  # takes sizes or data; returns a Tensor
 
-    # Otherwise a type checker would type every call as Any: it reads Tensor.__init__.
+    # Hidden from type checkers, which would otherwise type every call as Any; they use
+    # Tensor.__init__.
     if not TYPE_CHECKING:
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            """Return a cls of the arguments. See Note [The constructor of subclasses]."""
+            """Return an instance made of the arguments. See Note [The constructor of
+            subclasses].
+            """
             made = cls.__new__(cls, *args, **kwargs)
             if isinstance(made, cls) and type(made).__init__ is not object.__init__:
                 type(made).__init__(made, *args, **kwargs)
@@ -316,9 +321,9 @@ class TensorType(type):
 
         @property
         def __signature__(cls) -> inspect.Signature:
-            """The parameters of the class's own constructor, which help() and completion show.
+            """The parameters of the class's own constructor, for help() and completion.
 
-            Raises  AttributeError where there is none: the call takes sizes or data
+            Raises  AttributeError if the class defines none; a call then takes sizes or data
             """
             for one in cls.__mro__:
                 for name in ("__new__", "__init__"):
@@ -329,13 +334,13 @@ class TensorType(type):
             raise AttributeError(f"{cls.__name__} does not define a constructor")
 
     def mro(cls) -> list[type]:
-        """Return the look-up order: see Note [Calls that others take over]
+        """Return the method resolution order: see Note [Calls that others take over]
         (core/torch_function.py).
         """
         return order_with_offers(super().mro())
 
     def __dir__(cls) -> list[str]:
-        """Return the names that exist; some attributes only raise: see core/missing.py."""
+        """Return the names that exist, without attributes that only raise: see core/missing.py."""
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 

@@ -1,4 +1,4 @@
-"""The value: an array, its layout, and its place in a graph."""
+"""Tensor: a raw array, its layout, and its place in the autograd graph."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ OWN_TANGENT: tuple[Any, ...] = ()
 
 
 class Extra:
-    """Attributes that few tensors have: the base of a view, tangents, a `.grad` without an
+    """Attributes that few tensors need: the base of a view, tangents, a `.grad` without an
     AccumulateGrad.
     """
 
-    # Defaults of the class, not of __init__: each view has an Extra, which sets the first two.
+    # Defaults in the class, not in __init__: each view has an Extra, and sets only the first two.
     base: Tensor | None = None
     # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
-    # The tensor whose tangent has this view's tangent as a view: base (None), none (OWN_TANGENT),
-    # or (a tensor, the number of steps of replay before it, steps that restore its layout).
+    # The tensor of whose tangent this view's tangent is a view. None: the base. OWN_TANGENT: there
+    # is none. Otherwise (the tensor, number of replay steps to skip, steps that restore its
+    # layout).
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
@@ -58,9 +59,9 @@ class Extra:
 
 
 def _real_number(value: Any, kind: str) -> Any:
-    """Return a number, the real part of a complex one.
+    """Return a number, or the real part of a complex number.
 
-    Raises  RuntimeError where the imaginary part is not 0
+    Raises  RuntimeError if the imaginary part is not 0
     """
     if not isinstance(value, complex):
         return value
@@ -75,12 +76,12 @@ def _real_number(value: Any, kind: str) -> Any:
 class Tensor(TensorMethods, metaclass=TensorType):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
 
-    Made by `fastdist.tensor`, `zeros`, `randn` ...; ops begin with an `empty_shell()` and fill it:
-    no Python runs, because making a result is on the path of every call.
+    Users call `fastdist.tensor`, `zeros`, `randn` ...; ops make an `empty_shell()` and fill its
+    slots. That runs no Python code, because every call of an op makes its result this way.
 
-    Note    `_array` is the backend's raw array, `_layout` its interned Layout, `_edge` None (no
-            gradient needed), an AccumulateGrad (a leaf), a Node, or an Edge (one output of
-            several); attributes of the user are stored next to these
+    Note    `_array` is the backend's raw array and `_layout` its interned Layout. `_edge` is None
+            (requires no grad), an AccumulateGrad (a leaf), a Node, or an Edge (one of several
+            outputs of a Node)
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -109,50 +110,52 @@ class Tensor(TensorMethods, metaclass=TensorType):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Return the result of func for a subclass instance, its Tensors as instances of it."""
+        """Call func for operands of this subclass; return its result with Tensors converted to
+        cls.
+        """
         return call_for_subclass(cls, func, types, args, kwargs)
 
     @staticmethod
     def _make_subclass(kind: type[Tensor], data: Any, require_grad: bool = False) -> Any:
-        """Return data, outside of its graph and over the same memory, as an instance of kind."""
+        """Return detached data, over the same memory, as an instance of kind."""
         return data.detach().as_subclass(kind).requires_grad_(require_grad)
 
     @property
     def shape(self) -> Size:
-        """Lengths of the axes."""
+        """The lengths of the axes."""
         layout: Any = self._layout
-        if layout.size is None:  # making a Size takes 55 ns of 88
+        if layout.size is None:  # making a Size takes 55 of the 88 ns of this property
             layout.size = Size(layout.shape)
         return layout.size  # type: ignore[no-any-return]
 
     @property
     def layout(self) -> MemoryLayout:
-        """Whether the elements lie strided or sparse."""
+        """The memory layout of the elements: strided or sparse."""
         return sparse_coo if self._layout.is_sparse else strided
 
     @property
     def dtype(self) -> dtypes.DType:
-        """Element type."""
+        """The type of the elements."""
         return self._layout.dtype
 
     @property
     def device(self) -> Device:
-        """Where the bytes live."""
+        """The device that holds the elements."""
         return self._layout.device
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self._layout.shape)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """The number of bytes of one element."""
         return self._layout.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, without gaps."""
+        """The number of bytes of all elements, without gaps."""
         return self._layout.nbytes
 
     @property
@@ -199,8 +202,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
         strides = layout.strides
         base = None if self._extra is None else self._extra.base
         if base is not None and layout.contiguous and min(layout.shape, default=2) < 2:
-            # Layouts are shared by all arrays that differ only in strides of axes of length 0 or 1.
-            # The array has the real strides, except where NumPy sets 0: new axes, and empty arrays.
+            # Tensors whose strides differ only in axes of length 0 or 1 share a layout. The array
+            # has the real strides, except where NumPy sets 0: in new axes and in empty arrays.
             own = [step // self.itemsize for step in self._array.strides]
             strides = tuple([s or usual for s, usual in zip(own, strides, strict=True)])
         return strides if dim is None else strides[axis_number(layout, dim)]
@@ -237,7 +240,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self._layout.dtype.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
-        """Return whether the elements lie in C order without gaps, or as memory_format says.
+        """Return whether the elements are in C order without gaps, or in the order of
+        memory_format.
 
         Args:
             memory_format: The order of the elements in memory.
@@ -252,7 +256,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return len(self._layout.shape) == len(axes) and self._layout.has_memory_order(axes)
 
     def is_floating_point(self) -> bool:
-        """Return whether the dtype is float16, float32 or float64.
+        """Return whether the dtype is a floating-point type.
 
         Example:
             >>> torch.ones(1).is_floating_point()
@@ -270,18 +274,18 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
-        """Return whether the dtype has negative numbers."""
+        """Return whether the dtype can represent negative numbers."""
         return self._layout.dtype.is_signed
 
     def get_device(self) -> int:
-        """Return the device's index, -1 for the CPU."""
+        """Return the index of the device; -1 for the CPU."""
         index = self._layout.device.index
         return -1 if index is None else index
 
     def data_ptr(self) -> int:
-        """Return the address of the first element, 0 where there is none.
+        """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  DeviceError for a device whose memory has no address here
+        Raises  DeviceError for a device whose memory has no address in this process
 
         Example:
             >>> x = torch.ones(2)
@@ -310,10 +314,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
             raise TypeError("len() of a 0-d tensor")
         return self._layout.shape[0]
 
-    # Identity: `==` is an op, so dicts and sets compare tensors by `is`.
+    # Tensors are hashed by identity, because `==` is an op that compares elements.
     __hash__ = object.__hash__
 
-    # NumPy's arrays and scalars leave `array * tensor` to Tensor, which records it.
+    # Makes NumPy's arrays and scalars leave `array * tensor` to Tensor, which records the gradient.
     __array_priority__ = 1000
 
     def __repr__(self) -> str:
@@ -355,7 +359,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return str(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Return the elements as NumPy sees them: the same memory on the CPU, else a copy.
+        """Return the elements as a NumPy array: the same memory on the CPU, a copy from other
+        devices.
 
         Thread  waits until the device has computed them
         Raises  TypeError for a sparse tensor
@@ -369,7 +374,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def item(self) -> int | float | bool:
         """Return the only element as a Python number.
 
-        Raises  RuntimeError if there is not exactly one
+        Raises  RuntimeError if the tensor does not have exactly one element
         """
         layout = self._layout
         if layout.numel != 1:
@@ -390,7 +395,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
         """Return the elements as nested lists of Python numbers.
 
         Returns:
-            A list for each axis, and a number for a tensor without axes.
+            A list with one level for each axis; a number for a tensor without axes.
 
         Example:
             >>> torch.tensor([[1, 2], [3, 4]]).tolist()
@@ -438,12 +443,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
 
 be_tensor(Tensor)
-# type's own call, past TensorType's.
+# The call of `type`, which skips TensorType.__call__.
 empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
 
 
 def wrap(array: Any, layout: Layout) -> Tensor:
-    """Return a Tensor of an array whose layout is known, outside of any graph."""
+    """Return a Tensor that holds array, whose layout is known; it is not part of any graph."""
     out = empty_shell()
     out._array = array
     out._layout = layout
@@ -466,7 +471,9 @@ _ONE_NUMBER = "the layout of one number that stands for all"
 
 
 def layout_near(array: Any, layout: Layout) -> Layout:
-    """Return the layout of a raw array that probably has the given layout, on its device."""
+    """Return the layout of a raw array on layout's device; if it is that layout, without
+    a look-up.
+    """
     if (
         layout.contiguous
         and array.__class__ is np.ndarray
@@ -476,7 +483,7 @@ def layout_near(array: Any, layout: Layout) -> Layout:
         if array.flags.c_contiguous:
             return layout
         if not any(array.strides):
-            # The gradient of a sum is one expanded number: cached, so that passes share it.
+            # The gradient of a sum is one expanded number. Its layout is cached, for later passes.
             found: Layout | None = layout.routes.get(_ONE_NUMBER)
             return found or layout.routes.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (
@@ -492,15 +499,15 @@ def layout_near(array: Any, layout: Layout) -> Layout:
 
 
 def from_array(array: Any, device: Device = CPU) -> Tensor:
-    """Return a Tensor around a backend's raw array, sharing its memory."""
+    """Return a Tensor that shares the memory of a backend's raw array."""
     return wrap(array, layout_of(array, device))
 
 
 def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
-    """Return a Tensor that shares memory with a NumPy array of other code.
+    """Return a Tensor that shares memory with a NumPy array of the user.
 
-    Raises  ValueError for strides that are not whole elements, as for a field of records; TypeError
-            for a dtype that fastdist does not have
+    Raises  ValueError for strides that are not whole elements, such as those of a field of a
+            structured array; TypeError for a dtype that fastdist does not have
     """
     itemsize = array.itemsize
     if not array.flags.c_contiguous and any(step % itemsize for step in array.strides):
@@ -511,6 +518,7 @@ def from_users_array(array: np.ndarray[Any, Any]) -> Tensor:
         )
     made = from_array(array)
     if array.base is not None:
-        # The tensor must not show the memory that the array is a part of, or save it as well.
+        # The tensor must neither expose nor save the rest of the memory that the array is a part
+        # of.
         made._storage = BoundedStorage(array)
     return made

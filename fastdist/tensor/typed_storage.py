@@ -1,6 +1,6 @@
 """PyTorch's storages: a tensor's whole memory as bytes (UntypedStorage) or elements (TypedStorage).
 
-A handle, created when it is needed; the tensors own the memory.
+A storage is a handle that is created on demand; the tensors own the memory.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def _listed(given: Any) -> list[Any]:
 
 
 class UntypedStorage:
-    """Bytes of one device, created from a size, or from given bytes.
+    """Bytes of memory on one device, allocated with a given size or filled with given bytes.
 
-    Note    two handles to one memory are equal; on devices other than the CPU they are copied and
-            moved, but cannot be read byte by byte
+    Note    two handles to the same memory are equal; storages on other devices than the CPU can be
+            copied and moved, but not read byte by byte
     """
 
     __slots__ = ("_device", "_flat", "_is_own")
@@ -57,7 +57,7 @@ class UntypedStorage:
 
     @classmethod
     def around(cls, flat: Any, device: Device) -> UntypedStorage:
-        """Return a handle to a raw array of one axis."""
+        """Return a handle to the memory of a raw array with one axis."""
         storage: UntypedStorage = object.__new__(cls)
         storage._flat, storage._device, storage._is_own = flat, device, False
         return storage
@@ -69,12 +69,12 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """Return the first bytes of a file as memory: see system/file_memory.py."""
+        """Return the first bytes of a file as a storage: see system/file_memory.py."""
         return cls.around(map_file(filename, nbytes.__index__(), shared=shared), CPU)
 
     @property
     def raw(self) -> Any:
-        """The raw array of one axis: of bytes on the CPU."""
+        """The raw array, which has one axis; on the CPU its elements are bytes."""
         return self._flat
 
     @property
@@ -84,12 +84,12 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """True on an NVIDIA GPU."""
+        """True if the bytes are on an NVIDIA GPU."""
         return self._device.type == "cuda"
 
     @property
     def is_cpu(self) -> bool:
-        """True in main memory."""
+        """True if the bytes are in main memory."""
         return self._device is CPU
 
     def nbytes(self) -> int:
@@ -99,15 +99,15 @@ class UntypedStorage:
     size = __len__ = nbytes
 
     def element_size(self) -> int:
-        """Return 1."""
+        """Return 1, because the elements are bytes."""
         return 1
 
     def get_device(self) -> int:
-        """Return the device's index, -1 for the CPU."""
+        """Return the index of the device; -1 for the CPU."""
         return -1 if self._device.index is None else self._device.index
 
     def data_ptr(self) -> int:
-        """Return the address of the first byte, 0 where there is none."""
+        """Return the address of the first byte; 0 for an empty storage."""
         return backend_of(self._device.type).data_ptr(self._flat) if self.nbytes() else 0
 
     def resizable(self) -> bool:
@@ -124,12 +124,14 @@ class UntypedStorage:
         return hash((self._device, self.data_ptr(), self.nbytes()))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the bytes: the same memory on the CPU, a copy from elsewhere."""
+        """Return the bytes as a NumPy array: the same memory on the CPU, a copy from other
+        devices.
+        """
         array: np.ndarray[Any, Any] = backend_of(self._device.type).to_numpy(self._flat)
         return array.view(np.uint8)
 
     def tolist(self) -> list[int]:
-        """Return the bytes as numbers."""
+        """Return the bytes as a list of numbers."""
         found: list[int] = self.numpy().tolist()
         return found
 
@@ -159,7 +161,7 @@ class UntypedStorage:
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        """Copy the bytes of another storage of this size, from any device."""
+        """Copy the bytes of another storage of the same size, from any device."""
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was "
@@ -171,9 +173,9 @@ class UntypedStorage:
         return self
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Change the size; old bytes that fit are kept.
+        """Change the size. As many of the old bytes as fit are kept.
 
-        Raises  RuntimeError where tensors use the memory: they would keep the old one
+        Raises  RuntimeError if tensors use the memory: they would keep the old memory
         """
         if not self._is_own:
             raise RuntimeError(
@@ -191,7 +193,7 @@ class UntypedStorage:
         return self.to(device=self._device, copy=True)
 
     def to(self, *, device: Any, non_blocking: bool = False, copy: bool = False) -> UntypedStorage:
-        """Return it on a device: itself, unless copy, if it is there."""
+        """Return this storage on a device: itself if it is there already, unless copy is true."""
         wanted = Device.parse(device)
         if wanted is self._device and not copy:
             return self
@@ -203,15 +205,15 @@ class UntypedStorage:
         return found
 
     def cpu(self) -> UntypedStorage:
-        """Return it in main memory."""
+        """Return this storage in main memory."""
         return self.to(device=CPU)
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
-        """Return it on a GPU."""
+        """Return this storage on a GPU."""
         return self.to(device="cuda" if device is None else device)
 
     def untyped(self) -> UntypedStorage:
-        """Return itself."""
+        """Return this storage."""
         return self
 
     def __copy__(self) -> UntypedStorage:
@@ -244,12 +246,12 @@ def _place(index: Any, length: int) -> int:
 
 
 class _StorageType(type):
-    """The class of FloatStorage, IntStorage ...: a call makes a TypedStorage of that dtype; those
-    of fastdist.cuda are on the GPU.
+    """The metaclass of FloatStorage, IntStorage ...: calling such a class makes a TypedStorage of
+    its dtype. The classes in fastdist.cuda make storages on the GPU.
     """
 
     dtype: DType
-    kind: str  # of its device
+    kind: str  # the type of the device
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__ != "TypedStorage":
@@ -291,7 +293,7 @@ class TypedStorage(metaclass=_StorageType):
         self._untyped_storage = storage.to(device=CPU if device is None else device)
 
     def untyped(self) -> UntypedStorage:
-        """Return the bytes."""
+        """Return the UntypedStorage of the same memory."""
         return self._untyped_storage
 
     @property
@@ -301,7 +303,7 @@ class TypedStorage(metaclass=_StorageType):
 
     @property
     def is_cuda(self) -> bool:
-        """True on an NVIDIA GPU."""
+        """True if the memory is on an NVIDIA GPU."""
         return self._untyped_storage.is_cuda
 
     def nbytes(self) -> int:
@@ -315,15 +317,15 @@ class TypedStorage(metaclass=_StorageType):
     __len__ = size
 
     def element_size(self) -> int:
-        """Return the bytes of one element."""
+        """Return the number of bytes of one element."""
         return self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """Return the address of the first element, 0 where there is none."""
+        """Return the address of the first element; 0 for an empty storage."""
         return self._untyped_storage.data_ptr()
 
     def get_device(self) -> int:
-        """Return the device's index, -1 for the CPU."""
+        """Return the index of the device; -1 for the CPU."""
         return self._untyped_storage.get_device()
 
     def _elements(self) -> np.ndarray[Any, Any]:
@@ -331,7 +333,7 @@ class TypedStorage(metaclass=_StorageType):
         return self._untyped_storage._bytes()[:whole].view(self.dtype.numpy)
 
     def tolist(self) -> list[Any]:
-        """Return the elements as Python numbers."""
+        """Return the elements as a list of Python numbers."""
         found: list[Any] = self._untyped_storage.numpy().view(self.dtype.numpy).tolist()
         return found
 
@@ -353,12 +355,12 @@ class TypedStorage(metaclass=_StorageType):
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool = False) -> TypedStorage:
-        """Copy the bytes of another storage of this size."""
+        """Copy the bytes of another storage of the same size."""
         self._untyped_storage.copy_(source.untyped())
         return self
 
     def resize_(self, size: int) -> None:
-        """Change the number of elements. Raises as UntypedStorage.resize_."""
+        """Change the number of elements. Raises as UntypedStorage.resize_ does."""
         self._untyped_storage.resize_(size * self.dtype.itemsize)
 
     def clone(self) -> TypedStorage:
@@ -366,18 +368,18 @@ class TypedStorage(metaclass=_StorageType):
         return self._like(self._untyped_storage.clone())
 
     def cpu(self) -> TypedStorage:
-        """Return it in main memory."""
+        """Return this storage in main memory."""
         return self._like(self._untyped_storage.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
-        """Return it on a GPU."""
+        """Return this storage on a GPU."""
         return self._like(self._untyped_storage.cuda(device))
 
     def _like(self, storage: UntypedStorage) -> TypedStorage:
         return TypedStorage(wrap_storage=storage, dtype=self.dtype)
 
     def pickle_storage_type(self) -> str:
-        """Return the name of its kind, such as FloatStorage."""
+        """Return the name of the storage's class in PyTorch, such as FloatStorage."""
         return f"{WORDS[self.dtype]}Storage"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -418,12 +420,12 @@ TYPED_STORAGES: dict[str, Any] = _storage_types("cpu", "fastdist")
 
 
 def typed_cuda_storages() -> dict[str, Any]:
-    """Make the types of fastdist.cuda, when that is loaded."""
+    """Return the storage classes of fastdist.cuda, which are made when that package is loaded."""
     return _storage_types("cuda", "fastdist.cuda")
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """Return the bytes of the whole memory that this tensor is a part of."""
+    """Return the whole memory that this tensor is a part of, as bytes."""
     return UntypedStorage.around(flat_of(self), self._layout.device)
 
 

@@ -1,4 +1,4 @@
-"""The view ops that make a view from its base, in order."""
+"""The sequence of view ops that makes a view from its base."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 class ViewSteps:
-    """A chain of (view op, arguments), shared with the views in between: one more step costs the
-    same after a hundred thousand.
+    """A linked chain of pairs (view op, arguments). A longer chain refers to the chain of an earlier
+    view, so adding a step costs the same for any length.
 
     Thread  immutable
     """
@@ -34,7 +34,7 @@ class ViewSteps:
         return iter(self.after(0))
 
     def after(self, skipped: int) -> list[Step]:
-        """Return the steps after the first few."""
+        """Return the steps without the first `skipped` ones."""
         steps = []
         chain: ViewSteps | None = self
         while chain is not None and chain._length > skipped:

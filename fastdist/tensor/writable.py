@@ -1,4 +1,4 @@
-"""Memory that may be written, and memory that is shared by several elements."""
+"""Checks on writes: whether memory is writable, and whether several elements share it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from .tensor import Tensor
 
 
 def require_writable(target: Tensor) -> None:
-    """Raise unless each element of target has separate memory that may be written.
-
-    Raises  RuntimeError
-    """
+    """Raise RuntimeError unless the target is writable and no two of its elements share memory."""
     layout = target._layout
-    # A write into a sparse tensor replaces its entries and does not overwrite memory.
+    # A write into a sparse tensor replaces its entries; no memory is overwritten.
     if layout.numel == 0 or layout.is_sparse:
         return
     if not layout.contiguous and any(
@@ -38,10 +35,11 @@ def require_writable(target: Tensor) -> None:
 
 
 def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False) -> None:
-    """Raise if target shares elements with an operand at different positions: they might be written
-    before they are read. A complete overlap is allowed where the layouts are equal.
+    """Raise RuntimeError if target overlaps an operand in memory at different positions: elements
+    might be overwritten before they are read. Operands with the same memory and an equal layout
+    are allowed, unless `wholly` is true.
 
-    Raises  RuntimeError. Memory with gaps is not checked, as in PyTorch
+    Note    memory with gaps is not checked, as in PyTorch
     """
     for other in others:
         if isinstance(other, Tensor) and _overlaps(target, other, wholly):
@@ -60,7 +58,7 @@ def shares_memory(target: Tensor, other: Tensor) -> bool:
 
 
 def may_overlap(array: Any, target: Any) -> bool:
-    """Return whether raw arrays may share memory: for a device's arrays this is unknown here."""
+    """Return whether raw arrays may share memory; True for GPU arrays, which are not inspected."""
     return target.__class__ is not np.ndarray or np.may_share_memory(array, target)
 
 
@@ -80,19 +78,23 @@ def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Return whether the elements fill their range of memory, each with separate memory."""
+    """Return whether the elements fill their range of memory and no two of them share memory."""
     order = memory_order(layout)
     return layout.contiguous or (order is not None and layout.has_memory_order(tuple(order)))
 
 
 def _opened(target: Tensor) -> bool:
-    """Allow writes into a part without repeats of an array that expand() made read-only."""
+    """Make the target writable if it is a part of an expand() result that has no repeated
+    elements.
+    """
     base = None if target._extra is None else target._extra.base
     return base is not None and base._array.flags.writeable and may_write(target._array)
 
 
 def may_write(array: Any) -> bool:
-    """Undo the write protection of expand() on a NumPy array; return whether it is writable now."""
+    """Undo the write protection that expand() sets on a NumPy array; return whether it
+    succeeded.
+    """
     try:
         array.flags.writeable = True
     except ValueError:
@@ -101,8 +103,8 @@ def may_write(array: Any) -> bool:
 
 
 def distinct_elements(array: Any, layout: Layout) -> Any:
-    """Return a raw array of layout; for an expanded one the part in which no memory repeats: only
-    one number for all elements may be written there.
+    """Return the part of a raw array in which no two elements share memory. It differs from array
+    only for expanded arrays, into which callers may then write only one number for all elements.
     """
     if layout.contiguous:
         return array

@@ -1,7 +1,7 @@
-"""PyTorch's names for what serves training loops: datasets, checkpoints, files, TensorBoard.
+"""Utilities for training loops, under PyTorch's names: datasets, checkpoints, files, TensorBoard.
 
-Helpers for one subject are in the package of that subject. `utils.tensorboard` must be imported by
-its full name, since it needs another package.
+The code of each subject is in the package of that subject. `utils.tensorboard` must be imported by
+its full name, because it needs the package tensorboard.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ instead(
         f"{__name__}.tensorboard": "say `import fastdist.utils.tensorboard` first",
     }
 )
-# Private files of PyTorch's that `torch.utils` has, and few programs read.
+# Private files of PyTorch's that `torch.utils` exposes, and that few programs use.
 load_later(
     __name__,
     dict.fromkeys(("_contextlib", "_foreach_utils", "_python_dispatch", "deterministic"), ""),

@@ -1,4 +1,4 @@
-"""Context managers that decorate functions, too, under PyTorch's private names."""
+"""Context managers that also decorate functions, under PyTorch's private names."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["context_decorator"]
 
 
 def context_decorator(ctx: Any, func: F) -> F:
-    """Return func, each call of which is inside a context.
+    """Return func with each of its calls inside a context.
 
     Args:
         ctx: A context manager that can be entered again, or a function that returns a new one.
-        func: The function; a generator function runs inside the context between its yields.
+        func: The function. A generator function runs inside the context between its yields.
 
-    Raises  RuntimeError where ctx is both
+    Raises  RuntimeError if ctx is both
     """
     is_manager = hasattr(ctx, "__enter__") and hasattr(ctx, "__exit__")
     if is_manager and callable(ctx):
@@ -47,7 +47,7 @@ def context_decorator(ctx: Any, func: F) -> F:
 def _around_generator(new: Callable[[], Any], func: F) -> F:
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:
-        # The context is left at each yield: the caller's code runs outside of it.
+        # Exit the context at each yield, because the caller's code runs next.
         steps = func(*args, **kwargs)
         step: Callable[[], Any] = functools.partial(next, steps)
         try:
@@ -74,7 +74,7 @@ def _around_generator(new: Callable[[], Any], func: F) -> F:
 
 
 class _DecoratorContextManager:
-    """A base of context managers that decorate functions: each call is inside a clone()."""
+    """Base class of context managers that decorate functions: each call runs inside a clone()."""
 
     def __call__(self, orig_func: F) -> F:
         return context_decorator(self.clone, orig_func)
@@ -86,12 +86,14 @@ class _DecoratorContextManager:
         raise NotImplementedError(f"{type(self).__name__} does not define __exit__")
 
     def clone(self) -> Self:
-        """Return another one; a class whose __init__ has parameters overrides it."""
+        """Return a new instance; a class whose __init__ has parameters must override this."""
         return self.__class__()
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """The base of those without parameters, which decorate with and without brackets."""
+    """Base class of context managers without parameters, which decorate with or without
+    brackets.
+    """
 
     def __new__(cls, orig_func: Any = None) -> Any:
         made = super().__new__(cls)

@@ -1,4 +1,4 @@
-"""PyTorch's file of modes that see every operator: importable, and refused in use."""
+"""PyTorch's dispatch modes: importable, but entering one raises an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = (
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return whether t is a tensor that names the tensors it wraps, in __tensor_flatten__."""
+    """Return whether t is a tensor subclass that wraps tensors, with __tensor_flatten__."""
     from ..tensor.tensor import Tensor
 
     kind = type(t)
@@ -28,12 +28,12 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    """Return whether instances of a class are tensors that name the tensors they wrap."""
+    """Return whether a class is a tensor subclass that wraps tensors, with __tensor_flatten__."""
     return hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
 
 
 class TorchDispatchMode:
-    """A base class that can be inherited from; entering an instance raises NotImplementedError."""
+    """A base class for PyTorch's signature; entering an instance raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -50,7 +50,7 @@ class TorchDispatchMode:
 
 
 def _get_current_dispatch_mode() -> None:
-    """Return None: no mode is open."""
+    """Return None: dispatch modes are not supported."""
 
 
 _disable_current_modes = refusing(__name__, "_disable_current_modes", _WORDS)

@@ -1,6 +1,6 @@
-"""Containers as trees: `torch.utils._pytree`.
+"""Pytrees, containers as trees: `torch.utils._pytree`.
 
-tensor/pytree.py has trees and specs, _pytree_keys.py paths of keys, _pytree_files.py registration
+tensor/pytree.py has trees and specs, _pytree_keys.py key paths, and _pytree_files.py registration
 and specs as text.
 """
 
@@ -70,7 +70,7 @@ __all__ = [
 PyTreeSpec = TreeSpec
 STANDARD_DICT_TYPES = frozenset({dict, OrderedDict, defaultdict})
 BUILTIN_TYPES = frozenset({tuple, list, deque, NAMED, *STANDARD_DICT_TYPES})
-# For annotations.
+# Types for annotations.
 FlattenFunc = Callable[[Any], tuple[list[Any], Any]]
 UnflattenFunc = Callable[[Iterable[Any], Any], Any]
 FlattenWithKeysFunc = Callable[[Any], tuple[list[tuple[Any, Any]], Any]]
@@ -92,8 +92,8 @@ def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
 def map_only(
     type_or_types_or_pred: Any, /
 ) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Return a decorator: the function applies to values of a class, or that satisfy a predicate,
-    and others are returned unchanged.
+    """Return a decorator that applies a function only to values of a class, or that satisfy a
+    predicate. Other values are returned unchanged.
     """
     chosen = _trees._predicate(type_or_types_or_pred)
 
@@ -104,7 +104,7 @@ def map_only(
 
 
 def is_namedtuple_class(cls: Any) -> bool:
-    """Return whether a class is one of tuples with names."""
+    """Return whether a class is a namedtuple class."""
     fields = getattr(cls, "_fields", None)
     return (
         isinstance(cls, type)
@@ -115,12 +115,12 @@ def is_namedtuple_class(cls: Any) -> bool:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Return whether an object is a tuple with names, or the class of one."""
+    """Return whether an object is a namedtuple, or a namedtuple class."""
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_namedtuple_instance(obj: Any) -> bool:
-    """Return whether an object is a tuple with names."""
+    """Return whether an object is a namedtuple."""
     return is_namedtuple_class(type(obj))
 
 
@@ -149,7 +149,7 @@ class _Asterisk:
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """Return a tree of the spec as text, with * for each leaf."""
+    """Return a spec as text, in the form of its tree, with * for each leaf."""
     return repr(treespec.unflatten([_Asterisk()] * treespec.num_leaves))
 
 
@@ -160,8 +160,8 @@ def _is_leaf(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> bool
 def _broadcast_to_and_flatten(
     tree: PyTree, treespec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Any] | None:
-    """Return a value for each leaf of a spec: the value of the tree's leaf above it. Return None
-    where the tree does not begin as the spec does.
+    """Broadcast a tree to a spec: return for each leaf of the spec the tree's leaf above it. Return
+    None if the tree is not a prefix of the spec.
     """
     found: list[Any] = []
 
@@ -176,7 +176,9 @@ def _broadcast_to_and_flatten(
 
 
 def __getattr__(name: str) -> Any:
-    """Return the tables of classes, and the functions for one class, such as _dict_flatten."""
+    """Return the tables of registered classes, or a function for one class, such as
+    _dict_flatten.
+    """
     if name == "SUPPORTED_NODES":
         return _trees.SUPPORTED_NODES
     kind, _, what = name.removeprefix("_").partition("_")

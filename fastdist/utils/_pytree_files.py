@@ -1,4 +1,4 @@
-"""Registration of classes of containers, and specs of trees as text in PyTorch's format."""
+"""Registration of container classes, and specs as text in PyTorch's format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _SerializeNodeDef(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConstantNode:
-    """The context of an object without parts: the object itself."""
+    """The context of a registered constant: the object itself."""
 
     value: Any
 
@@ -114,16 +114,16 @@ def register_pytree_node(
     from_dumpable_context: Callable[[Any], Any] | None = None,
     flatten_with_keys_fn: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Register a class of containers.
+    """Register a container class.
 
     Args:
-        cls: The class; its subclasses are leaves unless they are registered, too.
-        flatten_fn: Returns the parts of a container and a context.
-        unflatten_fn: Makes a container of its parts and the context.
-        serialized_type_name: The class's name in the text of a spec.
-        to_dumpable_context: Makes a value for JSON of a context.
-        from_dumpable_context: Makes a context of such a value.
-        flatten_with_keys_fn: Returns pairs of key and part, and a context.
+        cls: The class; its subclasses are leaves unless they are registered too.
+        flatten_fn: Returns the children of a container, and a context.
+        unflatten_fn: Builds a container from its children and the context.
+        serialized_type_name: The name of the class in the text of a spec.
+        to_dumpable_context: Converts a context to a value for JSON.
+        from_dumpable_context: Converts such a value back to a context.
+        flatten_with_keys_fn: Returns pairs of key and child, and a context.
 
     Raises  ValueError for a class that is registered already
     """
@@ -174,7 +174,7 @@ def _register_pytree_node(
     maybe_from_str_fn: Any = None,
     **options: Any,
 ) -> None:
-    """Register a class, also again: an older name of register_pytree_node."""
+    """Register a class, even if it is registered already; an older name of register_pytree_node."""
     warn_caller(
         "`utils._pytree._register_pytree_node` is deprecated. Please use "
         "`utils._pytree.register_pytree_node` instead.",
@@ -184,7 +184,7 @@ def _register_pytree_node(
 
 
 def _deregister_pytree_node(cls: type) -> None:
-    """Make a registered class one of leaves again."""
+    """Unregister a class: its instances are leaves again."""
     del pytree.SUPPORTED_NODES[cls]
     name = SUPPORTED_SERIALIZED_TYPES.pop(cls).serialized_type_name
     SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(name, None)
@@ -192,7 +192,7 @@ def _deregister_pytree_node(cls: type) -> None:
 
 
 def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
-    """Give a class of named tuples a name in the text of specs."""
+    """Set the name of a namedtuple class in the text of specs."""
     SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, serialized_type_name)
     SERIALIZED_TYPE_TO_PYTHON_TYPE[serialized_type_name] = cls
 
@@ -204,16 +204,16 @@ def register_dataclass(
     drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:
-    """Register a dataclass, or another class that is made of keyword arguments.
+    """Register a dataclass, or another class whose __init__ takes its fields as keywords.
 
     Args:
         cls: The class.
-        field_names: The attributes that are parts; None takes all fields of a dataclass.
-        drop_field_names: Fields of a dataclass that are left out.
-        serialized_type_name: The class's name in the text of a spec.
+        field_names: The attributes that are children; None takes all fields of a dataclass.
+        drop_field_names: Fields of a dataclass that are not children.
+        serialized_type_name: The name of the class in the text of a spec.
 
     Raises  ValueError for names that are not the fields
-    Note    an attribute whose value is None is left out
+    Note    an attribute whose value is None is not a child
     """
     names = _fields_of(cls, field_names, drop_field_names or [])
 
@@ -263,7 +263,7 @@ def _fields_of(cls: type, names: list[str] | None, dropped: list[str]) -> list[s
 
 
 def register_constant(cls: type) -> None:
-    """Register a class whose instances are parts of the spec: they have no leaves.
+    """Register a class whose instances are constants in the spec: they have no leaves.
 
     Raises  TypeError for a class that compares or hashes by identity
     """
@@ -289,10 +289,10 @@ def is_constant_class(cls: type) -> bool:
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """Return a spec as text, which PyTorch's treespec_loads reads as well.
+    """Return a spec as text, which PyTorch's treespec_loads can read too.
 
-    Raises  NotImplementedError for a class without a name in files, ValueError for a protocol that
-            is not 1, TypeError for an object that is not a TreeSpec
+    Raises  NotImplementedError for a class without a serialized name; ValueError for a protocol
+            that is not 1; TypeError for an object that is not a TreeSpec
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
@@ -305,9 +305,9 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
-    """Return the spec of a text that treespec_dumps wrote.
+    """Return the spec from the text of treespec_dumps.
 
-    Raises  NotImplementedError for a class that is not registered, ValueError for another protocol
+    Raises  NotImplementedError for a class that is not registered; ValueError for another protocol
     """
     protocol, schema = json.loads(serialized)
     _require_protocol(protocol)

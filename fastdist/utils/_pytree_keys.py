@@ -1,4 +1,4 @@
-"""The keys of the parts of containers, and the paths of keys that lead to leaves."""
+"""The keys of a container's children, and the key paths to leaves."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..tensor.pytree import NAMED, Context, IsLeaf, PyTree, TreeSpec, tree_struc
 
 
 class KeyEntry(Protocol):
-    """One step from a container to a part of it."""
+    """One step from a container to a child."""
 
     def __hash__(self) -> int: ...
 
     def __eq__(self, other: object) -> bool: ...
 
     def get(self, parent: Any) -> Any:
-        """Return the part of a container."""
+        """Return the child of a container."""
 
 
 KeyPath = tuple[KeyEntry, ...]
@@ -42,7 +42,7 @@ class MappingKey:
 
 @dataclass(frozen=True, slots=True)
 class SequenceKey:
-    """The place of an element of a sequence; its text is [place]."""
+    """The index of an element of a sequence; its text is [index]."""
 
     idx: int
 
@@ -114,7 +114,7 @@ for _kind, _function in _WITH_KEYS.items():
 
 
 def _get_node_type(tree: Any) -> Any:
-    """Return the class by which a tree is found in SUPPORTED_NODES, also where it is not there."""
+    """Return the class to look up in SUPPORTED_NODES for a tree, even if it is not registered."""
     kind = type(tree)
     if kind not in pytree.SUPPORTED_NODES and isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return NAMED
@@ -157,14 +157,14 @@ def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[Ke
 def tree_flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """Return the path and the value of each leaf, and the spec of the tree."""
+    """Return the key path and the value of each leaf, and the spec of the tree."""
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
 def tree_map_with_path(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree of the results of func(path, leaf, *values of the other trees there)."""
+    """Return a tree of func(path, leaf, *values of the other trees at that path)."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     columns = [[path for path, _ in found], [leaf for _, leaf in found]]
     columns += [spec.flatten_up_to(rest) for rest in rests]
@@ -172,12 +172,12 @@ def tree_map_with_path(
 
 
 def keystr(kp: KeyPath) -> str:
-    """Return the text of a path, such as ['a'][0].name."""
+    """Return the text of a key path, such as ['a'][0].name."""
     return "".join(map(str, kp))
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """Return the part of an object to which a path leads."""
+    """Return the part of an object at a key path."""
     for key in kp:
         obj = key.get(obj)
     return obj

@@ -1,4 +1,4 @@
-"""Questions whether Triton is there, which compiles GPU kernels for PyTorch: it is not used."""
+"""Queries for Triton, PyTorch's compiler of GPU kernels: it is not used."""
 
 from __future__ import annotations
 

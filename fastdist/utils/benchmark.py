@@ -1,4 +1,4 @@
-"""`Timer`: how long a line of a program takes, under PyTorch's names."""
+"""`Timer`: measures the run time of a statement, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..namespace.threads import get_num_threads, set_num_threads
 __all__ = ["Measurement", "Timer", "timer"]
 
 timer = timeit.default_timer
-# A block of runs lasts this long at least, so that looking at the clock does not count.
+# The minimal duration of a block of runs, so that the overhead of the clock is negligible.
 _BLOCK_S = 1e-3
 
 
 class Measurement:
-    """The times of runs: `raw_times` of so many blocks of `number_per_run` runs each.
+    """Measured times: `raw_times` has the time of each block of `number_per_run` runs.
 
-    Units   seconds; those of `times`, `mean`, `median` and `iqr` are of one run
+    Units   seconds; `times`, `mean`, `median` and `iqr` are per run
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """The time of a run in each block."""
+        """The time per run in each block."""
         return [time / self.number_per_run for time in self.raw_times]
 
     @property
@@ -54,7 +54,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """How far the quartiles are apart."""
+        """The interquartile range."""
         if len(self.raw_times) < 2:
             return 0.0
         low, _, high = quantiles(self.times, n=4, method="inclusive")
@@ -74,8 +74,8 @@ class Measurement:
 
 
 class Timer:
-    """Times stmt, which sees globals and what setup makes, with num_threads for kernels; the label,
-    sub_label and description stand in what it prints.
+    """Measures the run time of stmt after setup, with `globals` as its names and num_threads
+    threads for kernels. label, sub_label and description appear in the printed result.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Timer:
         self._timer = timeit.Timer(stmt, setup, timer, dict(globals or {}))
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """Return the time of one block of number runs, after some that do not count."""
+        """Return the time of one block of `number` runs, after some warm-up runs."""
         with _threads(self._num_threads):
             self._timer.timeit(max(number // 100, 2))
             return self._measured(number, [self._timer.timeit(number)])
@@ -111,8 +111,8 @@ class Timer:
         callback: Callable[[int, float], Any] | None = None,
         min_run_time: float = 0.2,
     ) -> Measurement:
-        """Return the times of blocks of so many runs, without overhead, for min_run_time in all;
-        callback(number, time) is called after each.
+        """Return the times of blocks of runs, for min_run_time in total. Blocks are long enough
+        that overhead is negligible. callback(number, time) is called after each block.
 
         Units   seconds
         """

@@ -1,4 +1,4 @@
-"""Activations that are computed again in the backward pass instead of being kept."""
+"""Activation checkpointing: activations are recomputed in the backward pass instead of stored."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
 
 
 def noop_context_fn() -> _Contexts:
-    """Return contexts for both computations that do nothing."""
+    """Return two contexts that do nothing, for the first run and the recomputation."""
     return nullcontext(), nullcontext()
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Return the indices of the GPUs that tensors in args, or in containers there, lie on, and
-    where the streams of random numbers of these stand; the CPU's stream is not among them.
+    """Return the indices of all GPUs that hold tensors of args (also nested in containers), and the
+    states of their random generators. The CPU is not included.
     """
     found = {leaf.device for leaf in tree_iter(args) if isinstance(leaf, Tensor)}
     devices = sorted((device for device in found if device.type != "cpu"), key=str)
@@ -66,10 +66,11 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
 def set_device_states(
     devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None
 ) -> None:
-    """Let the streams of devices (GPUs unless device_type says others) go on from where they stood
-    at get_device_states.
+    """Set the states of random generators, as returned by get_device_states.
 
-    Raises  ValueError for other numbers of devices and states
+    device_type is "cuda" by default.
+
+    Raises  ValueError if the numbers of devices and states differ
     """
     for index, state in zip(devices, states, strict=True):
         default_generator_of(Device(device_type or "cuda", index)).set_state(state)
@@ -77,15 +78,17 @@ def set_device_states(
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Inside this block, say for all checkpoints whether a second computation ends as soon as all
-    that is needed is there.
+    """In this block, set for all checkpoints whether a recomputation stops once it has all needed
+    values.
     """
     yield from _setting("early_stop", enable)
 
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Inside this block, go before the `debug` of all checkpoints; None leaves it to them."""
+    """In this block, override the `debug` argument of all checkpoints; None does not
+    override it.
+    """
     yield from _setting("debug", enabled)
 
 
@@ -109,28 +112,31 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Return function(*args, **kwargs), keeping its arguments instead of what its ops save; the
-    backward pass calls function again when it needs that.
+    """Return function(*args, **kwargs), storing its arguments instead of the values that its ops
+    save.
 
-    Random numbers of all devices are the same both times, unless preserve_rng_state=False is given,
-    and autocast casts as in the first run. With use_reentrant=False hooks catch the saved values of
-    function: all of autograd works. With True function runs without recording, and again, with
-    another backward pass, inside the backward pass: `autograd.grad`, `backward(inputs=...)` and
-    keyword arguments are refused.
+    The backward pass runs function again to recompute these values. The second run draws the same
+    random numbers on all devices, unless preserve_rng_state=False, and uses the same autocast
+    state.
 
-    Raises  CheckpointError, in the backward pass, if the second call saves other tensors
+    With use_reentrant=False, hooks replace the saved values, and all of autograd is supported. With
+    use_reentrant=True, function runs without recording. The backward pass then runs it again with
+    recording, and a nested backward pass through it. This form does not support `autograd.grad`,
+    `backward(inputs=...)` or keyword arguments.
+
+    Raises  CheckpointError, in the backward pass, if the second run saves other tensors
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch,
             torch/utils/checkpoint.py
 
     Args:
         function: The function.
         *args: Its arguments.
-        use_reentrant: See above; True with a warning if None.
-        context_fn: Returns two context managers, for the first run and the second.
-        determinism_check: "default" compares shapes, dtypes and devices of both runs, "none" only
-            how many tensors they save.
-        debug: Whether an error says which line of which file saved what differs.
-        early_stop: Whether the second run ends once it has all that is needed.
+        use_reentrant: See above; None means True, with a warning.
+        context_fn: Returns two context managers, for the first and the second run.
+        determinism_check: "default" compares shapes, dtypes and devices of both runs; "none"
+            compares only the number of saved tensors.
+        debug: Whether an error names the lines that saved different tensors.
+        early_stop: Whether the second run stops once it has all needed values.
         **kwargs: Its keyword arguments.
 
     Returns:
@@ -160,7 +166,7 @@ def checkpoint(
 
 
 def _chosen(name: str, given: bool) -> bool:
-    """Return a setting of the block around a call; what the call gives where there is none."""
+    """Return a setting of the enclosing block, or the call's own value if no block sets it."""
     setting = _settings[name]
     return given if setting is None else bool(setting)
 
@@ -168,7 +174,7 @@ def _chosen(name: str, given: bool) -> bool:
 def _require_plain(
     kwargs: dict[str, Any], context_fn: Callable[[], _Contexts], debug: bool
 ) -> None:
-    """Raise ValueError for what a call with use_reentrant=True cannot have."""
+    """Raise ValueError for arguments that use_reentrant=True does not support."""
     if kwargs:
         raise ValueError(
             f"Unexpected keyword arguments: {','.join(kwargs)}; with use_reentrant=True pass "
@@ -187,14 +193,14 @@ def _run_first(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Run the function and let its frame pack what is saved."""
+    """Run the function; its frame packs the saved values."""
     before = open_hooks.stack
     try:
         push_hooks(frame.pack, frame.unpack)
         with context:
             result = function(*args, **kwargs)
     finally:
-        # Left open by a Ctrl-C, they would pack what others save.
+        # If Ctrl-C left these hooks in place, they would pack the values of other code.
         open_hooks.stack = before
         count_hooks(len(before))
     if frame.draws is not None:
@@ -213,7 +219,7 @@ def _is_reentrant(given: bool | None, name: str) -> bool:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return inputs with each tensor as a new leaf that requires grad where it did."""
+    """Return inputs with each tensor detached, as a new leaf with the same requires_grad."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(
             "Only tuple of tensors is supported. Got Unsupported input type: "
@@ -228,11 +234,11 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class CheckpointFunction(Function):
-    """The checkpoint that runs a backward pass inside the backward pass."""
+    """The reentrant checkpoint: its backward runs a nested backward pass."""
 
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
-        """Run function without recording; keep args."""
+        """Run function without recording, and save args."""
         if not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args):
             warnings.warn(
                 "None of the inputs have requires_grad=True. Gradients will be None",
@@ -251,7 +257,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Run function again, recording, and send the gradients through it."""
+        """Run function again with recording, and pass the gradients back through it."""
         task, inline = current_graph_task(), tls.inline_pass
         if (task is not None and task.exec_info) or (inline and inline[2] is not None):
             raise RuntimeError(
@@ -288,8 +294,8 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Return the result of functions (a Sequential or a list), called one after the other on input,
-    with all but the last of `segments` parts checkpointed.
+    """Call functions (a Sequential or a list) one after another on input, and return the result.
+    They are split into `segments` parts, and all parts but the last are checkpointed.
     """
     use_reentrant = _is_reentrant(use_reentrant, "checkpoint_sequential")
     preserve = kwargs.pop("preserve_rng_state", True)

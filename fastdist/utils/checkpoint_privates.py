@@ -1,4 +1,4 @@
-"""Private names of PyTorch's checkpoints, which packages import."""
+"""Private names of PyTorch's checkpoint module that packages import."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _DEFAULT_DETERMINISM_MODE = "default"
 
 
 class DefaultDeviceType:
-    """The kind of device that a checkpoint assumes where no argument is a tensor."""
+    """The device type that a checkpoint assumes if no argument is a tensor."""
 
     _chosen = "cuda"
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Choose the kind."""
+        """Set the device type."""
         DefaultDeviceType._chosen = device
 
     @staticmethod
     def get_device_type() -> str:
-        """Return the kind."""
+        """Return the device type."""
         return DefaultDeviceType._chosen
 
 
@@ -40,19 +40,19 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 
 
 def _infer_device_type(*args: Any) -> str:
-    """Return the kind of device of the tensors in args, apart from the CPU."""
+    """Return the device type of the tensors in args that are not on the CPU."""
     kinds = [leaf.device.type for leaf in tree_iter(args) if isinstance(leaf, Tensor)]
     others = [kind for kind in kinds if kind != "cpu"]
     return others[0] if others else DefaultDeviceType.get_device_type()
 
 
 def _get_device_module(device: str = "cuda") -> ModuleType:
-    """Return the module of a kind of device, such as fastdist.cuda."""
+    """Return the module of a device type, such as fastdist.cuda."""
     return importlib.import_module(f"fastdist.{device}")
 
 
 def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of autocast now in force, for a device and for the CPU."""
+    """Return the current autocast options, for a device and for the CPU."""
     found: list[dict[str, Any]] = []
     for kind in (device_type, "cpu"):
         dtypes, is_cached = casting_now()

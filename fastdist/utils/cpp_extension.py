@@ -1,4 +1,4 @@
-"""Names of PyTorch's build of extensions in C++, which setup scripts import; building refuses."""
+"""PyTorch's C++ extension builder: setup scripts can import it, but building raises an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ load_inline = refusing(__name__, "load_inline", _WORDS)
 
 
 def is_ninja_available() -> bool:
-    """Return False: nothing is built."""
+    """Return False: extensions are not built."""
     return False
 
 

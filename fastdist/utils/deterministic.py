@@ -1,4 +1,4 @@
-"""PyTorch's switch for memory that is allocated and not written: it is not filled here."""
+"""PyTorch's switch to fill uninitialized memory: it can be set, and has no effect."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ fill_uninitialized_memory: bool
 
 
 class _Switch(ModuleType):
-    """A module with one attribute that takes bools only."""
+    """A module with one attribute, which accepts only bools."""
 
     _value = True
 
     @property
     def fill_uninitialized_memory(self) -> bool:
-        """Whether deterministic algorithms fill new memory; kept, and without an effect."""
+        """Whether deterministic algorithms fill new memory; has no effect."""
         return self._value
 
     @fill_uninitialized_memory.setter

@@ -1,4 +1,4 @@
-"""PyTorch's name for DLPack's functions: `from fastdist.utils.dlpack import from_dlpack`."""
+"""DLPack's functions under PyTorch's name: `from fastdist.utils.dlpack import from_dlpack`."""
 
 from __future__ import annotations
 

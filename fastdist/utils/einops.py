@@ -1,4 +1,4 @@
-"""The backend through which einops uses tensors; einops imports it."""
+"""The fastdist backend of einops; einops imports this module."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from ..tensor.tensor import Tensor
 
 
 class FastdistBackend(AbstractBackend):  # type: ignore[misc]
-    """The few functions of which einops makes its own."""
+    """The functions that einops needs of a backend."""
 
     framework_name = __package__.partition(".")[0]
 
     def is_appropriate_type(self, tensor: Any) -> bool:
-        """Return whether it is one of our tensors."""
+        """Return whether an object is a fastdist tensor."""
         return isinstance(tensor, Tensor)
 
     def from_numpy(self, x: Any) -> Any:
-        """Return a tensor over an array."""
+        """Return a tensor that shares an array's memory."""
         return NAMES["from_numpy"](x)
 
     def to_numpy(self, x: Any) -> Any:
-        """Return the elements."""
+        """Return the elements as a NumPy array."""
         return x.detach().cpu().numpy()
 
     def arange(self, start: int, stop: int) -> Any:
-        """Return whole numbers."""
+        """Return the integers from start to stop - 1."""
         return NAMES["arange"](start, stop)
 
     def shape(self, x: Any) -> Any:
-        """Return the lengths of the axes."""
+        """Return the shape of x."""
         return tuple(x.shape)
 
     def reshape(self, x: Any, shape: Any) -> Any:
-        """Return x in another shape."""
+        """Return x with another shape."""
         return x.reshape(tuple(shape))
 
     def transpose(self, x: Any, axes: Any) -> Any:
-        """Return x with its axes in another order."""
+        """Return x with its axes permuted."""
         return x.permute(*axes)
 
     def reduce(self, x: Any, operation: str, axes: Any) -> Any:
-        """Return x with axes reduced away."""
+        """Return x reduced over axes by an operation such as "sum"."""
         axes = tuple(axes)
         if operation in ("min", "max"):
             return getattr(x, f"a{operation}")(dim=axes)
@@ -62,11 +62,11 @@ class FastdistBackend(AbstractBackend):  # type: ignore[misc]
         raise NotImplementedError(f"einops: unknown reduction {short_repr(operation)}")
 
     def stack_on_zeroth_dimension(self, tensors: Any) -> Any:
-        """Return tensors along a new first axis."""
+        """Return tensors stacked along a new first axis."""
         return NAMES["stack"](tensors)
 
     def add_axis(self, x: Any, new_position: int) -> Any:
-        """Return x with one more axis."""
+        """Return x with a new axis of length 1."""
         return x.unsqueeze(new_position)
 
     def tile(self, x: Any, repeats: Any) -> Any:
@@ -74,7 +74,7 @@ class FastdistBackend(AbstractBackend):  # type: ignore[misc]
         return x.repeat(*repeats)
 
     def concat(self, tensors: Any, axis: int) -> Any:
-        """Return tensors joined along an axis."""
+        """Return tensors concatenated along an axis."""
         return NAMES["cat"](tensors, dim=axis)
 
     def add_axes(self, x: Any, n_axes: int, pos2len: Any) -> Any:
@@ -86,9 +86,9 @@ class FastdistBackend(AbstractBackend):  # type: ignore[misc]
         return x.expand(*lengths)
 
     def is_float_type(self, x: Any) -> bool:
-        """Return whether x is floating."""
+        """Return whether x has a floating-point dtype."""
         return bool(x.is_floating_point())
 
     def einsum(self, pattern: str, *x: Any) -> Any:
-        """Return sums of products."""
+        """Return the Einstein sum of tensors."""
         return NAMES["einsum"](pattern, *x)

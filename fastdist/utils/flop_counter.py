@@ -1,4 +1,4 @@
-"""Count the floating-point operations of a block, under PyTorch's name."""
+"""Counts the floating-point operations of a block, under PyTorch's name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["FlopCounterMode"]
 
 
 class FlopCounterMode:
-    """Counts the operations of products and convolutions in a block, op by op.
+    """Counts the operations of matrix products and convolutions in a block, op by op.
 
     Args:
         mods: Ignored.
         depth: Ignored: operations are counted for the whole block, not for each module.
         display: Whether the table is printed at the end.
-        custom_mapping: Not supported; formulas of your own are refused.
+        custom_mapping: Not supported: user-defined formulas raise NotImplementedError.
 
     Raises  NotImplementedError for a custom_mapping
-    Note    a profile runs inside the block, so that it cannot be inside of another
+    Note    it opens a profile, so the block cannot be inside of another profile
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class FlopCounterMode:
             print(self.get_table())  # noqa: T201 (PyTorch's prints it)
 
     def get_total_flops(self) -> int:
-        """Return the number of operations of the block."""
+        """Return the total number of operations in the block."""
         return sum(self._counts.values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """Return the numbers by op, under the key "Global"."""
+        """Return the number of operations by op, under the key "Global"."""
         return {"Global": dict(self._counts)}
 
     def get_table(self, depth: int | None = None) -> str:
-        """Return the numbers by op as lines of text; depth is ignored."""
+        """Return the numbers by op as a text table; depth is ignored."""
         rows = [("Global", self.get_total_flops()), *self._counts.items()]
         return "\n".join(f"{name:<30} {count:>16,}" for name, count in rows)
 

@@ -1,4 +1,4 @@
-"""PyTorch's file of hooks, by its name: the handle by which one is taken back."""
+"""PyTorch's file of hooks: the handle that removes a hook, and warnings when saving."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unserializable_hook(f: F) -> F:
-    """Return a hook marked so that no warning says that saving leaves it out."""
+    """Mark a hook, so that saving a tensor without it gives no warning; return the hook."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
 
 
 def warn_if_has_hooks(tensor: Any) -> None:
-    """Warn of each hook of a tensor that saving leaves out and that is not marked."""
+    """Warn for each unmarked hook of a tensor, because hooks are not saved."""
     hooks = getattr(tensor, "_backward_hooks", None) or {}
     for hook in hooks.values():
         if not hasattr(hook, "__torch_unserializable__"):

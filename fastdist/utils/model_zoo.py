@@ -1,4 +1,4 @@
-"""PyTorch's older name of the part of its hub that loads files of weights."""
+"""PyTorch's older module for downloading files of weights; `hub` is the newer one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def load_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Any]:
-    """Return hub.load_state_dict_from_url(url, ...): its older name."""
+    """Return hub.load_state_dict_from_url(url, ...), under its older name."""
     from ..hub import load_state_dict_from_url
 
     return load_state_dict_from_url(

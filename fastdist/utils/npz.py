@@ -1,4 +1,4 @@
-"""Tensors by name in NumPy's format .npz, which holds nothing that could run."""
+"""Saves named tensors in NumPy's format .npz, without pickled objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["load_file", "save_file"]
 def save_file(
     tensors: Mapping[str, Tensor], filename: str | os.PathLike[str], *, compressed: bool = False
 ) -> None:
-    """Write tensors to a file that numpy.load reads, whole or not at all.
+    """Write tensors to a file that numpy.load can read; an error leaves no partial file.
 
     Raises  ValueError for a value that is not a tensor
     """
@@ -38,7 +38,7 @@ def save_file(
 def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a file by name.
 
-    Raises  ValueError for what is no such file, or holds objects, which only pickle could read
+    Raises  ValueError for a file that is not a .npz archive, or that holds pickled objects
     """
     found = np.load(filename, allow_pickle=False)
     if not isinstance(found, np.lib.npyio.NpzFile):

@@ -1,4 +1,4 @@
-"""The bar that shows the progress of a download: tqdm, or nothing where it is not installed."""
+"""The progress bar of downloads: tqdm, or no bar if it is not installed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _NoProgress:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class `tqdm` of the package tqdm, or one without a bar where it is missing.
+    """Return the class `tqdm` of the package tqdm, or a class without a bar if it is not installed.
 
     Raises:
-        AttributeError: The name is another one.
+        AttributeError: For any other name.
     """
     if name != "tqdm":
         return find_late(__name__, name)

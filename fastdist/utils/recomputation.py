@@ -1,4 +1,4 @@
-"""One checkpointed call: what its ops saved the first time, and how it runs again."""
+"""One checkpointed call: the record of its saved values, and its recomputation."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ..interpreters.batching import levels_now, using_levels
 from ..random_numbers.generator import Bookmark, default_generators
 from ..tensor.tensor import Tensor, wrap
 
-# Where fastdist's own files lie; those that it generates are called <fastdist ...>.
+# The folder of fastdist's source files; generated files are named <fastdist ...>.
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class CheckpointError(RuntimeError):
-    """The second run of a function differs from its first one."""
+    """The second run of a checkpointed function saved other values than the first run."""
 
 
 class _EnoughComputed(BaseException):
-    """Ends a second computation: all that was saved in the first one is there."""
+    """Raised to stop a recomputation once it has all values that the first run saved."""
 
 
 class _Holder:
-    """A Node's replacement for a saved tensor."""
+    """The object that a Node saves instead of a tensor."""
 
     __slots__ = ("__weakref__", "index", "tensor")
 
@@ -42,9 +42,9 @@ class _Holder:
 
 
 class Frame:
-    """One checkpointed call: how to make it again, and what waits for that.
+    """One checkpointed call: its function and arguments, and the holders that wait for its values.
 
-    Thread  several threads of one backward pass may unpack; `_lock` lets one compute
+    Thread  several threads of one backward pass may unpack; `_lock` lets one of them recompute
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Frame:
         self._lock = threading.RLock()
 
     def pack(self, tensor: Tensor) -> _Holder:
-        """Keep a holder only."""
+        """Return a holder without the tensor, and record the tensor's shape, dtype and device."""
         holder = _Holder(len(self._holders))
         self._holders.append(weakref.ref(holder))
         self._facts.append(_facts(tensor))
@@ -80,9 +80,9 @@ class Frame:
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        """Return the saved value, computed again if this pass has not done so yet.
+        """Return the saved value; recompute all values if this pass has not done so yet.
 
-        Raises  CheckpointError
+        Raises  CheckpointError if the second run saves other values
         """
         with self._lock:
             if holder.tensor is None:
@@ -98,7 +98,7 @@ class Frame:
             return tensor
 
     def _forget(self) -> None:
-        """Release the values of the pass that ends: a retained graph computes them again."""
+        """Release the values when the pass ends; a retained graph recomputes them."""
         with self._lock:
             for reference in self._holders:
                 holder = reference()
@@ -134,7 +134,7 @@ class Frame:
             except _EnoughComputed:
                 pass
             finally:
-                # `keep`, left open by a Ctrl-C, would end what others compute.
+                # If Ctrl-C left `keep` in place, it would stop the computations of other code.
                 open_hooks.stack = before
                 count_hooks(len(before))
         self._require_same(found, lines)
@@ -175,15 +175,15 @@ class Frame:
 
 
 class _Kept:
-    """One argument, until it is needed again.
+    """One argument of a checkpointed call, kept for the second run.
 
-    A tensor lies as those hooks want it that are open around the checkpoint: inside another one it
-    is computed again itself.
+    A tensor is packed by the hooks on saved tensors that are open around the checkpoint. So inside
+    another checkpoint, the tensor itself is recomputed.
     """
 
     def __init__(self, value: Any) -> None:
-        self._levels: list[int] = []  # of a batch of vmap, the innermost first
-        while isinstance(value, Batched):  # whose graph is its value's
+        self._levels: list[int] = []  # the vmap levels of a batch, the innermost first
+        while isinstance(value, Batched):  # its graph belongs to the value inside
             self._levels.append(value.level)
             value = value.value
         self._value = value
@@ -193,14 +193,14 @@ class _Kept:
             self._value = pack_one(value)
 
     def again(self) -> Any:
-        """Return the argument; a tensor as a new leaf.
+        """Return the argument; a tensor is returned as a new leaf.
 
-        Raises  RuntimeError if the tensor was changed in place meanwhile
+        Raises  RuntimeError if the tensor was changed in place since the first run
         """
         value = self._value
         if not hasattr(self, "_layout"):
             return value
-        if not isinstance(value, Tensor):  # packed by other hooks, which look at no versions
+        if not isinstance(value, Tensor):  # packed by other hooks, which do not check versions
             fresh = wrap(value._array, self._layout)
         else:
             if value._version != self._version:
@@ -224,7 +224,7 @@ def _facts(tensor: Tensor) -> str:
 
 
 def _line() -> str:
-    """Return the innermost line of the program that is not fastdist's own."""
+    """Return the innermost line of the stack that is outside of fastdist."""
     for frame, number in traceback.walk_stack(None):
         file = frame.f_code.co_filename
         if not file.startswith((_OWN_FOLDER, "<fastdist")):
@@ -233,23 +233,25 @@ def _line() -> str:
 
 
 class Draws:
-    """Where the streams of random numbers of all devices stood when a call began; once it has
-    ended, of those alone that it drew from.
+    """The positions of all random generators when a call began. After `end` it keeps only the
+    generators that the call used.
     """
 
     def __init__(self) -> None:
         self._marks = {generator: generator.bookmark() for generator in default_generators()}
 
     def end(self) -> None:
-        """Forget the streams that are where they were."""
-        for generator in default_generators():  # a device's is made at its first draw
+        """Drop the generators that have not moved."""
+        for generator in default_generators():  # a device's generator is created at its first draw
             self._marks.setdefault(generator, Bookmark(generator.initial_seed(), 0))
         moved = [one for one, mark in self._marks.items() if one.bookmark() != mark]
         self._marks = {generator: self._marks[generator] for generator in moved}
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Inside this block, draw what the call drew; go on behind it as if nothing was."""
+        """In this block, draw the call's random numbers again; restore the generators
+        afterwards.
+        """
         before = {generator: generator.bookmark() for generator in self._marks}
         try:
             for generator, mark in self._marks.items():

@@ -1,6 +1,6 @@
-"""Tensors by name in the format safetensors, which holds nothing that could run.
+"""Saves named tensors in the format safetensors, which cannot hold code.
 
-The package `safetensors` reads and checks it; it is imported by the first call.
+The package `safetensors` reads and validates the format; the first call imports it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def save_file(
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write tensors, and texts as metadata, to a file, whole or not at all.
+    """Write tensors, and strings as metadata, to a file; an error leaves no partial file.
 
-    Raises  RuntimeError for tensors that share memory, which the format cannot say; ImportError
+    Raises  RuntimeError for tensors that share memory, which the format cannot express; ImportError
             without the package
     """
     data = save(tensors, metadata)
@@ -48,7 +48,7 @@ def save_file(
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of such a file. Raises as save_file."""
+    """Return tensors in the format safetensors, as bytes. Raises the errors of save_file."""
     package = _package("numpy")
     arrays = {name: _array_of(name, tensor) for name, tensor in tensors.items()}
     _require_apart(arrays)
@@ -59,7 +59,7 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
 def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a file by name.
 
-    Raises  FileNotFoundError; safetensors.SafetensorError for what is no such file; ImportError
+    Raises  FileNotFoundError; safetensors.SafetensorError for an invalid file; ImportError
             without the package
     """
     package = _package("")
@@ -68,7 +68,7 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """Return the tensors in the bytes of a file. Raises as load_file."""
+    """Return the tensors in the bytes of a file. Raises the errors of load_file."""
     found = {}
     for name, entry in _package("").deserialize(data):
         if entry["dtype"] not in _DTYPES:

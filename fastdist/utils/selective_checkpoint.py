@@ -1,4 +1,4 @@
-"""Names of checkpoints that choose for each op what is kept; using them refuses."""
+"""Selective checkpoints, which choose by op what to store: not supported, names only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ create_selective_checkpoint_contexts = refusing(
 
 
 class CheckpointPolicy(Enum):
-    """The choice of selective checkpoints for the result of an op, as annotations name it."""
+    """The choices of selective checkpoints for the result of an op, for annotations."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1

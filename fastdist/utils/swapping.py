@@ -1,4 +1,4 @@
-"""Two tensors that exchange their contents."""
+"""Swaps the contents of two tensors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..tensor.tensor import Tensor
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Exchange the contents of two tensors: memory, class, attributes, gradient, place in the
-    graph. A holder of one of them holds the contents of the other afterwards.
+    """Swap the contents of two tensors: memory, class, attributes, gradient and position in the
+    graph. Each reference to one of them then refers to the contents of the other.
 
-    Raises  RuntimeError for a tensor with a view in use, which would keep the old memory
+    Raises  RuntimeError for a tensor with a live view, which would keep the old memory
     """
     for name, one in (("t1", t1), ("t2", t2)):
         if _has_views(one._storage, one):

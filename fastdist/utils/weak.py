@@ -1,4 +1,4 @@
-"""Dictionaries that hold their keys, tensors or other objects, weakly and by identity."""
+"""Dictionaries with weak keys that are compared by identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref[Any]):
-    """A weak reference that is equal to those of the same object, whatever its `==` says."""
+    """A weak reference that is equal to other references to the same object, by identity."""
 
     __slots__ = ("_id",)
 
@@ -74,7 +74,7 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 
 
 class TensorWeakRef:
-    """A weak reference to a tensor: a call returns the tensor, or None once it is freed."""
+    """A weak reference to a tensor: calling it returns the tensor, or None after it is freed."""
 
     def __init__(self, tensor: Any) -> None:
         self.ref = weakref.ref(tensor)

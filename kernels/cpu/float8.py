@@ -1,9 +1,8 @@
-"""Casts from and to the float8 types: 256 numbers each, rounded from float32 as PyTorch rounds.
+"""Casts from and to the float8 types, which have 256 values each, with PyTorch's rounding.
 
-All go by float32, as in PyTorch: a float64 is rounded twice. ml_dtypes rounds to the nearest
-number, of two equally near ones to the even one. The rest is here: float8_e4m3fn has no
-infinity and takes its largest number instead, and float8_e8m0fnu, the powers of two, is the
-exponent without the sign.
+All casts go through float32, as in PyTorch, so a float64 is rounded twice. ml_dtypes rounds to the
+nearest value, ties to even. Two types need code here: float8_e4m3fn has no infinity, and gets its
+largest value instead; a float8_e8m0fnu is a power of two, stored as an exponent without a sign.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Array = Any
 
 
 def wrote(x: Array, out: Array) -> bool:
-    """Write x into out, of the same shape, if one is of a float8 type; else return False."""
+    """If x or out has a float8 type, write x into out, of the same shape, and return True."""
     if x.dtype not in FLOAT8 and out.dtype not in FLOAT8:
         return False
     if x.dtype == out.dtype:
@@ -39,14 +38,14 @@ def _is_complex(dtype: np.dtype[Any]) -> bool:
 
 
 def to_wide(x: Array) -> Array:
-    """Return float32 numbers of an array of a float8 type, complex64 ones of complex32."""
+    """Return an array of a float8 type as float32, one of complex32 as complex64."""
     if _is_complex(x.dtype):
         return x.astype(np.complex64)
     return _values_of(x.dtype)[x.view(np.uint8)]
 
 
 def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return numbers as an array of a float8 type or of complex32."""
+    """Return numbers rounded to a float8 type or to complex32."""
     if _is_complex(dtype):
         with np.errstate(all="ignore"):
             return np.asarray(np.asarray(x).astype(np.complex64).astype(dtype))
@@ -64,15 +63,16 @@ def _rounded(wide: Array, dtype: np.dtype[Any]) -> Array:
     found = np.asarray(wide.astype(dtype))
     if name == "float8_e5m2":
         codes = found.view(np.uint8)
-        codes |= np.isnan(wide)  # one of three NaN, the one that PyTorch writes
+        codes |= np.isnan(wide)  # of the three NaN codes, the one that PyTorch writes
     return found
 
 
 def _exponents(wide: Array) -> Array:
-    """Return the exponents of float32 numbers, rounded to the nearest power of two: these are the
-    codes of float8_e8m0fnu. Ties go up, 0 and the least numbers to code 0, inf and NaN to 255.
+    """Return the codes of float8_e8m0fnu for float32 numbers: their exponents, after rounding to
+    the nearest power of two. Ties go up; 0 and the smallest numbers give code 0, inf and NaN give
+    255.
 
-    Note    ml_dtypes before 0.6 sends a tie to the even code
+    Note    ml_dtypes before 0.6 rounds a tie to the even code
     """
     bits = np.ascontiguousarray(wide).view(np.uint32).reshape(np.shape(wide))
     exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF

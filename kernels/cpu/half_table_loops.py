@@ -1,4 +1,4 @@
-"""The compiled loop that looks numbers of half types up in a table."""
+"""The compiled loop that looks up numbers of half types in a table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .jit import machine
 from .jit.compiler import Loop
 from .jit.machine import load_word
 
-# Elements a thread: as numba_pointwise.py has it for cheap loops.
+# Least elements per thread, the same as in numba_pointwise.py for cheap loops.
 _SHARE: Final = 65536
 _load, _store = machine.LOAD["int16"], machine.STORE["int16"]
 
 
 def loop() -> Loop:
-    """Return the loop over numbers, the address of a table of 65,536, and results."""
+    """Return the loop over (numbers, the address of a table of 65,536 entries, results)."""
     return Loop(_pick, [2, 0, 2], _SHARE, "a lookup in tables of half types")
 
 
 def _pick(pointers: Any, count: Any) -> None:
-    # The second operand is the table's address: one number for all, so without a size.
+    # The second operand, the table's address, is one number for all elements, so its size is 0.
     x, out = load_word(pointers), load_word(pointers + 16)
     table = load_word(load_word(pointers + 8))
     for i in range(count):

@@ -1,7 +1,7 @@
-"""Functions of one half type looked up: 65,536 numbers are all that there are.
+"""Lookup tables for functions of one half type, which has only 65,536 values.
 
-A function that takes longer than a look-up is computed once for each bit pattern, by the loop for
-few numbers: so a result does not depend on how many numbers are computed with it.
+A function that is slower than a look-up is computed once for each bit pattern. The table is filled
+by the loop for few numbers, so that a result does not depend on how many numbers a call computes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from .jit.launch import launcher
 
 Array = Any
 
-# A call with as many numbers as the table has entries at most doubles in time by filling it. 1e5
-# normal numbers take 31 us, random bits, which need the second-level cache, 46; as a loop gelu of
-# bfloat16 takes 64, sin 91, log 55, of float16 gelu 52 (one core of an EPYC, Zen 4).
+# A call with as many numbers as table entries takes at most twice as long while it fills the table.
+# 1e5 look-ups take 31 us for normal numbers, 46 for random bits, which need the L2 cache. As a
+# loop, gelu of bfloat16 takes 64, sin 91, log 55, and gelu of float16 52 (one core of an EPYC, Zen
+# 4).
 TABLE_FROM: Final = 2**16
 
 
 def looking_up(
     compute: Callable[[tuple[Array, ...]], None], dtype: Any
 ) -> Callable[[tuple[Array, ...]], None]:
-    """Return a function that runs compute over (x, out), both of a half type, and uses a table of
-    its results where there are many numbers.
+    """Return a function that runs compute over (x, out), both of a half type. For many numbers it
+    uses a table of the results.
 
-    Thread  any, several at once: two may fill the table, with the same numbers
+    Thread  any, several at once: two threads may fill the table, with the same numbers
     """
     kept: list[tuple[Array, Array]] = []
-    look = _look()  # now, for what is compiled now may be so in the background
+    look = _look()  # now, because it may be compiled in the background
 
     def run(operands: tuple[Array, ...]) -> None:
         x, out = operands

@@ -1,8 +1,8 @@
-"""The dtype that kernels compute in: float32 for half types; results are rounded once.
+"""Half types in kernels: kernels compute in float32, and results are rounded once.
 
-Kernels that compute never see a half type: they are given float32 copies. Those that only move
-elements are given the elements as they are. Pointwise loops alone widen and round as they read and
-write (pointwise.py), and the copies are made by the one among them that computes nothing.
+Kernels that compute never get half types, but float32 copies. Kernels that only move elements get
+them unchanged. Only pointwise loops widen and round while they read and write (pointwise.py); the
+copies are made by the pointwise loop of the identity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .small.call_facts import CallFacts
 
 Array = Any
 
-# Kernels that move elements of any dtype, or cast them, and compute nothing.
+# Kernels that move elements of any dtype, or cast them, without computing.
 MOVES: Final = frozenset(
     {
         f"shape.copying.{name}"
@@ -32,17 +32,18 @@ MOVES: Final = frozenset(
     | {f"index.indexing.{name}" for name in ("gather", "put_zeros", "scatter", "scatter_zeros")}
     | {"shape.copying.triangle", "index.indexing.select", "index.indexing.take", "nn.windows.pick"}
 )
-# Those among them that change no dtype: numbers of float8 types are their bytes to them.
+# Those of MOVES that keep the dtype: they move the bytes of float8 types.
 _OF_BYTES: Final = MOVES - {"shape.copying.cast", "shape.copying.cat"}
-# Kernels that write every element of their results without reading it.
+# Kernels that overwrite every element of their results without reading it.
 _WRITES_ALL: Final = frozenset({"linalg.product.linear", "linalg.product.matmul"})
 
 
 def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[..., None]:
-    """Return kernel for arrays of which some have half types; `reads` is the number of leading
-    arguments that it only reads.
+    """Return a kernel that also takes arrays of half types. `reads` is the number of leading
+    arguments that the kernel only reads.
 
-    Note    kernels may add to what they write, so copies of results start with the old values
+    Note    kernels may add to their results, so the float32 copies of results start with the old
+            values
     """
     if name in _OF_BYTES:
         return _of_bytes(kernel)
@@ -69,8 +70,8 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
 
 
 def _of_bytes(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel that moves elements, for arrays of float8 types too, to which NumPy's zero
-    may be NaN.
+    """Return a kernel that moves elements, made to move float8 types as bytes: in such a type
+    NumPy's zero may be NaN.
     """
 
     def run(*arguments: Any) -> None:
@@ -92,9 +93,9 @@ def computed_in_float32(
     facts: CallFacts,
     results: Any,
 ) -> Callable[..., Any] | None:
-    """Return the function that find returns for facts with float32 in place of half types; it gets
-    float32 copies, and its results are rounded to the dtypes of the outputs. None for a kernel that
-    moves elements, except for casts of few numbers.
+    """Return the function that find returns for facts with float32 instead of half types. It gets
+    float32 copies, and its results are rounded to the dtypes of the outputs. Return None for a
+    kernel that moves elements, except for casts of few numbers.
     """
     if name == "shape.copying.cast":
         return _small_cast(facts)
@@ -116,7 +117,7 @@ def computed_in_float32(
             return _as(results[0], found)
         return tuple([_as(dtype, one) for dtype, one in zip(results, found, strict=True)])
 
-    return silent(run)  # make may be a NumPy method, which has no frame
+    return silent(run)  # silent, because make may be a NumPy method, which has no frame
 
 
 def gradients_in_float32(
@@ -124,8 +125,9 @@ def gradients_in_float32(
     find: Callable[[CallFacts], tuple[Callable[..., Any] | None, ...] | None],
     facts: CallFacts,
 ) -> tuple[Callable[..., Any] | None, ...] | None:
-    """Return the gradients of a product that find makes for float32, given float32 copies; each is
-    rounded to the dtype of its input. None for other kernels.
+    """Return the gradient functions that find makes for a matrix product in float32. They get
+    float32 copies, and each result is rounded to the dtype of its input. Return None for other
+    kernels.
     """
     if name not in _WRITES_ALL or facts.dtype in FLOAT8:
         return None
@@ -146,7 +148,7 @@ def gradients_in_float32(
 
 
 def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
-    """Return the cast of few real numbers from or to a half type, which NumPy makes."""
+    """Return NumPy's cast from or to a half type, for few real numbers."""
     dtype, dtypes = facts.dtype, (*facts.dtypes, facts.dtype)
     if math.prod(facts.shape) > HALF_LIMIT or (FLOAT8 and any(one in FLOAT8 for one in dtypes)):
         return None
@@ -156,9 +158,9 @@ def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
 
 
 def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Callable[..., Any]:
-    """Return make for few numbers of half types, which NumPy converts.
+    """Return make for few numbers of half types, with casts by NumPy.
 
-    Note    8x8 bfloat16 @ bfloat16 takes 2.9 us less than by `_wide` and `_as` (Zen 3)
+    Note    8x8 bfloat16 @ bfloat16 takes 2.9 us less than with `_wide` and `_as` (Zen 3)
     """
     halves = [one is not other for one, other in zip(given, wide, strict=True)]
     one_type = all(halves) and result in WIDE
@@ -183,11 +185,11 @@ def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Call
 
 
 def convert_many(x: Array, to: Array) -> bool:
-    """Write x into `to` by a compiled loop, if that is to widen a half type to float32 or to round
-    to one; else say False.
+    """Write x into `to` by a compiled loop and return True, if this widens a half type to float32,
+    or rounds float32 to a half type. Otherwise return False.
 
     Note    2^19 numbers in us, NumPy | here, on one core of an AMD EPYC (Zen 4): from float16
-            859 | 36, to it 1283 | 34, from bfloat16 39 | 36, to it 330 | 50
+            859 | 36, to float16 1283 | 34, from bfloat16 39 | 36, to bfloat16 330 | 50
     """
     wide, given, wanted = WIDE, x.dtype, to.dtype
     if given is wanted or not (given in wide or wanted in wide):
@@ -203,7 +205,8 @@ _SUM: Final = kernel_for(Body.of(Call("add", (Name("x"), Name("y"))), ("x", "y")
 
 
 def add_many(x: Array, to: Array) -> bool:
-    """Add x to `to` by a compiled loop, if both are of one half type and many; else say False.
+    """Add x to `to` by a compiled loop and return True, if both have one half type and are large.
+    Otherwise return False.
 
     Note    2^19 float16 take 4.1 ms with NumPy, 0.12 here (AMD EPYC, Zen 4)
     """
@@ -215,7 +218,7 @@ def add_many(x: Array, to: Array) -> bool:
 
 @silent
 def convert(x: Array, to: Array) -> None:
-    """Write x into `to`, as C casts its dtype to that of `to`. Same shape."""
+    """Write x into `to`, of the same shape, with C's cast between the two dtypes."""
     if FLOAT8 and float8.wrote(x, to):
         return
     if to.size <= HALF_LIMIT or not convert_many(x, to):

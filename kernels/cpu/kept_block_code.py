@@ -1,18 +1,18 @@
-"""The two functions by which NumPy takes and gives back blocks of memory, compiled."""
+"""The two compiled functions by which NumPy allocates and frees blocks of memory."""
 
-# The state is an array of words: bytes kept, the most bytes to keep, a clock, whether new blocks
-# get huge pages, the least bytes of a block, the alignment of smaller arrays in bytes; then for
-# each kept block its address, its size (0: none) and when it was released. The latest block is used
-# first, as it may still be in a cache; the oldest is freed when room is needed. NumPy holds the
-# interpreter's lock whenever it allocates or frees.
+# The state is an array of words: the bytes kept, the limit of kept bytes, a clock, whether new
+# blocks get huge pages, the least size of a block, and the alignment of smaller arrays, both in
+# bytes; then for each kept block its address, its size (0: none) and when it was freed. The block
+# that was freed last is reused first, because it may still be in a cache. The oldest is freed when
+# space is needed. NumPy holds the GIL whenever it allocates or frees.
 #
-# The pages of a large kept block are offered to the system (MADV_FREE): it takes them when memory
-# runs short, and they are zero then. That costs 9 us for 40 MB in huge pages, and 100 us more for
-# the first write afterwards, of 1080; allocating them again takes 2950 (AMD EPYC, Zen 4, Linux
-# 6.18). In pages of 4 KiB it costs 2000 to 3500, and the write 2700 more. So a new block that large
-# gets huge pages even if glibc takes it from a heap, where earlier blocks have left small pages:
-# those are given back first, and its first pages cost as much as those of a block that glibc gets
-# from the system. A sum of 1e7 float32 with its gradient takes 3.5 ms in place of 8.5 then.
+# The pages of a large kept block are offered to the system (MADV_FREE), which takes them when
+# memory is short; they are zero afterwards. For 40 MB in huge pages that costs 9 us, and 100 us
+# more at the first write afterwards, which takes 1080; allocating new memory takes 2950 (AMD EPYC,
+# Zen 4, Linux 6.18). In pages of 4 KiB it costs 2000 to 3500, and 2700 more at the write. So a new
+# large block gets huge pages, even if glibc takes it from a heap in which earlier blocks have left
+# small pages. Those are released first (MADV_DONTNEED), so the block's pages cost as much as new
+# pages from the system. Then a sum of 1e7 float32 with its gradient takes 3.5 ms instead of 8.5.
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _HUGE_PAGE: Final = 2 << 20
 _MADV_DONTNEED: Final = 4
 _MADV_FREE: Final = 8
 _MADV_HUGEPAGE: Final = 14
-# For less it would cost a twentieth of the work on it; glibc keeps as much without asking.
+# For smaller blocks it would cost a twentieth of the work on them; glibc keeps as much anyway.
 _LENT_FROM: Final = 32 << 20
-# A kept block serves for what is up to an eighth smaller.
+# A kept block is used for requests that are up to an eighth smaller.
 _SPARE: Final = 3
 
 _WORD: Final = numba.int64
@@ -46,12 +46,12 @@ _WHAT: Final = "the keeper of freed memory"
 
 
 def take() -> Callback:
-    """Return void *take(state, size)."""
+    """Return the C function void *take(state, size), which allocates."""
     return Callback(_take, _WORD(_WORD, _WORD), _WHAT)
 
 
 def give() -> Callback:
-    """Return void give(state, block, size)."""
+    """Return the C function void give(state, block, size), which frees."""
     return Callback(_give, numba.void(_WORD, _WORD, _WORD), _WHAT)
 
 
@@ -70,19 +70,20 @@ def _take(state: int, size: int) -> int:
     block = _aligned_alloc(_HUGE_PAGE, size)
     if block != 0 and _load(state, HUGE) != 0:
         if size >= _LENT_FROM:
-            # No more than its own: a page in part its neighbour's stays as it is.
+            # Only whole pages of the block: a page that it shares with another block stays as it
+            # is.
             _madvise(block, size // _HUGE_PAGE * _HUGE_PAGE, _MADV_DONTNEED)
         _madvise(block, size, _MADV_HUGEPAGE)
     return block  # type: ignore[no-any-return]
 
 
 def _give(state: int, block: int, _: int) -> None:
-    # Not what NumPy says: its array may be a part of what it asked for, or resized.
+    # Not the size that NumPy passes: the array may be a part of the allocation, or be resized.
     size = _usable_size(block)
     if block != 0 and (size < _load(state, LEAST) or size > _load(state, MOST)):
         _free(block)
         return
-    # A missing block releases all: NumPy passes none.
+    # A null block means: free all kept blocks. NumPy itself never passes one.
     at = _drop_to(state, _load(state, MOST) - size if block != 0 else 0)
     if block == 0:
         return
@@ -99,7 +100,7 @@ def _give(state: int, block: int, _: int) -> None:
 
 @compiled(alone=False)
 def _drop_to(state: int, most: int) -> int:
-    """Free what was kept longest until no more than `most` bytes are; return a slot without one."""
+    """Free the oldest blocks until at most `most` bytes are kept; return an empty slot."""
     while True:
         oldest, found, without = _load(state, CLOCK) + 1, -1, -1
         for at in range(BLOCKS, END, 3):

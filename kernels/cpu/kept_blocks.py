@@ -1,6 +1,6 @@
-"""A keeper of freed blocks: what NumPy calls for the memory of large arrays, compiled."""
+"""A cache of freed blocks, whose compiled functions NumPy calls for the memory of large arrays."""
 
-# kept_block_code.py has the functions, and says what the words of the state are.
+# kept_block_code.py has the functions, and explains the words of the state.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .jit.kernel_cache import find_address
 _multiarray: Any = multiarray
 
 _SLOTS: Final = 32
-# Where in the state lies what.
+# Indices of the state's words.
 KEPT: Final = 0
 MOST: Final = 1
 CLOCK: Final = 2
@@ -27,10 +27,10 @@ END: Final = BLOCKS + 3 * _SLOTS
 
 
 class Keeper:
-    """Keeps freed blocks of at least so many bytes, at most so many bytes in all; never deleted.
+    """Keeps freed blocks of at least least_bytes, and at most most_bytes in total; never deleted.
     Smaller arrays are aligned to line_bytes, and are not kept.
 
-    Units   `state`, `take` and `give` are addresses: of the words, and of C functions,
+    Units   `state` is the address of the words; `take` and `give` are those of the C functions
             void *take(state, size) and void give(state, block, size)
     """
 
@@ -38,16 +38,16 @@ class Keeper:
         self._words = np.zeros(END, np.int64)
         self._words[MOST] = most_bytes
         self._words[HUGE] = _multiarray._get_madvise_hugepage()
-        # Not constants of the compiled code: a cache would keep it though they had changed.
+        # Not constants of the compiled code, because a cached kernel would keep old values.
         self._words[LEAST], self._words[LINE] = least_bytes, line_bytes
         self.state: int = self._words.ctypes.data
         self.take, self.give = [find_address("kept_block_code", name) for name in ("take", "give")]
         self._give = ctypes.PYFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.give)
 
     def drop(self) -> None:
-        """Give the system back all that is kept."""
+        """Return all kept memory to the system."""
         self._give(self.state, 0, 0)
 
     def kept_bytes(self) -> int:
-        """Return how much that is."""
+        """Return the number of bytes that are kept."""
         return int(self._words[KEPT])

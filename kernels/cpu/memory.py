@@ -1,22 +1,22 @@
-"""Memory of large arrays of the CPU: it begins at a cache line, and what was freed serves again."""
+"""Memory of large CPU arrays: aligned to cache lines, and reused after it was freed."""
 
-# Note [Lines and blocks] NumPy's memory begins 16 bytes behind a cache line, so that every vector
-# of 64 bytes crosses two of them: layer norm over 1e6 float32 takes 213 us there, and 177 at the
-# line's beginning (AMD EPYC, Zen 4). And arrays larger than glibc keeps (see Note [Freed memory] in
-# devices/cpu.py) come from the system each time, which makes them zero first: 3 ms for 40 MB, in
-# huge pages, of which writing is 1. With kept blocks, x + y over 1e7 float32 takes 4.5 ms in place
-# of 7.8, gelu with its gradient 14 in place of 22, layer norm with its own 15 in place of 21.
+# Note [Lines and blocks] NumPy's memory begins 16 bytes after a cache line, so each vector of 64
+# bytes crosses two lines: layer norm over 1e6 float32 takes 213 us there, and 177 if aligned to a
+# line (AMD EPYC, Zen 4). Arrays larger than glibc keeps (see Note [Freed memory] in devices/cpu.py)
+# come from the system each time, which fills them with zeros: 3 ms for 40 MB in huge pages, while
+# writing them takes 1. With kept blocks, x + y over 1e7 float32 takes 4.5 ms instead of 7.8, gelu
+# with its gradient 14 instead of 22, layer norm with its gradient 15 instead of 21.
 #
-# NumPy accepts other allocators (NEP 49): a handler, a table of four C functions, is a context
-# variable, and an array keeps the handler that made it, to be freed with. So these arrays are
-# ordinary NumPy arrays to everybody: they own their data, have no base, and any way of sharing them
-# works. A handler is set in a separate context, in which np.empty is run: 70 ns, which does not pay
-# for small arrays. The handler "lines" is two functions of the C library and two of Python's;
-# "blocks" is compiled (kept_blocks.py), and serves where its code is stored, or once a kernel has
+# NumPy accepts other allocators (NEP 49). A handler is a table of four C functions in a context
+# variable, and an array keeps the handler that allocated it, to be freed with it. So these arrays
+# are ordinary NumPy arrays: they own their data, have no base, and can be shared in any way. A
+# handler is set in a separate context, in which np.empty runs: that costs 70 ns, too much for small
+# arrays. The handler "lines" has two functions of the C library and two of Python's. The handler
+# "blocks" is compiled (kept_blocks.py), and is used if its code is stored, or once a kernel has
 # loaded the compiler.
 #
-# A block that serves again has its old content: `empty` is not zero. That already held for memory
-# that glibc keeps; code that makes an array writes all of it before others see it.
+# A reused block has its old content, so `empty` is not zero. The same holds for memory that glibc
+# keeps; code that allocates an array writes all of it before other code reads it.
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ Array = np.ndarray[Any, Any]
 Maker = Callable[[Sequence[int], Any], Array]
 
 LINE_BYTES: Final = 64
-# From so many bytes on an array begins at a line: below, 70 ns are more than that saves.
+# Arrays of at least this many bytes are aligned to a line; for smaller ones 70 ns are too much.
 LINES_FROM: Final = 16 << 10
-# From so many on NumPy asks for huge pages. Below, glibc keeps what is freed.
+# From this size on NumPy asks for huge pages. Smaller freed arrays are kept by glibc.
 BLOCKS_FROM: Final = 4 << 20
-# Slots of NumPy's table of C functions: each stays where it is forever.
+# Slots for NumPy's tables of C functions, which are never freed.
 _SET_HANDLER: Final = 304
 _RAW_DOMAIN: Final = 0
 _COMPILER: Final = f"{__package__}.jit.compiler"
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """Return an array of NumPy's in C order that holds anything."""
+    """Return an uninitialized NumPy array in C order."""
     return maker_of(shape, dtype)(shape, dtype)
 
 
 def maker_of(shape: Sequence[int], dtype: Any) -> Maker:
-    """Return an allocator for arrays of one size: `empty`, with the size looked at once."""
+    """Return an allocator for arrays of one size: `empty`, with the choice made once."""
     size_bytes = math.prod(shape) * int(dtype.itemsize)
     if size_bytes < LINES_FROM:
         return np.empty
@@ -66,7 +66,7 @@ def maker_of(shape: Sequence[int], dtype: Any) -> Maker:
 
 
 def empty_cache() -> None:
-    """Give the system back what is kept of freed memory, by glibc too.
+    """Return all kept freed memory to the system, glibc's as well.
 
     Thread  any
     """
@@ -78,8 +78,8 @@ def empty_cache() -> None:
 
 
 class _State:
-    # The allocator of blocks, once the compiler is there; and the function that empties their
-    # keeper.
+    # The allocator of blocks, set when the compiled code is loaded; and the function that frees the
+    # kept blocks.
     make: Maker | None = None
     drop: Callable[[], None] | None = None
 
@@ -96,8 +96,8 @@ def _block(shape: Sequence[int], dtype: Any) -> Array:
 
 
 def _maker_of_blocks() -> Maker:
-    """Return the allocator of blocks: NumPy, until the keeper's code is stored, or something else
-    has loaded the compiler.
+    """Return the allocator of blocks: np.empty, until the keeper's code is stored or other code has
+    loaded the compiler.
     """
     if _COMPILER not in sys.modules and not _is_stored():
         return np.empty
@@ -111,7 +111,7 @@ def _maker_of_blocks() -> Maker:
 
 @functools.cache
 def _is_stored() -> bool:
-    """Return whether the keeper needed no compiler at the first request for a block."""
+    """Return whether the keeper's code was stored at the first request for a block."""
     from .jit.kernel_cache import is_stored
 
     return all(is_stored("kept_block_code", name) for name in ("take", "give"))
@@ -130,8 +130,8 @@ def _load_blocks() -> Maker:
 
 
 def made_by(keeper: Keeper) -> Maker:
-    """Return an allocator of a keeper's blocks; when memory runs out it frees the kept ones and
-    tries again.
+    """Return an allocator that uses a keeper's blocks. If memory runs out, it frees the kept blocks
+    and tries again.
     """
     lines = _handler_of_lines()
     assert lines is not None
@@ -151,7 +151,7 @@ def made_by(keeper: Keeper) -> Maker:
 
 
 def _keeps_at_most() -> int:
-    """Return how many freed bytes to keep: none where glibc is set to keep little."""
+    """Return how many freed bytes to keep; 0 if glibc is configured to keep little."""
     told = os.environ.get("GLIBC_TUNABLES", "")
     if "MALLOC_TRIM_THRESHOLD_" in os.environ or "trim_threshold" in told:
         return 0
@@ -160,7 +160,7 @@ def _keeps_at_most() -> int:
 
 
 class _Functions(ctypes.Structure):
-    """NumPy's PyDataMemAllocator: each function is given the first field before all else."""
+    """NumPy's PyDataMemAllocator: each function gets the first field as its first argument."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("of", "malloc", "calloc", "realloc", "free")]
 
@@ -186,11 +186,11 @@ def _lines() -> Maker:
 
 @functools.cache
 def _handler_of_lines() -> _Handler | None:
-    """Return a handler of functions that are there already, None where they may not fit.
+    """Return a handler of existing C functions; None if they may not fit.
 
     aligned_alloc takes the alignment and the size; the first argument of a handler's malloc is the
-    handler's own pointer. Python's raw allocators are C's, with such an argument in front too,
-    unless Python was started with others, or traces them.
+    handler's own pointer, here the alignment. Python's raw allocators call C's, and ignore such a
+    first argument, unless Python was started with other allocators, or traces them.
     """
     raw = _Functions()
     _python().PyMem_GetAllocator(_RAW_DOMAIN, ctypes.byref(raw))
@@ -213,8 +213,8 @@ def _yes() -> bool:
 
 
 def _through(handler: _Handler) -> Maker:
-    """Return np.empty with memory of a handler's. It, and what it calls, live forever: an array
-    may end when all of Python's has ended.
+    """Return np.empty with a handler's memory. The handler and its functions are never freed,
+    because an array may be freed after Python has shut down.
     """
     _keep_for_ever(handler)
     table = ctypes.cast(
@@ -229,20 +229,20 @@ def _through(handler: _Handler) -> Maker:
         try:
             return run(plain, shape, dtype)
         except RuntimeError:
-            # The context is entered: a finalizer that came while np.empty ran makes an array.
+            # The context is in use if a finalizer that runs during np.empty allocates an array.
             return plain(shape, dtype)
 
     return make
 
 
-# A capsule keeps the address of its name alone.
+# A capsule stores only the address of its name, so the name must stay alive.
 _NAME: Final = ctypes.create_string_buffer(b"mem_handler")
 _CAPSULE: Final = ctypes.cast(_NAME, ctypes.c_char_p)
 
 
 @functools.cache
 def _python() -> Any:
-    """Return the C functions of this process, called while the interpreter's lock is held."""
+    """Return the C functions of this process, called with the GIL held."""
     found = ctypes.PyDLL(None)
     found.PyCapsule_GetPointer.restype = ctypes.c_void_p
     found.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]

@@ -123,8 +123,7 @@ def test_any_worker_that_is_killed_is_back_soon(engine: str, port: int, tmp_path
     assert max(took) < BACK_WITHIN_S, took
 
 
-# # ---- Slurm: one cluster for these tests
-# -----------------------------------------------------------
+# ---- Slurm: one cluster for these tests ----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -65,8 +65,7 @@ def _replaced(tree: Any, places: dict[int, Any]) -> Any:
     return places.get(id(tree), tree)
 
 
-# # ---- checks of either library
-# ---------------------------------------------------------------------
+# ---- checks of either library --------------------------------------------------------------------
 
 
 def first(side: Side, **how: Any) -> tuple[Found, list[Any], list[Any]]:
@@ -188,8 +187,7 @@ CHECKS: dict[str, tuple[Callable[[Side], Found], str]] = {
 }
 
 
-# # ---- comparison of the results
-# --------------------------------------------------------------------
+# ---- comparison of the results -------------------------------------------------------------------
 
 
 def difference(check: str, ours: Side, theirs: Side) -> str | None:

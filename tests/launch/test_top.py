@@ -115,8 +115,7 @@ def test_addresses() -> None:
     assert split_address("head:80") == ("head", 80)
 
 
-# # ---- the contents of a reading
-# --------------------------------------------------------------------
+# ---- the contents of a reading -------------------------------------------------------------------
 
 
 def worker(rank: int, calls: int = 0, **more: Any) -> dict[str, Any]:

@@ -135,8 +135,7 @@ def test_breaks_are_found_in_subfolders(tmp_path: Path) -> None:
     }
 
 
-# # ---- a room of its own
-# ----------------------------------------------------------------------------
+# ---- a room of its own ---------------------------------------------------------------------------
 
 SMALL = Room("fastdist/small", ("tests/small",))
 PRODUCT = '''"""A room."""
@@ -377,8 +376,7 @@ def test_what_is_near_quick_or_noticed_another_break_comes_first(tmp_path: Path)
     assert lines.tests_of(mutant) == [slow, quick, own, "tests/b.py::other"]
 
 
-# # ---- explained survivors
-# --------------------------------------------------------------------------
+# ---- explained survivors -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ROOMS)

@@ -1,7 +1,7 @@
-"""Single names that can be imported and refuse in use: (module below fastdist, reason, names).
+"""Single names that can be imported but raise when used: (module below fastdist, reason, names).
 
-A class begins with a capital, after underscores; all others are functions. Modules whose names all
-refuse are in refused_names.py.
+A name whose first letter is a capital is a class; all others are functions. Modules in which all
+names are refused are in refused_names.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Real names that load on first use: (module below fastdist, the module that has them, names).
+"""Implemented names that load on first use: (module below fastdist, defining module, names).
 
-"Storage=UntypedStorage" has another name there, "_functorch=." is that module itself.
+"Storage=UntypedStorage" has a different name in the defining module; "_functorch=." is the defining
+module itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where PyTorch has its classes: what `import torch` shows as their modules, under as-torch.
+"""The modules of PyTorch's classes, which as-torch shows as the modules of fastdist's classes.
 
-Each row is (module below fastdist, module below torch, classes). "Device>device" is shown
-under another name, by which core/moved_names.py finds it as well.
+Each row is (module below fastdist, module below torch, classes). "Device>device" is a class that is
+shown under another name; core/moved_names.py finds it under that name as well.
 """
 
 from __future__ import annotations

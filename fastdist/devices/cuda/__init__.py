@@ -1,13 +1,14 @@
 """cuda:0, cuda:1 ...: NVIDIA GPUs, through CuPy.
 
-`cuda.py` has the backend, `making.py` the path of short calls on a GPU, `stream.py` streams and
-events, `memory.py` the memory that several streams use, `library.py` the access to CuPy, which
-loads on first use. Kernels are those of fastdist.kernels.cuda. The current stream is CuPy's own, so
-that users' own work with CuPy is ordered with ours.
+`cuda.py` has the backend, `making.py` the fast path of kernel calls, `stream.py` streams and
+events, `memory.py` memory that several streams use, `library.py` the access to CuPy, which loads on
+first use. The kernels are in fastdist.kernels.cuda. The current stream is CuPy's own, so that
+users' own CuPy work is ordered with fastdist's.
 
-Code that needs only the classes of streams loads `stream.py`, and the rest with the first GPU.
+Code that needs only the stream classes loads `stream.py`; the first use of a GPU loads the rest.
 
-Without a GPU the tests run this room on a CuPy made of NumPy and fibres (tests/fibre_shim/cupy.py).
+Without a GPU the tests run this package on a simulated CuPy, with NumPy's memory and kernels whose
+threads are fibres on the CPU (tests/fibre_shim/cupy.py).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["CudaBackend", "CudaEvent", "CudaStream", "ExternalStream", "load"]
 def load() -> CudaBackend:
     """Return the backend of NVIDIA GPUs.
 
-    Raises  DeviceError saying which of CuPy, the driver and a GPU is missing or broken
+    Raises  DeviceError that says whether CuPy, the driver or a GPU is missing or broken
     """
     from .cuda import load
 

@@ -1,4 +1,4 @@
-"""The backend of NVIDIA GPUs: CuPy's arrays, kernels of fastdist.kernels.cuda."""
+"""The backend of NVIDIA GPUs, with CuPy's arrays and the kernels of fastdist.kernels.cuda."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from .waiting import sync_debug_mode
 if TYPE_CHECKING:
     from fastdist.language.scalar import Body
 
-# Side streams of a device; who asks for more gets one that others use too.
+# The number of side streams of a device; further requests get one of these again.
 _STREAMS: Final = 32
-# CUDA's priority of streams whose work goes first; every GPU has this one.
+# The CUDA priority of streams whose work goes first; every GPU supports it.
 _FIRST: Final = -1
 _BROKEN_CUPY: Final = (
     "cuda: CuPy is installed, but does not load ({}): reinstall it with pip install "
@@ -48,26 +48,26 @@ _COPY: Final = parse("x", ("x",))
 
 
 class CudaBackend:
-    """Devices `cuda:0`, `cuda:1` ..., in the order of CUDA_VISIBLE_DEVICES."""
+    """The backend of the devices `cuda:0`, `cuda:1` ..., in the order of CUDA_VISIBLE_DEVICES."""
 
     type = "cuda"
 
     def __init__(self, device_count: int) -> None:
         self._device_count = device_count
         self._kernels: dict[str, Callable[..., None]] = {}
-        # Guards _streams; CUDA is called while it is held, nothing else of ours is taken.
+        # Guards _streams. CUDA may be called while it is held, but no other lock is acquired.
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
-        self.fractions: dict[int, float] = {}  # of each device's memory, where there is a limit
+        self.fractions: dict[int, float] = {}  # the memory limit of a device, if it has one
         self.tables: dict[Any, list[Any]] = {}
         self._capturing: CudaStream | None = None
-        # CPU memory that the graph under capture reads.
+        # CPU memory that the graph being captured reads.
         self._kept_by_capture: list[np.ndarray[Any, Any]] = []
-        self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}  # by device, goes first
+        self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}  # device, is high priority
         cuda = cupy().cuda
         self._current_device = cuda.runtime.getDevice
         self.add_into = adding(self._add_elsewhere)
-        # For all of CuPy, since reshapes and products allocate too.
+        # Set for all of CuPy, because CuPy's own reshapes and products allocate too.
         self.allocator = Allocator(cuda.get_allocator())
         cuda.set_allocator(self.allocator.allocate)
         self.host_ring = HostRing(_lock_pages)
@@ -75,7 +75,7 @@ class CudaBackend:
         products.watch(_choose_products)
 
     def close(self) -> None:
-        """End host functions' threads and copies of pinned memory; products are as in CuPy."""
+        """Stop the threads of host functions, finish copies of pinned memory and restore CuPy."""
         products.forget(_choose_products)
         with self._streams_lock:
             streams = list(self._streams.values())
@@ -99,7 +99,7 @@ class CudaBackend:
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> Any:
-        # CuPy copies unpinned memory in any case.
+        # Unpinned memory is always copied by CuPy before the call returns.
         late = non_blocking and array.flags.c_contiguous and is_pinned(array)
         if self._capturing is not None and self.is_capturing(index):
             if not late:
@@ -111,7 +111,7 @@ class CudaBackend:
                 made = copied_in(array, stream)
                 hold_until(stream.record_event(), array)
             return made
-        # CuPy copies through its own pinned memory, so the caller's may change at once.
+        # CuPy copies through its own pinned memory, so the caller may change the array immediately.
         with self._device(index), device_errors():
             return uploaded(array)
 
@@ -126,23 +126,23 @@ class CudaBackend:
             return copied_in(pinned, self.current_stream(index))
 
     def pinned_copy(self, array: np.ndarray) -> np.ndarray[Any, Any]:
-        """Return values of the CPU in pinned memory, in C order."""
+        """Return a copy of a CPU array in pinned memory, in C order."""
         with device_errors():
             made = pinned_empty(array.shape, array.dtype)
         np.copyto(made, array)
         return made
 
     def is_pinned(self, array: np.ndarray) -> bool:
-        """Return whether memory of the CPU is pinned."""
+        """Return whether a CPU array is in pinned memory."""
         return is_pinned(array)
 
     def from_dlpack(self, owner: Any) -> Any:
-        """Return an array over the memory of another library's."""
+        """Return an array that shares the memory of another library's array through DLPack."""
         with device_errors():
             return cupy().from_dlpack(owner)
 
     def from_interface(self, owner: Any) -> Any:
-        """Return an array over the memory of an object with `__cuda_array_interface__`."""
+        """Return an array that shares the memory of an object with `__cuda_array_interface__`."""
         with device_errors():
             return cupy().asarray(owner)
 
@@ -175,7 +175,7 @@ class CudaBackend:
             copied_out(self.packed(array), out, self.current_stream(array.device.id))
 
     def packed(self, array: Any) -> Any:
-        """Return an array of the current device without gaps, in C order: itself if it is so."""
+        """Return an array of the current device as C-contiguous: itself, or a copy."""
         if array.flags.c_contiguous:
             return array
         made = cupy().empty(array.shape, array.dtype)
@@ -202,7 +202,7 @@ class CudaBackend:
         return cupy().ndarray(tuple(shape), array.dtype, start, tuple(strides_bytes))
 
     def reinterpret(self, array: Any, dtype: Any) -> Any:
-        # CuPy's own view refuses gaps along any axis.
+        # CuPy's own view rejects arrays that are not contiguous along all axes.
         old, new = array.dtype.itemsize, np.dtype(dtype).itemsize
         shape = (*array.shape[:-1], array.shape[-1] * old // new)
         return cupy().ndarray(shape, np.dtype(dtype), array.data, (*array.strides[:-1], new))
@@ -211,7 +211,7 @@ class CudaBackend:
         if isinstance(array, np.ndarray) or array.device == out.device:
             self.pointwise(_COPY, [array], out)
             return
-        # Each side waits for the other: the values must be there, and stay until they are read.
+        # The streams wait for each other: values must exist first, and stay until they are read.
         here, there = (self.current_stream(a.device.id) for a in (out, array))
         with array.device:
             array = without_gaps(array, self.packed)
@@ -261,7 +261,7 @@ class CudaBackend:
         if number >= self._device_count:
             self._device(number)
         native = cupy().cuda.get_current_stream(number)
-        # Streams are never taken out, so nearly all are found without the lock.
+        # Streams are never removed, so most lookups succeed without the lock.
         known = self._streams.get((number, native.ptr))
         if known is not None:
             return known
@@ -272,7 +272,8 @@ class CudaBackend:
         goes_first = priority < 0
         with device, self._streams_lock:
             if (device.id, goes_first) not in self._side_streams:
-                # non_blocking: the default stream would wait for all side streams otherwise.
+                # non_blocking, because the default stream would otherwise wait for all side
+                # streams.
                 made = [
                     cupy().cuda.Stream(non_blocking=True, priority=_FIRST if goes_first else None)
                     for _ in range(_STREAMS)
@@ -288,23 +289,23 @@ class CudaBackend:
         if found is None:
             with device:
                 native = cupy().cuda.Stream(non_blocking=True)
-            # If two threads get here at once, the first one's stream is used.
+            # If two threads get here at the same time, both use the first one's stream.
             made = self._stream_of(device.id, native, "copies")
             found = self._copy_streams.setdefault(device.id, made)
         return found
 
     def default_stream(self, index: int) -> CudaStream:
-        """Return the stream that work goes to where no other is chosen."""
+        """Return the device's default stream."""
         return self._stream_of(self._device(index).id, cupy().cuda.Stream.null, "default-stream")
 
     def external_stream(self, index: int, handle: int) -> CudaStream:
-        """Return the stream of CUDA's handle, which somebody else made and keeps."""
+        """Return the stream of a CUDA handle, which belongs to another library."""
         with self._device(index):
             native = cupy().cuda.Stream.from_external(_Handle(handle))
         return CudaStream.over(index, native, f"fastdist-cuda-{index}-external-stream-{handle:#x}")
 
     def stream_of_handle(self, index: int, handle: int) -> CudaStream:
-        """Return the stream of CUDA's handle, one of ours if it is."""
+        """Return the stream of a CUDA handle: an existing one of fastdist, or an external one."""
         self._device(index)
         known = self._streams.get((index, handle))
         if known is not None:
@@ -320,67 +321,67 @@ class CudaBackend:
             device.synchronize()
 
     def use(self, index: int) -> None:
-        """Make a device CuPy's current one in this thread, so that calls there need no turn."""
+        """Make a device this thread's current one in CuPy, so that calls there need not switch."""
         device = self._device(index)
         with device_errors():
             device.use()
 
     def properties(self, index: int) -> dict[str, Any]:
-        """Return the driver's properties of a device, by CUDA's names."""
+        """Return the driver's properties of a device, under CUDA's names."""
         self._device(index)
         with device_errors():
             found: dict[str, Any] = cupy().cuda.runtime.getDeviceProperties(index)
         return found
 
     def memory_info(self, index: int) -> tuple[int, int]:
-        """Return how many bytes of a device are free, and how many it has."""
+        """Return the free and the total bytes of a device."""
         with self._device(index), device_errors():
             free, total = cupy().cuda.runtime.memGetInfo()
         return int(free), int(total)
 
     def reserved_bytes(self, index: int) -> int:
-        """Return how many bytes of a device CuPy's pool holds, in use or not."""
+        """Return how many bytes of a device CuPy's pool holds, used or unused."""
         with self._device(index):
             return int(cupy().get_default_memory_pool().total_bytes())
 
     def free_reserved(self) -> None:
-        """Give back to the devices what nobody uses of the pool; of what is lent, soon."""
+        """Return unused memory to the devices: the pool's, and memory kept for other processes."""
         give_back_lent()
         for index in range(self._device_count):
             with self._device(index), device_errors():
                 cupy().get_default_memory_pool().free_all_blocks()
 
     def limit_memory(self, index: int, fraction: float) -> None:
-        """Let the pool hold at most this share of a device's memory; 1 removes the limit."""
-        # CuPy takes 0 for no limit; less than its pool gives lets nothing through.
+        """Limit the pool to a fraction of a device's memory; 1 removes the limit."""
+        # In CuPy 0 means no limit; a limit of 1 byte, below its block size, allows nothing.
         limit = {"fraction": 0 if fraction == 1 else fraction} if fraction else {"size": 1}
         with self._device(index):
             cupy().get_default_memory_pool().set_limit(**limit)
         self.fractions[index] = fraction
 
     def reads_memory_of(self, index: int, peer: int) -> bool:
-        """Return whether kernels of a device can read the memory of another."""
+        """Return whether kernels of a device can read another device's memory."""
         for each in (index, peer):
             self._device(each)
         with device_errors():
             return bool(cupy().cuda.runtime.deviceCanAccessPeer(index, peer))
 
     def shared_event(self, index: int) -> CudaEvent:
-        """Return a point of a device that other processes may know."""
+        """Return a new event of a device that other processes can open."""
         return shared_event(self._device(index))
 
     def event_of_handle(self, index: int, handle: bytes) -> CudaEvent:
-        """Return another process's point on a device, by its handle."""
+        """Return the event of another process, given its handle."""
         return event_of_handle(self._device(index), handle)
 
     def new_pool(self) -> Any:
-        """Return a separate memory pool, for captured work or for a program's own use."""
+        """Return a separate memory pool, for captured graphs or for a program's own use."""
         return cupy().cuda.MemoryPool()
 
     def begin_capture(self, stream: CudaStream, pool: Any) -> None:
-        """Capture what a stream is given, in any thread; its memory comes from the pool.
+        """Start to capture the work of a stream, from any thread; its memory comes from pool.
 
-        Raises  RuntimeError while another one is captured
+        Raises  RuntimeError while another stream is being captured
         """
         with self._streams_lock:
             if self._capturing is not None:
@@ -391,7 +392,7 @@ class CudaBackend:
             self.allocator.give_to_capture(stream.native.ptr, pool.malloc)
 
     def end_capture(self, stream: CudaStream) -> Captured:
-        """Return the captured graph."""
+        """End the capture, and return the captured graph."""
         with self._streams_lock:
             self._capturing = None
             self.allocator.give_to_capture(stream.native.ptr, None)
@@ -403,7 +404,7 @@ class CudaBackend:
         return self._capturing is not None and self.current_stream(index).is_capturing()
 
     def launch_graph(self, graph: Captured, index: int) -> None:
-        """Queue captured work on a device's current stream."""
+        """Queue a captured graph on a device's current stream."""
         with self._device(index), device_errors():
             graph.native.launch(self.current_stream(index).native)
 
@@ -417,7 +418,7 @@ class CudaBackend:
         return cupy().cuda.Device(index)
 
     def _stream_of(self, index: int, native: Any, kind: str, priority: int = 0) -> CudaStream:
-        """Return the one CudaStream of a stream of CuPy's, so that streams compare by identity."""
+        """Return the unique CudaStream for a CuPy stream, so that streams compare by identity."""
         with self._streams_lock:
             stream = self._streams.get((index, native.ptr))
             if stream is None:
@@ -428,7 +429,7 @@ class CudaBackend:
 
 
 class Captured(NamedTuple):
-    """A graph of CuPy's, and what it reads of the CPU's memory, which is there as long."""
+    """A captured CuPy graph, and the CPU memory that it reads, which it keeps alive."""
 
     native: Any
     kept: list[np.ndarray[Any, Any]]
@@ -440,7 +441,7 @@ def _lock_pages(size_bytes: int) -> np.ndarray[Any, Any]:
 
 
 class _Handle:
-    """A stream of CUDA's handle, as the protocol of streams has it."""
+    """A CUDA stream handle, as an object with the `__cuda_stream__` protocol."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -450,7 +451,7 @@ class _Handle:
 
 
 def _choose_products(precision: str) -> None:
-    """Let CuPy's products of float32 be computed in TF32, or not."""
+    """Make CuPy compute float32 products in TF32, or in full precision."""
     core = cupy()._core
     kinds = core._routines_linalg
     wanted = kinds.COMPUTE_TYPE_DEFAULT if precision == "highest" else kinds.COMPUTE_TYPE_TF32
@@ -458,7 +459,7 @@ def _choose_products(precision: str) -> None:
 
 
 def _told_in_our_words(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Return a kernel whose errors of CUDA's are KernelError."""
+    """Wrap a kernel so that CUDA's errors are raised as KernelError."""
 
     @functools.wraps(kernel)
     def told(*given: Any) -> None:
@@ -486,7 +487,7 @@ def _require_one_device(what: str, arrays: Sequence[Any], number: int) -> None:
 def load() -> CudaBackend:
     """Return the backend of NVIDIA GPUs.
 
-    Raises  DeviceError saying which of CuPy, the driver and a GPU is missing or broken
+    Raises  DeviceError that says whether CuPy, the driver or a GPU is missing or broken
     """
     try:
         cuda = cupy().cuda
@@ -521,12 +522,12 @@ def load() -> CudaBackend:
 
 
 def refuse_in_child() -> None:
-    """Let each use of a GPU in a forked child be an error: CUDA does not survive a fork."""
+    """Make each use of a GPU in a forked child raise, because CUDA does not survive fork."""
     replace_backend(ForkedBackend())
 
 
 class ForkedBackend:
-    """Replaces in a forked child the backend that its parent loaded."""
+    """Replaces, in a forked child, the backend that its parent loaded; every use raises."""
 
     type = "cuda"
 

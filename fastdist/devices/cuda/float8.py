@@ -1,4 +1,4 @@
-"""Copies of arrays of float8 types, which CuPy stores but has no functions for: as bytes."""
+"""Copies of arrays of float8 types, as bytes: CuPy can store these types but not copy them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .library import cupy
 
 
 def uploaded(array: np.ndarray[Any, Any]) -> Any:
-    """Return a copy on the current device, in C order."""
+    """Return a copy of a CPU array on the current device, in C order."""
     if is_float8(array.dtype):
         return cupy().array(array.view(np.uint8), order="C").view(array.dtype)
     if array.dtype in FLOAT8:
@@ -27,7 +27,7 @@ def uploaded(array: np.ndarray[Any, Any]) -> Any:
 
 
 def downloaded(array: Any, packed: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-    """Return a copy on the CPU. packed returns an array without gaps."""
+    """Return a copy on the CPU. The function packed returns an array as C-contiguous."""
     if is_float8(array.dtype):
         codes: np.ndarray[Any, Any] = cupy().asnumpy(packed(array).view(np.uint8))
         return codes.view(array.dtype)
@@ -36,5 +36,5 @@ def downloaded(array: Any, packed: Callable[[Any], Any]) -> np.ndarray[Any, Any]
 
 
 def without_gaps(array: Any, packed: Callable[[Any], Any]) -> Any:
-    """Return an array in C order, itself if it is so. packed makes one of a float8 type."""
+    """Return an array as C-contiguous, itself if possible. packed does this for float8 types."""
     return packed(array) if is_float8(array.dtype) else cupy().ascontiguousarray(array)

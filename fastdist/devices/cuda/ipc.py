@@ -1,4 +1,4 @@
-"""Memory of a GPU that other processes of the machine can open, and theirs that was opened here."""
+"""GPU memory that other processes of the machine can open, and memory opened from them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 HANDLE_BYTES: Final = 64
 UUID_BYTES: Final = 16
-# GPUs map memory in pieces of this size: a slab shares none with other memory, because a process
-# that opens it sees whole pieces.
+# GPUs map memory in pages of this size. A slab does not share a page with other memory, because a
+# process that opens the slab can access whole pages.
 SLAB_STEP: Final = 2 << 20
 _OF_A_DEVICE: Final = 2  # cudaMemoryTypeDevice
 
 
 def uuid_of(backend: CudaBackend, index: int) -> bytes:
-    """Return the id of a GPU in every process of the machine."""
+    """Return the UUID of a GPU, which is the same in every process of the machine."""
     return bytes(backend.properties(index)["uuid"])[:UUID_BYTES]
 
 
 def index_of_uuid(backend: CudaBackend, uuid: bytes) -> int | None:
-    """Return the index of a GPU here; None if it is not visible."""
+    """Return the index in this process of the GPU with a UUID; None if it is not visible."""
     indices = range(backend.device_count())
     return next((i for i in indices if uuid_of(backend, i) == uuid), None)
 
 
 class Slab:
-    """Memory of cudaMalloc's own, not of CuPy's pool: that may not be shared as a whole.
+    """Shareable memory allocated by cudaMalloc; memory of CuPy's pool cannot be shared in parts.
 
-    Raises  KernelError where the GPU has no more, or gives no handle out
+    Raises  KernelError if the GPU is out of memory, or returns no IPC handle
     """
 
     __slots__ = ("_index", "_memory", "handle", "size")
@@ -52,28 +52,30 @@ class Slab:
     def put(
         self, backend: CudaBackend, start: int, array: Any, index: int, stream: CudaStream
     ) -> None:
-        """Queue, on a stream of the slab's device, a copy of an array of it, packed, to `start`."""
+        """Queue a copy of array, packed, to offset `start` on a stream of the slab's device."""
         with cupy().cuda.Device(index), device_errors():
             packed = backend.packed(array)
             place = cupy().cuda.MemoryPointer(self._memory, start)
             place.copy_from_device_async(packed.data, packed.nbytes, stream.native)
 
     def free(self) -> None:
-        """Give it back to its GPU, when nobody has it open and nothing is on its way to it."""
+        """Free the memory; no process may have it open, and no copy to it may be pending."""
         with cupy().cuda.Device(self._index), device_errors():
             self._memory = None
 
 
 class OpenedSlab:
-    """Another process's slab, on one of our devices; `close` unmaps it once no copy reads it.
+    """Another process's slab, opened on a device of this process.
 
-    Raises  KernelError unless it is the handle of a living slab; DeviceError if that is smaller
+    `close` unmaps it when no copy reads it any more.
+
+    Raises  KernelError for an invalid handle; DeviceError if the memory is smaller than size
     Thread  any
     """
 
     def __init__(self, backend: CudaBackend, index: int, handle: bytes, size: int) -> None:
         self._backend, self._index, self.size = backend, index, size
-        # Guards the two below it.
+        # Guards the two attributes below.
         self._lock = threading.Lock()
         self._readers = 0
         self._is_closed = False
@@ -83,17 +85,20 @@ class OpenedSlab:
             steps = [*range(0, size, SLAB_STEP), size - 1]
             kinds = {runtime.pointerGetAttributes(self._address + at).type for at in steps}
         if kinds != {_OF_A_DEVICE}:
-            # A claim of its owner's, and a copy from beyond the end would cost us the GPU.
+            # The owner claimed a wrong size: a copy from beyond the end would break this GPU
+            # context.
             self.close()
             raise DeviceError(f"the memory that was opened has no {size} bytes")
 
     def copy_out(
         self, wanted: Sequence[tuple[int, tuple[int, ...], np.dtype[Any]]], index: int
     ) -> tuple[list[Any], CudaStream]:
-        """Return new arrays of a device, to which its current stream copies the data whose places
-        `wanted` gives, and that stream. The caller queues `done_reading` behind the copies.
+        """Queue copies from the slab to new arrays; return the arrays and the stream.
 
-        Raises  DeviceError for a slab that is closed
+        `wanted` lists offset, shape and dtype of each array. The copies are on the current stream
+        of device `index`. The caller queues `done_reading` after them.
+
+        Raises  DeviceError for a closed slab
         """
         with self._lock:
             if self._is_closed:
@@ -113,13 +118,13 @@ class OpenedSlab:
                     made.data.copy_from_device_async(source, made.nbytes, stream.native)
                     found.append(made)
         except BaseException:
-            # Work that was queued before the failure may be under way.
+            # Copies that were queued before the failure may still run.
             stream.launch_host_function(self.done_reading)
             raise
         return found, stream
 
     def done_reading(self) -> None:
-        """Take note that the copies of one copy_out are done."""
+        """Record that the copies of one copy_out are done, and unmap the slab if it is closed."""
         with self._lock:
             self._readers -= 1
             is_last = self._is_closed and not self._readers
@@ -127,7 +132,7 @@ class OpenedSlab:
             self._unmap()
 
     def close_if_idle(self) -> bool:
-        """Unmap it unless a copy reads it; return whether it is closed."""
+        """Unmap the slab unless a copy reads it; return whether it is closed."""
         with self._lock:
             if self._is_closed or self._readers:
                 return self._is_closed
@@ -136,7 +141,7 @@ class OpenedSlab:
         return True
 
     def close(self) -> None:
-        """Unmap it, now or when the last copy is done; once."""
+        """Unmap the slab, now or after the last copy; further calls do nothing."""
         with self._lock:
             is_last = not self._is_closed and not self._readers
             self._is_closed = True
@@ -149,7 +154,7 @@ class OpenedSlab:
 
 
 class OpenedEvents:
-    """Events of one other process, each opened once.
+    """Events of one other process, each of which is opened only once.
 
     Thread  any
     """
@@ -160,9 +165,9 @@ class OpenedEvents:
         self._known: dict[tuple[int, bytes], CudaEvent] = {}
 
     def get(self, index: int, handle: bytes) -> CudaEvent:
-        """Return the event of a handle, on one of our devices.
+        """Return the event of a handle, opened on a device of this process.
 
-        Raises  KernelError if it is not the handle of a living event; DeviceError for too many
+        Raises  KernelError for an invalid handle; DeviceError for too many events
         """
         with self._lock:
             known = self._known.get((index, handle))

@@ -1,4 +1,4 @@
-"""The way to CuPy, and from its errors to ours."""
+"""Access to CuPy, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdist.system.own_folder import ForeignFolderError, make_own_folder
 
 _logger = logging.getLogger(__name__)
 
-# Codes of cudaError_t: results of a query, and errors from which no later call recovers.
+# Codes of cudaError_t: results of a query, and errors after which every later call fails.
 _SUCCESS, _NOT_READY = 0, 600
 _STICKY: Final = frozenset({700, 702, *range(714, 720)})
 _CAPTURE: Final = frozenset(range(900, 909))
@@ -24,13 +24,13 @@ _MOST_TEXT: Final = 2000
 
 @functools.cache
 def cupy() -> Any:
-    """Return CuPy, loaded at the first call."""
+    """Return CuPy; the first call imports it."""
     _keep_kernels_from_others()
     return import_module("cupy")
 
 
 def _keep_kernels_from_others() -> None:
-    """Let CuPy take compiled kernels from no folder that others could fill, but from memory."""
+    """Make CuPy cache compiled kernels in memory if others could write to its cache folder."""
     if os.environ.get("CUPY_CACHE_IN_MEMORY") == "1":
         return
     path = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")
@@ -45,13 +45,13 @@ def _keep_kernels_from_others() -> None:
             *(path, error),
         )
     except OSError as error:
-        # CuPy finds that as well, when it has something to keep.
+        # CuPy reports this itself when it stores a kernel.
         _logger.info("no folder for CuPy's kernels at %r: %s", path, error)
 
 
 @contextlib.contextmanager
 def device_errors() -> Iterator[None]:
-    """Turn what CUDA reports inside into KernelError."""
+    """Raise errors of CUDA inside a with block as KernelError."""
     try:
         yield
     except Exception as error:
@@ -59,8 +59,9 @@ def device_errors() -> Iterator[None]:
 
 
 def raise_as_ours(error: Exception) -> NoReturn:
-    """Raise KernelError for what the driver, a library of CUDA's or the compiler of kernels
-    raised, anything else as it is.
+    """Raise KernelError for an error of CUDA's driver, libraries or compiler.
+
+    Any other error is raised unchanged.
     """
     kind = type(error)
     if not f"{kind.__module__}.".startswith(("cupy.", "cupy_backends.", f"{cupy().__name__}.")):
@@ -86,9 +87,9 @@ def raise_as_ours(error: Exception) -> NoReturn:
 
 
 def is_done(status: int) -> bool:
-    """Return whether the status that a query answers says that all is done.
+    """Return whether a query's status means that all work is done.
 
-    Raises  KernelError for what failed on the device: it is not late, it never comes
+    Raises  KernelError for an error of the device
     """
     if status in (_SUCCESS, _NOT_READY):
         return status == _SUCCESS

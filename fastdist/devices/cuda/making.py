@@ -1,4 +1,4 @@
-"""Fresh results of kernels, as a short call on a GPU makes them: all that can be is prepared."""
+"""The GPU's implementation of `Backend.making`, which prepares as much of each call as it can."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def making(
     *,
     of_any_layout: bool,
 ) -> Callable[..., Any]:
-    """Return a function of raw arrays, always of the same layouts or of any, that makes results of
-    kernel's on a device: one array, or a tuple.
+    """Return a function of raw arrays that runs a kernel and returns new results on a device.
 
-    Thread  any; queued on the calling thread's current stream of the device
+    Thread  any; the work goes to the calling thread's current stream of the device
     """
     library = cupy()
     empty, cuda = library.ndarray, library.cuda
@@ -73,7 +72,7 @@ def making(
             return out
 
         return make_one
-    # The usual case, in which the calls of `fill` and of what it calls are measurable.
+    # The most frequent case, for which even the function calls inside `fill` are measurable.
     write = _of_any_layout if of_any_layout else _of_one_layout
     return write(results[0], index, found, make, fill)
 
@@ -85,7 +84,7 @@ Fill = Callable[[tuple[Any, ...], tuple[Any, ...]], None]
 def _of_one_layout(
     result: Result, index: int, found: PreparedTable, make: Make, fill: Fill
 ) -> Make:
-    """Return the function that makes one result of arrays that always have the same layouts."""
+    """Return a function that makes one result from arrays whose layouts never change."""
     current_device, empty = cupy().cuda.runtime.getDevice, cupy().ndarray
     shape, dtype, prepared, numpy_array = result.shape, result.dtype, found.get, np.ndarray
 
@@ -113,7 +112,7 @@ def _of_one_layout(
 def _of_any_layout(
     result: Result, index: int, found: PreparedTable, make: Make, fill: Fill
 ) -> Make:
-    """Return the function that makes one result of arrays of any layouts."""
+    """Return a function that makes one result from arrays of any layouts."""
     current_device, kind = cupy().cuda.runtime.getDevice, cupy().ndarray
     shape, dtype, prepared = result.shape, result.dtype, found.get
 
@@ -121,7 +120,7 @@ def _of_any_layout(
         if current_device() != index:
             return make(*arrays)
         out = kind(shape, dtype)
-        # `key_of` for the arrays that most gradients take: a gradient and a saved value.
+        # `key_of`, inlined for the most frequent arguments: a gradient and a saved value.
         if len(arrays) == 2 and arrays[0].__class__ is kind is arrays[1].__class__:
             x, y = arrays
             place = x.data.ptr | y.data.ptr | out.data.ptr
@@ -145,17 +144,17 @@ _ADD: Final = parse("x + y", ("x", "y"))
 
 
 def adding(otherwise: Callable[[Body, Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Return the function that adds an array to one on the same device; `otherwise` adds what is
-    not on the current device, and reports what cannot be added. Sums of gradients are as frequent
-    as Nodes.
+    """Return a function that adds an array to another one in place; it is called for most Nodes.
+
+    `otherwise` handles arrays that are not on the current device, and reports invalid ones.
     """
     current_device = cupy().cuda.runtime.getDevice
-    # By the layouts of the sum and of the array, and by alignment.
+    # The key has the layouts of both arrays and their alignment.
     found = PreparedTable(kernel_of_body(_ADD))
 
     def add_into(accumulator: Any, array: Any) -> None:
         into, kind = accumulator.data, accumulator.__class__
-        # By the memory: an array of CuPy's makes a new object of its device at each question.
+        # From the memory, because `array.device` creates a new object at each access.
         index = into.mem.device_id
         if (
             current_device() != index

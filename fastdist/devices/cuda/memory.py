@@ -1,4 +1,4 @@
-"""Memory of CuPy's pool, held back while streams other than its own still use it."""
+"""CuPy's memory pool, wrapped to delay the reuse of memory that other streams still use."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from .library import cupy
 from .stream import CudaEvent, CudaStream
 
 # Note [Memory on several streams]
-# CuPy's pool gives freed memory to later work of the stream that it was allocated for, at once. A
-# stream that record_stream named may still be reading it then. So each allocation is wrapped: when
-# its last array is gone, events are recorded on the named streams, and the pool gets the memory
-# when they have passed, which every later allocation looks for.
+# CuPy's pool reuses freed memory immediately for later work of the stream it was allocated on. But
+# a stream named by record_stream may still be reading it. So each allocation is wrapped: when its
+# last array is deleted, events are recorded on the named streams. The pool gets the memory back
+# after these events have passed, which every later allocation checks.
 
 
 class Limbo(deque[tuple[list[CudaEvent], Any]]):
-    """Memory that streams may still use, with the events behind their work; append and popleft are
-    atomic.
+    """Memory that streams may still use, with the events to wait for.
+
+    append and popleft are atomic.
     """
 
-    is_open = True  # until the backend ends: from then on nobody asks for events
+    is_open = True  # False after the backend has closed: events cannot be recorded then
 
 
 class Usage:
-    """How many bytes of one device arrays hold, and held at most; how many allocations these are.
+    """Statistics of one device: bytes and allocations in use, and their maximum.
 
-    Thread  any, finalizers too. Without a lock, which would cost more than all else here: nothing
-            is called between reading a number and writing it, and only at calls and at the ends of
-            loops does Python let another thread, or a finalizer, in
+    Thread  any, including finalizers. It has no lock, which would take longer than everything else
+            here. Instead no function is called between reading and writing a number: Python only
+            switches threads, or runs finalizers, at calls and at the ends of loops
     """
 
     __slots__ = (
@@ -45,26 +46,26 @@ class Usage:
 
     def __init__(self) -> None:
         self.most_bytes = self.most_count = self.num_ooms = 0
-        # Since the beginning: allocated, freed or not, and freed.
+        # Totals since the start: everything allocated, and the part that was freed.
         self.all_bytes = self.all_count = self.freed_bytes = self.freed_count = 0
 
     @property
     def bytes(self) -> int:
-        """How many bytes are held."""
+        """The number of bytes in use."""
         return self.all_bytes - self.freed_bytes
 
     @property
     def count(self) -> int:
-        """How many allocations are held."""
+        """The number of allocations in use."""
         return self.all_count - self.freed_count
 
     def forget_most(self) -> None:
-        """Let the most be what is held now."""
+        """Reset the maximum to the memory in use now."""
         self.most_bytes, self.most_count = self.bytes, self.count
 
     def forget_all(self) -> None:
-        """Reset the count of all allocations to the memory that is held now."""
-        # Memory that a finalizer frees in between stays counted.
+        """Reset the totals to the memory in use now."""
+        # Memory that a finalizer frees during this call stays in the totals.
         freed_bytes, freed_count = self.freed_bytes, self.freed_count
         self.all_bytes -= freed_bytes
         self.freed_bytes -= freed_bytes
@@ -74,15 +75,15 @@ class Usage:
 
 
 class _Block:
-    """One allocation, and the streams that may still use it when its last array is gone."""
+    """One allocation, and the streams that may still use it when its last array is deleted."""
 
     __slots__ = ("__weakref__", "_limbo", "_pointer", "_size", "_usage", "streams")
 
     def __init__(self, pointer: Any, limbo: Limbo, usage: Usage) -> None:
         self._pointer, self._limbo, self._usage = pointer, limbo, usage
-        # The pool rounds sizes up; the device has that much less.
+        # The size that the pool has rounded up, because that much of the device's memory is in use.
         self._size = size = pointer.mem.size
-        self.streams: set[CudaStream] | None = None  # made when there is one
+        self.streams: set[CudaStream] | None = None  # created for the first stream
         usage.all_count = count = usage.all_count + 1
         usage.all_bytes = held = usage.all_bytes + size
         count -= usage.freed_count
@@ -100,9 +101,10 @@ class _Block:
             try:
                 events = [stream.record_event() for stream in self.streams]
             except KernelError:
-                # A kernel before has failed, of which CUDA tells at every call: nobody uses the
-                # memory any more, so the pool may have it at once. On Python 3.13 the error's
-                # traceback is in a cycle that keeps this block until the next garbage collection.
+                # An earlier kernel failed, which CUDA reports at every later call. No stream uses
+                # the memory any more, so the pool may have it now. On Python 3.13 the error's
+                # traceback is in a cycle that keeps this block alive until the next garbage
+                # collection.
                 self._pointer = None
                 return
             self._limbo.append((events, self._pointer))
@@ -114,14 +116,14 @@ def _counted_block(pointer: Any, limbo: Limbo, usage: Usage) -> _Block:
     return block
 
 
-# Replaced while a profile counts bytes.
+# Replaced while a profiler counts bytes.
 _make_block: Callable[[Any, Limbo, Usage], _Block] = _Block
 
 
 class Allocator:
-    """CuPy's pool behind a wrapper; CuPy calls `allocate` for every array.
+    """A wrapper of CuPy's pool; CuPy calls `allocate` for every array.
 
-    Thread  any; a finalizer may come in between anywhere, so nothing here takes a lock
+    Thread  any; a finalizer may interrupt any line, so nothing here acquires a lock
     """
 
     def __init__(self, allocate_in_pool: Callable[[int], Any]) -> None:
@@ -131,23 +133,23 @@ class Allocator:
         self._out_of_memory = cuda.memory.OutOfMemoryError
         self._current_device = cuda.runtime.getDevice
         self._limbo = Limbo()
-        # By the handle of a stream that is being captured: what gives its memory.
+        # For the handle of each captured stream, the function that allocates its memory.
         self._captured: dict[int, Callable[[int], Any]] = {}
-        # By thread and device: what gives the memory of a block of a program.
+        # For a thread and device, the function that allocates instead of the default pool.
         self._chosen: dict[tuple[int, int], Callable[[int], Any]] = {}
         self.usages = [Usage() for _ in range(cuda.runtime.getDeviceCount())]
 
     def allocate(self, size_bytes: int) -> Any:
         """Return a pointer to memory of the current device.
 
-        Raises  OutOfMemoryError when waiting for other streams frees too little
+        Raises  OutOfMemoryError if even waiting for other streams frees too little
         """
         allocate = self._allocate_in_pool
         if self._chosen:
             here = get_ident(), self._current_device()
             allocate = self._chosen.get(here, allocate)
         if self._captured:
-            # CUDA refuses event queries meanwhile, so nothing is released either.
+            # During a capture CUDA rejects event queries, so no memory is released.
             allocate = self._captured.get(cupy().cuda.get_current_stream().ptr, allocate)
         elif self._limbo:
             self._release(wait=False)
@@ -172,15 +174,17 @@ class Allocator:
         return self._pointer(memory, 0)
 
     def close(self) -> None:
-        """Hold back nothing any more: the backend ends, and perhaps CuPy."""
+        """Stop delaying the reuse of memory, because the backend (and perhaps CuPy) shuts down."""
         self._limbo.is_open = False
         self._limbo.clear()
 
     def choose(
         self, index: int, allocate: Callable[[int], Any] | None
     ) -> Callable[[int], Any] | None:
-        """Let what this thread makes on a device come from elsewhere, None from the pool of all;
-        return from where it came before.
+        """Set the function that allocates this thread's memory on a device; None is the default
+        pool.
+
+        Return the previous function.
         """
         here = get_ident(), index
         before = self._chosen.pop(here, None)
@@ -189,7 +193,7 @@ class Allocator:
         return before
 
     def give_to_capture(self, handle: int, allocate: Callable[[int], Any] | None) -> None:
-        """Let what the stream of a handle needs come from elsewhere; None ends that."""
+        """Set the function that allocates memory for a captured stream; None ends the capture."""
         if allocate is not None:
             self._captured[handle] = allocate
             return
@@ -198,22 +202,24 @@ class Allocator:
             del self._captured[other]
 
     def share_capture(self, handle: int, other: int) -> None:
-        """Let another stream, which will wait for an event of a captured one, take what it needs
-        from where that does, until its capture ends.
+        """Let another stream, which will wait for an event of a captured stream, share its
+        allocator.
+
+        This lasts until the capture ends.
         """
         self._captured[other] = self._captured[handle]
 
     def has_capture(self) -> bool:
-        """Return whether some stream is captured, in any thread."""
+        """Return whether any stream is being captured, in any thread."""
         return bool(self._captured)
 
     def _release(self, *, wait: bool) -> None:
-        """Give the pool what no stream uses any more."""
+        """Return memory to the pool that no stream uses any more."""
         for _ in range(len(self._limbo)):
             try:
                 events, pointer = self._limbo.popleft()
             except IndexError:
-                return  # another thread was faster
+                return  # another thread has taken the last entry
             for event in events if wait else ():
                 event.synchronize()
             if not all(event.query() for event in events):
@@ -221,9 +227,9 @@ class Allocator:
 
 
 def hold_for(array: Any, stream: CudaStream) -> None:
-    """Keep array's memory, when it is freed, until the work that stream has then is done.
+    """Make array's memory, when it is freed, wait for the work that stream has queued by then.
 
-    Raises  DeviceError if it was allocated before our allocator was there
+    Raises  DeviceError if the memory was allocated before fastdist's allocator was installed
     """
     if not array.size:
         return
@@ -239,12 +245,12 @@ def hold_for(array: Any, stream: CudaStream) -> None:
     block.streams.add(stream)
 
 
-# Called when memory must be freed: one for each lender of memory to other processes.
+# Functions that free memory, one for each module that lends memory to other processes.
 lent: list[Callable[[], None]] = []
 
 
 def give_back_lent() -> None:
-    """Let lenders of memory to other processes give idle memory back; does not wait."""
+    """Ask the modules that lend memory to other processes to free idle memory; does not wait."""
     for give_back in [*lent]:
         give_back()
 

@@ -1,4 +1,4 @@
-"""Communicators of NCCL, through CuPy's bindings."""
+"""NCCL communicators, through CuPy's bindings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..backend import backend_of
 from .library import raise_as_ours
 from .stream import CudaStream
 
-# ncclRedOp_t. CuPy's bindings pass the numbers on, also those that they have no name for.
+# ncclRedOp_t. CuPy's bindings pass these numbers on, even those for which they have no name.
 _OPS: Final = {"sum": 0, "product": 1, "max": 2, "min": 3, "avg": 4}
-# ncclDataType_t, by the names of NumPy and ml_dtypes.
+# ncclDataType_t, for the names of NumPy's and ml_dtypes' dtypes.
 _TYPES: Final = {
     "int8": 0,
     "uint8": 1,
@@ -37,19 +37,19 @@ _TYPES: Final = {
     "float8_e5m2": 11,
 }
 _BYTES: Final = _TYPES["uint8"]
-# Reductions of booleans, which are bytes of 0 and 1.
+# The reductions used for bitwise OR and AND of booleans, which are bytes of 0 and 1.
 _OF_BYTES: Final = {"bor": "max", "band": "min"}
-# ncclSystemError and ncclRemoteError: what a communicator reports when a peer has ended.
+# ncclSystemError and ncclRemoteError, which a communicator reports when a peer has ended.
 _LOST: Final = frozenset({2, 6})
 _IN_PROGRESS: Final = 7
-# How long a member that leaves waits for those that do not leave.
+# How long a member that leaves waits for the other members to leave.
 _LEAVE_S: Final = 5.0
 
 _logger = logging.getLogger(__name__)
 
 
 def why_missing() -> str:
-    """Return why NCCL cannot be used here, an empty text if it can. Loads CuPy where it is."""
+    """Return why NCCL is unavailable, or an empty text if it is available. Loads CuPy."""
     if importlib.util.find_spec("cupy") is None:
         return "CuPy is not installed (in the clone of fastdist, pip install -e '.[cuda12]')"
     try:
@@ -57,7 +57,7 @@ def why_missing() -> str:
     except DeviceError as error:
         return str(error)
     with warnings.catch_warnings():
-        # CuPy warns where the library is missing; the text below says that in every case.
+        # CuPy warns if the library is missing; the text returned below reports that anyway.
         warnings.simplefilter("ignore")
         is_there = _bindings().available
     if not is_there:
@@ -69,12 +69,12 @@ def why_missing() -> str:
 
 
 def _bindings() -> Any:
-    """Return CuPy's bindings of NCCL, which `import cupy` does not load."""
+    """Return CuPy's NCCL bindings, which `import cupy` does not load."""
     return import_module("cupy.cuda.nccl")
 
 
 def new_unique_id() -> bytes:
-    """Return an id, which the members of a new communicator share."""
+    """Return a new id, which all members of a new communicator must share."""
     with nccl_errors("a new communicator"):
         found: bytes = _bindings().get_unique_id()
     return found
@@ -82,7 +82,7 @@ def new_unique_id() -> bytes:
 
 @contextmanager
 def nccl_errors(what: str) -> Iterator[None]:
-    """Turn what NCCL reports inside into CollectiveError, or CollectiveLostError.
+    """Raise errors of NCCL inside a with block as CollectiveError or CollectiveLostError.
 
     Raises:
         CollectiveLostError: The connection to another member failed.
@@ -110,9 +110,9 @@ def _raise(what: str, status: Any, text: str, cause: Exception) -> NoReturn:
 
 @contextmanager
 def grouped() -> Iterator[None]:
-    """Let NCCL start the calls of a block together, so that none of them waits for another.
+    """Start the NCCL calls inside a with block together, so that none waits for another.
 
-    Threads: the block belongs to its thread.
+    Threads: applies to the calls of this thread.
     """
     bindings = _bindings()
     with nccl_errors("the start of a group of calls"):
@@ -120,7 +120,7 @@ def grouped() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # The group ends in any case; the first error says more than that of its end.
+        # The group must be ended; the first error is more informative than one from its end.
         with suppress(RuntimeError, KeyError):
             bindings.groupEnd()
         raise
@@ -129,15 +129,15 @@ def grouped() -> Iterator[None]:
 
 
 class Communicator:
-    """One member's end of a communicator of NCCL: the GPU that is current when it is made.
+    """One member of an NCCL communicator, on the GPU that is current at its creation.
 
-    Its methods queue work on a stream and return. Arrays are contiguous. Making one waits until all
-    members do.
+    Its methods queue work on a stream and return. Arrays must be contiguous. The constructor waits
+    until all members have called it.
 
     Raises:
-        CollectiveError: NCCL refused; CollectiveLostError: a member is lost.
+        CollectiveError: NCCL failed; CollectiveLostError: a member is lost.
 
-    Threads: one at a time; abort from any.
+    Threads: one thread at a time; any thread may call abort.
     """
 
     def __init__(self, size: int, unique_id: bytes, rank: int) -> None:
@@ -146,7 +146,7 @@ class Communicator:
         self._is_open = True
 
     def all_reduce(self, what: str, array: Any, op: str, stream: CudaStream) -> None:
-        """Replace array by the reduction over the members."""
+        """Replace array by its reduction over all members."""
         pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, array, op)
         with nccl_errors(what):
             self._native.allReduce(
@@ -154,7 +154,7 @@ class Communicator:
             )  # fmt: skip
 
     def reduce(self, what: str, array: Any, op: str, root: int, stream: CudaStream) -> None:
-        """Replace the root's array by the reduction over the members."""
+        """Replace the root's array by the reduction over all members."""
         pointer, kind, number = array.data.ptr, type_of(what, array), _op_of(what, array, op)
         with nccl_errors(what):
             self._native.reduce(
@@ -162,7 +162,7 @@ class Communicator:
             )  # fmt: skip
 
     def reduce_scatter(self, what: str, out: Any, rows: Any, op: str, stream: CudaStream) -> None:
-        """Fill out with the reduction of the members' rows of this rank."""
+        """Fill out with this rank's row of the reduction of the members' rows."""
         kind, number = type_of(what, out), _op_of(what, out, op)
         with nccl_errors(what):
             self._native.reduceScatter(
@@ -170,7 +170,7 @@ class Communicator:
             )
 
     def broadcast(self, what: str, array: Any, root: int, stream: CudaStream) -> None:
-        """Replace array by the root's."""
+        """Replace array by the root's array."""
         pointer = array.data.ptr
         with nccl_errors(what):
             self._native.broadcast(
@@ -195,7 +195,7 @@ class Communicator:
             self._native.recv(array.data.ptr, array.nbytes, _BYTES, sender, stream.native.ptr)
 
     def require_healthy(self, what: str) -> None:
-        """Raise CollectiveError for failures since the last call. Does not wait."""
+        """Raise CollectiveError if NCCL has failed since the last call. Does not wait."""
         if not self._is_open:
             return
         with nccl_errors(what):
@@ -206,15 +206,15 @@ class Communicator:
                     raise
 
     def abort(self) -> None:
-        """End the work under way, and release the communicator."""
+        """Abort the current work, and release the communicator."""
         self._is_open = False
         self._native.abort()
 
     def close(self) -> None:
-        """Release the communicator, whose work is done.
+        """Release the communicator after its work is done.
 
-        NCCL waits until all members of this host do so. Where one does not, this returns after
-        some seconds, and a thread goes on waiting.
+        NCCL waits until all members on this host do the same. If a member does not, this method
+        returns after some seconds, while a thread continues to wait.
         """
         if not self._is_open:
             return
@@ -232,10 +232,10 @@ class Communicator:
 
 
 def type_of(what: str, array: Any) -> int:
-    """Return NCCL's number of an array's dtype, for a reduction.
+    """Return NCCL's number for the dtype of an array in a reduction.
 
     Raises:
-        CollectiveError: NCCL does not have numbers of this dtype.
+        CollectiveError: NCCL does not support this dtype.
     """
     found = _TYPES.get(array.dtype.name)
     if found is None:

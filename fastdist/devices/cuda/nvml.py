@@ -1,4 +1,4 @@
-"""Facts about a GPU from NVIDIA's management library: its load, temperature and users."""
+"""Access to NVIDIA's management library (NVML): load, temperature and processes of a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .library import cupy
 
 
 class Nvml(NamedTuple):
-    """The library, and its handle of a GPU."""
+    """The module pynvml, and its handle of a GPU."""
 
     library: Any
     handle: Any
@@ -20,9 +20,9 @@ class Nvml(NamedTuple):
 
 @contextlib.contextmanager
 def nvml_of(index: int) -> Iterator[Nvml]:
-    """Give the management library for a block.
+    """Yield NVML, initialized, with the handle of a GPU.
 
-    Raises  DeviceError without that GPU, ModuleNotFoundError without nvidia-ml-py
+    Raises  DeviceError if the GPU does not exist, ModuleNotFoundError without nvidia-ml-py
     """
     backend: Any = backend_of("cuda")
     backend.properties(index)
@@ -36,7 +36,7 @@ def nvml_of(index: int) -> Iterator[Nvml]:
         ) from error
     library.nvmlInit()
     try:
-        # By its place on the bus: the library's numbers know nothing of CUDA_VISIBLE_DEVICES.
+        # By PCI bus id, because NVML's indices ignore CUDA_VISIBLE_DEVICES.
         place = cupy().cuda.runtime.deviceGetPCIBusId(index)
         yield Nvml(library, library.nvmlDeviceGetHandleByPciBusId(place.encode()))
     finally:

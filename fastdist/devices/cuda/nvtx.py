@@ -1,4 +1,4 @@
-"""The way to NVTX, by which programs name stretches of time to NVIDIA's profilers."""
+"""Access to NVTX, with which programs name time ranges for NVIDIA's profilers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .library import cupy
 
 
 def nvtx() -> Any:
-    """Return CuPy's module of NVTX.
+    """Return CuPy's NVTX module.
 
-    Raises  DeviceError saying what is missing: CuPy, a driver, a GPU, or NVTX in this CuPy
+    Raises  DeviceError that says what is missing: CuPy, a driver, a GPU, or NVTX in this CuPy
     """
     backend_of("cuda")
     found = cupy().cuda.nvtx

@@ -1,4 +1,4 @@
-"""Memory of the CPU in locked pages, which a GPU reads and writes while the program goes on."""
+"""Pinned CPU memory (page-locked), which a GPU can read and write asynchronously."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .stream import CudaEvent, CudaStream
 
 # Note [Pinned memory under way]
 # A copy between pinned memory and a GPU is queued like a kernel, so the memory must outlive its
-# Tensor until the stream has passed the copy: CuPy's pool would give it to the next caller, which
-# may write at once. So the memory is held here with an event behind the copy, and released by the
-# next allocation of pinned memory after that event has passed.
+# Tensor until the stream has passed the copy. CuPy's pool would give it to the next caller, which
+# may write to it immediately. So the memory is kept here with an event after the copy, and the next
+# allocation of pinned memory after that event has passed releases it.
 _under_way: Final[deque[tuple[CudaEvent, Any]]] = deque()  # append and popleft are atomic
 
 
 class _Pinned:
-    """The owner of pinned memory: what NumPy's arrays over it keep alive."""
+    """The owner of pinned memory, which NumPy arrays over it keep alive."""
 
     __slots__ = ("__array_interface__", "_memory")
 
@@ -36,9 +36,9 @@ class _Pinned:
 
 
 def pinned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return an array in pinned memory of CuPy's pool; what it holds is left to chance.
+    """Return an uninitialized array in pinned memory of CuPy's pool.
 
-    Raises  KernelError where the system locks no more pages, through device_errors
+    Raises  KernelError, through device_errors, if the system can lock no more pages
     """
     let_go_of_what_has_arrived()
     size = prod(shape) * dtype.itemsize
@@ -48,7 +48,7 @@ def pinned_empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, 
 
 
 def is_pinned(array: np.ndarray[Any, Any]) -> bool:
-    """Return whether an array of NumPy's lies in memory of pinned_empty."""
+    """Return whether a NumPy array is in memory of pinned_empty."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -56,7 +56,7 @@ def is_pinned(array: np.ndarray[Any, Any]) -> bool:
 
 
 def copied_in(array: np.ndarray[Any, Any], stream: CudaStream) -> Any:
-    """Return an array of the current device that a stream copies pinned memory to.
+    """Return a new array on the current device, to which a stream copies a pinned array.
 
     Thread  any; does not wait for the copy: see Note [Pinned memory under way]
     """
@@ -67,7 +67,7 @@ def copied_in(array: np.ndarray[Any, Any], stream: CudaStream) -> Any:
 
 
 def copied_out(array: Any, room: np.ndarray[Any, Any], stream: CudaStream) -> None:
-    """Let a stream copy an array without gaps to pinned memory of its shape and dtype.
+    """Queue a copy of a contiguous array to pinned memory of the same shape and dtype.
 
     Thread  any; does not wait for the copy: see Note [Pinned memory under way]
     """
@@ -80,26 +80,26 @@ def _address_of(array: np.ndarray[Any, Any]) -> int:
 
 
 def hold_until(event: CudaEvent, array: Any) -> None:
-    """Keep an array's memory until a stream has passed an event."""
+    """Keep an array alive until a stream has passed an event."""
     _under_way.append((event, array))
 
 
 def let_go_of_what_has_arrived() -> None:
-    """Forget memory whose copies are done; waits for nothing."""
+    """Release arrays whose copies are done; does not wait."""
     for _ in range(len(_under_way)):
         try:
             event, array = _under_way.popleft()
         except IndexError:
-            return  # another thread was faster
+            return  # another thread has taken the last entry
         if not event.query():
             _under_way.append((event, array))
 
 
 def forget_all() -> None:
-    """Wait for the pending copies and release their memory, as the backend ends."""
+    """Wait for pending copies and release their memory, when the backend shuts down."""
     while _under_way:
         try:
             event, _array = _under_way.popleft()
         except IndexError:
-            return  # another thread was faster
+            return  # another thread has taken the last entry
         event.wait_quietly()

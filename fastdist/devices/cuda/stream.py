@@ -1,4 +1,4 @@
-"""Streams and events of CUDA, and threads that call host functions in their order."""
+"""CUDA streams and events, and the threads that call host functions in stream order."""
 
 from __future__ import annotations
 
@@ -28,71 +28,73 @@ class CudaEvent:
         self.native = native
 
     def query(self) -> bool:
-        """Say whether the stream has passed this point; never waits.
+        """Return whether the stream has passed this point; never waits.
 
-        Raises  KernelError for what failed on the device
+        Raises  KernelError for an error of the device
         """
         return is_done(cupy().cuda.runtime.eventQuery(self.native.ptr))
 
     def synchronize(self) -> None:
         """Wait until the stream has passed this point.
 
-        Raises  KernelError for what failed on the device
+        Raises  KernelError for an error of the device
         """
         with device_errors():
             self.native.synchronize()
 
     def wait_quietly(self) -> bool:
-        """Wait until the stream has passed this point; return whether nothing failed on the way.
+        """Wait until the stream has passed this point; return whether no error occurred.
 
-        Note    what failed is still raised where somebody waits for the device
+        Note    later calls that wait for the device still raise the error
         """
         try:
             self.synchronize()
-        except KernelError:  # CUDA tells it again, at every later call
+        except KernelError:  # CUDA reports it again at every later call
             return False
         return True
 
     def record(self, stream: CudaStream) -> None:
-        """Move the point behind what a stream has queued so far."""
+        """Move the event to the end of the work that a stream has queued."""
         with stream.native_device, device_errors():
             self.native.record(stream.native)
 
     def handle(self) -> bytes:
-        """Return the event's handle for other processes, if it was made for several."""
+        """Return the event's handle for other processes; only for events of `shared_event`."""
         with device_errors():
             return bytes(cupy().cuda.runtime.ipcGetEventHandle(self.native.ptr))
 
     def elapsed_ms(self, end: CudaEvent) -> float:
-        """Return the milliseconds from here to another point; both are timed and passed."""
+        """Return the milliseconds from this event to another; both are timed and have passed."""
         with device_errors():
             return float(cupy().cuda.get_elapsed_time(self.native, end.native))
 
 
 def shared_event(device: Any) -> CudaEvent:
-    """Return a point of one of CuPy's devices, not set yet, that other processes may know."""
+    """Return a new, unrecorded event of a CuPy device that other processes can open."""
     with device, device_errors():
         return CudaEvent(cupy().cuda.Event(block=True, disable_timing=True, interprocess=True))
 
 
 def event_of_handle(device: Any, handle: bytes) -> CudaEvent:
-    """Return another process's point, by its handle."""
+    """Return the event of another process, given its handle."""
     event = cupy().cuda.Event
     with device, device_errors():
         opened = cupy().cuda.runtime.ipcOpenEventHandle(handle)
-        # CuPy makes none of a handle: this one ends as all its events do.
+        # CuPy cannot make an Event from a handle. This one is destroyed like every other Event.
         native = event.__new__(event)
         native.ptr = opened
     return CudaEvent(native)
 
 
 class CudaStream:
-    """A CUDA stream, one of 32 of its GPU that are handed out in turn; a negative priority makes
-    one whose work goes first. `with stream:` makes it this thread's current one, for CuPy as well.
+    """A CUDA stream, one of 32 per GPU that are assigned in turn.
 
-    Raises  DeviceError without that GPU
-    Note    stream_id and device_index, of another's attributes, find that one again. A class of the
-            program's own may be derived: it is given the same arguments
+    Work of a stream with a negative priority goes first. `with stream:` makes it this thread's
+    current stream, also for CuPy.
+
+    Raises  DeviceError if the GPU does not exist
+    Note    stream_id and device_index, with another stream's attributes, select that stream. The
+            constructor of a program's subclass gets the same arguments
     """
 
     index: int
@@ -118,7 +120,7 @@ class CudaStream:
 
     @classmethod
     def _seen(cls, stream: CudaStream) -> Self:
-        """Return a stream as one of this class."""
+        """Return a stream as an instance of this class."""
         if type(stream) is cls:
             return stream
         made = object.__new__(cls)
@@ -127,7 +129,7 @@ class CudaStream:
 
     @classmethod
     def over(cls, index: int, native: Any, name: str, priority: int = 0) -> Self:
-        """Return the stream of a GPU that is CuPy's `native`."""
+        """Return a stream object for the CuPy stream `native` of a GPU."""
         made = object.__new__(cls)
         made.index, made.native, made.name, made.priority = index, native, name, priority
         made._calls = _HostCalls(name)
@@ -138,26 +140,26 @@ class CudaStream:
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Return the priorities of streams: the least, and that of work which goes first."""
+        """Return the lowest and the highest priority of streams."""
         return 0, -1
 
     @property
     def stream_id(self) -> int:
-        """The number by which this stream is found again among those of its GPU."""
+        """The number that identifies the stream among those of its GPU."""
         return int(self.native.ptr)
 
     @property
     def device_index(self) -> int:
-        """The index of its GPU."""
+        """The index of the stream's GPU."""
         return self.index
 
     @property
     def device_type(self) -> int:
-        """PyTorch's number of CUDA."""
+        """PyTorch's number for CUDA devices."""
         return 1
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """Return the version of the protocol of streams, and CUDA's handle."""
+        """Return the version of the stream protocol, and the CUDA handle."""
         return 0, int(self.native.ptr)
 
     def __repr__(self) -> str:
@@ -165,18 +167,18 @@ class CudaStream:
 
     @property
     def native_device(self) -> Any:
-        """CuPy's device, to be entered once."""
-        # A new one each time: it remembers where to return to, and threads may be here at once.
+        """CuPy's device object, to be entered only once."""
+        # A new object each time: it stores the previous device, and several threads may enter one.
         return cupy().cuda.Device(self.index)
 
     @property
     def device(self) -> Device:
-        """The GPU that it belongs to."""
+        """The GPU that the stream belongs to."""
         return Device("cuda", self.index)
 
     @property
     def cuda_stream(self) -> int:
-        """CUDA's own handle, for other libraries."""
+        """The CUDA handle, for other libraries."""
         return int(self.native.ptr)
 
     def __eq__(self, other: object) -> bool:
@@ -188,55 +190,58 @@ class CudaStream:
         return hash((self.index, self.native.ptr))
 
     def is_capturing(self) -> bool:
-        """Return whether its work is captured for a graph instead of done."""
+        """Return whether the stream's work is captured into a graph instead of run."""
         with self.native_device, device_errors():
             return bool(self.native.is_capturing())
 
     def wait_stream(self, stream: CudaStream) -> None:
-        """Let work queued from now on start after what another stream has queued."""
+        """Make work queued from now on start after the work that another stream has queued."""
         self.wait_event(stream.record_event())
 
     def follow(self, stream: CudaStream) -> None:
-        """Let work queued from now on start after what another stream has queued, as far as work
-        that is captured can: what stands outside of its graph is done before that is launched.
+        """Make work queued from now on start after the work that another stream has queued.
+
+        A captured stream does not wait for work outside of its graph, which must be done before the
+        graph is launched.
         """
         if not self.is_capturing() or stream.is_capturing():
             self.wait_stream(stream)
 
     def use(self) -> None:
-        """Make it this thread's current one, until another is."""
+        """Make it this thread's current stream until another one is chosen."""
         with self.native_device:
             self.native.use()
 
     def record_event(self, event: Any = None, *, timed: bool = False) -> Any:
-        """Mark the end of the work queued so far, with its time if `timed`; a user's event
-        is recorded itself, and returned.
+        """Return an event at the end of the work queued so far, with its time if `timed`.
+
+        A user's event, if given, is recorded and returned instead.
         """
         if event is not None:
             event.record(self)
             return event
         with self.native_device, device_errors():
-            # Blocking: a thread that waits for it sleeps instead of spinning on one of few cores.
+            # block=True: a thread that waits for it sleeps instead of spinning on a CPU core.
             event = cupy().cuda.Event(block=True, disable_timing=not timed)
             event.record(self.native)
         return CudaEvent(event)
 
     def wait_event(self, event: Any) -> None:
-        """Let work queued from now on start after the event; a user's that is not set is passed."""
+        """Make work queued from now on start after the event; an unrecorded event does nothing."""
         event = getattr(event, "point", event)
         if event is None:
             return
         if not isinstance(event, CudaEvent):
-            # Another backend's: the GPU cannot wait for it, so the caller does.
+            # An event of another backend: the GPU cannot wait for it, so the caller does.
             event.synchronize()
             return
         with self.native_device, device_errors():
             self.native.wait_event(event.native)
 
     def query(self) -> bool:
-        """Say whether all queued work is done; never waits.
+        """Return whether all queued work is done; never waits.
 
-        Raises  KernelError for what failed on the device
+        Raises  KernelError for an error of the device
         """
         with self.native_device:
             return is_done(cupy().cuda.runtime.streamQuery(self.native.ptr))
@@ -244,21 +249,21 @@ class CudaStream:
     def synchronize(self) -> None:
         """Wait until all queued work is done.
 
-        Raises  KernelError for what failed on the device
+        Raises  KernelError for an error of the device
         """
         with self.native_device, device_errors():
             self.native.synchronize()
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function after the work queued so far, even if that failed; on a thread of ours."""
+        """Call function on a Python thread after the work queued so far, even if that failed."""
         self._calls.put(self, function)
 
     def stop(self) -> None:
-        """End the thread of the host functions, when it has called those that were given."""
+        """Stop the thread of host functions, after it has called all that are queued."""
         self._calls.stop()
 
     def __enter__(self) -> Self:
-        # CuPy lets a stream be entered only while its device is current.
+        # CuPy requires that the stream's device is current when the stream is entered.
         if cupy().cuda.runtime.getDevice() == self.index:
             self.native.__enter__()
         else:
@@ -280,9 +285,9 @@ class CudaStream:
 
 
 class ExternalStream(CudaStream):
-    """Another library's stream, of CUDA's handle, which has to outlive it.
+    """A stream of another library, given by its CUDA handle; it must outlive this object.
 
-    Raises  DeviceError without that GPU
+    Raises  DeviceError if the GPU does not exist
     """
 
     def __new__(cls, stream_ptr: int, device: Any = None, **more: Any) -> Self:
@@ -291,14 +296,14 @@ class ExternalStream(CudaStream):
 
 
 class _HostCalls:
-    """The thread that calls a stream's host functions, from the first one on."""
+    """The thread that calls a stream's host functions; it starts with the first one."""
 
-    # Not CUDA's own host functions: they run on a thread of the driver, where waiting for the
-    # interpreter lock, which a caller of the driver may hold, can stop both forever.
+    # It does not use CUDA's host functions: they run on a driver thread. Waiting there for the
+    # interpreter lock, which a caller of the driver may hold, can deadlock.
 
     def __init__(self, name: str) -> None:
         self._name = name
-        # Guards the two below; CUDA is called while it is held.
+        # Guards the two attributes below; CUDA may be called while it is held.
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] | None = None
@@ -310,7 +315,7 @@ class _HostCalls:
                 thread = threading.Thread(
                     target=_call_host_functions, args=(calls,), name=self._name, daemon=True
                 )
-                # First: if there can be no more threads, no later call may rely on this one.
+                # Started first: if no thread can be started, later calls must not rely on this one.
                 thread.start()
                 self._calls, self._thread = calls, thread
             self._calls.put((stream.record_event(), function))
@@ -328,8 +333,8 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
     while (call := calls.get()) is not None:
         event, function = call
         try:
-            # Waiters for the stream get the device's error; others may wait for the function
-            # anyway.
+            # Threads that wait for the stream get the device's error. Other threads may wait for
+            # the function, so it is called anyway.
             with contextlib.suppress(KernelError):
                 event.synchronize()
             function()
@@ -338,5 +343,5 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
             threading.excepthook(threading.ExceptHookArgs(told))
 
 
-# Pickles of as-torch name the classes as PyTorch does.
+# Pickles written in as-torch mode have PyTorch's names of these classes.
 __getattr__ = earlier_names(__name__)

@@ -1,4 +1,4 @@
-"""The reaction to a host that waits for a GPU: none, a warning, or an error."""
+"""The debug mode for calls that wait for a GPU: no reaction, a warning, or an error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ MODES: Final = ("default", "warn", "error")
 
 
 class SyncDebugMode:
-    """`about_to_wait` says what the mode, of MODES' numbers, wants."""
+    """The current debug mode; `number` is an index of MODES."""
 
     number = 0
 
     def about_to_wait(self) -> None:
-        """Warn, or raise RuntimeError, unless the mode is 0."""
+        """Warn in mode "warn", and raise RuntimeError in mode "error"."""
         if not self.number:
             return
         text = (

@@ -1,4 +1,4 @@
-"""The caching allocator of a simulated device: blocks kept per stream, poisoned when not owned."""
+"""The caching allocator of a simulated device: free lists per stream, and poisoned free memory."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fastdist.core.errors import OutOfMemoryError
 from .faults import Behaviour
 from .stream import SimEvent, SimStream
 
-# All ones: NaN in every floating dtype, -1 in every signed integer, so that a stale or early read
-# shows.
+# All bits set: NaN in every floating-point dtype and -1 in every signed integer, so that reads
+# before the write or after the release are visible.
 POISON: Final = 0xFF
 SMALLEST_BYTES: Final = 512
 _LARGE_BYTES: Final = 1 << 20
 _LARGE_STEP_BYTES: Final = 2 << 20
 
 # Note [Memory and streams]
-# A block belongs to the stream on which it was allocated: released, it may serve that stream again
-# at once, since the old work and the new are in one queue. A stream that used it besides must be
-# named by record_stream; then the block waits for events of those streams, recorded when it is
-# released. An array dies in a finalizer, perhaps inside this allocator's own lock, so `release`
-# takes none: it appends to `_released`, and the next allocation sorts that out.
+# A block belongs to the stream on which it was allocated. After its release this stream may reuse
+# it immediately, because old and new work are in the same queue. Any other stream that uses it must
+# be named by record_stream; the block then waits for events of those streams, recorded at its
+# release. An array is deleted by a finalizer, perhaps while this allocator's own lock is held. So
+# `release` acquires no lock: it appends to `_released`, which the next allocation processes.
 
 
 class Block:
@@ -34,13 +34,13 @@ class Block:
     __slots__ = ("memory", "stream")
 
     def __init__(self, size_bytes: int, stream: SimStream) -> None:
-        # Poisoned here as well: a stream that forgot to wait looks before the owner's poison.
+        # Poisoned here too: a stream that fails to wait may read it before its owner has filled it.
         self.memory: np.ndarray = np.full(size_bytes, POISON, np.uint8)
         self.stream = stream
 
 
 class CachingAllocator:
-    """Blocks of one device: in use, waiting for streams, or free.
+    """The blocks of one device: in use, waiting for streams, or free.
 
     Units   bytes
     Thread  any
@@ -49,8 +49,8 @@ class CachingAllocator:
     def __init__(self, index: int, behaviour: Behaviour) -> None:
         self.index = index
         self._behaviour = behaviour
-        # Guards all below but `_released`; re-entered by finalizers that allocate while the holder
-        # collects garbage.
+        # Guards all attributes below except `_released`. It is reentrant, because a garbage
+        # collection while it is held may run finalizers that allocate.
         self._blocks_lock = threading.RLock()
         self._free: dict[tuple[SimStream, int], list[Block]] = {}
         self._waiting: list[tuple[Block, list[SimEvent]]] = []
@@ -60,9 +60,10 @@ class CachingAllocator:
         self._limit: int | None = None
 
     def allocate(self, size_bytes: int, stream: SimStream) -> Block:
-        """Return a block of at least size_bytes, full of poison as far as `stream` can see.
+        """Return a block of at least size_bytes, filled with poison in the order of `stream`.
 
-        Raises  OutOfMemoryError at the limit, on request, or if the machine has no more
+        Raises  OutOfMemoryError if the limit is exceeded, a test injects this error, or the machine
+                has no memory
         """
         rounded = _round_up(size_bytes)
         if self._behaviour.allocation_fails():
@@ -77,31 +78,31 @@ class CachingAllocator:
         return block
 
     def release(self, block: Block, other_streams: set[SimStream]) -> None:
-        """Take a block back. Called by finalizers: uses no lock and does not raise."""
+        """Take a block back. Called by finalizers, so it acquires no lock and does not raise."""
         events = [stream.record_event() for stream in other_streams]
         if not events:
             block.stream.launch_quietly(block.memory.fill, POISON)
         self._released.append((block, events))
 
     def memory_allocated(self) -> int:
-        """Return how much live arrays hold."""
+        """Return the number of bytes in use by live arrays."""
         with self._blocks_lock:
             self._sort_out_released()
             return self._allocated
 
     def memory_reserved(self) -> int:
-        """Return how much is held, in use or kept for later."""
+        """Return the number of bytes held, in use or free for reuse."""
         with self._blocks_lock:
             self._sort_out_released()
             return self._reserved
 
     def set_limit(self, limit_bytes: int | None) -> None:
-        """Let the device have only so much memory."""
+        """Limit the memory of the device."""
         with self._blocks_lock:
             self._limit = limit_bytes
 
     def empty_cache(self) -> None:
-        """Give free blocks back to the machine."""
+        """Return all free blocks to the machine."""
         with self._blocks_lock:
             self._sort_out_released()
             for blocks in self._free.values():

@@ -1,4 +1,4 @@
-"""One simulated device: its streams, its memory, and the arrays that live there."""
+"""One simulated device: its streams, its memory and its arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL_STREAMS: Final = 32
 
 
 class Storage:
-    """A block, given back when no array uses it; queued work does not count as a use."""
+    """A block, released when no array uses it; queued work does not count as a use."""
 
     __slots__ = ("__weakref__", "block", "device", "other_streams")
 
@@ -33,7 +33,7 @@ class Storage:
         self.block = block
 
     def __del__(self) -> None:
-        # The constructor may have failed before there was a block.
+        # The attribute is missing if the constructor failed.
         if hasattr(self, "block"):
             self.device.allocator.release(self.block, self.other_streams)
 
@@ -44,12 +44,12 @@ def _counted_storage(device: SimDevice, block: Block) -> Storage:
     return storage
 
 
-# Replaced while a profile counts bytes.
+# Replaced while a profiler counts bytes.
 _make_storage: Callable[[SimDevice, Block], Storage] = Storage
 
 
 class SimDevice:
-    """A device made of NumPy and threads; work goes to the calling thread's current stream."""
+    """A simulated device; work goes to the calling thread's current stream."""
 
     def __init__(self, index: int, behaviour: Behaviour, currents: Currents) -> None:
         self.index = index
@@ -57,7 +57,7 @@ class SimDevice:
         self._behaviour = behaviour
         self._currents = currents
         self._default = SimStream(index, 0, behaviour, currents)
-        # For copies to the CPU that others do not wait behind.
+        # Only for copies to the CPU, so that other work does not wait for them.
         self.copy_stream = SimStream(index, POOL_STREAMS + 1, behaviour, currents)
         # Guards _pool and _next.
         self._pool_lock = threading.Lock()
@@ -65,7 +65,7 @@ class SimDevice:
         self._next = 0
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> SimArray:
-        """Return an array full of poison."""
+        """Return an array filled with poison."""
         shape = tuple(shape)
         nbytes = prod(shape) * dtype.itemsize
         storage = _make_storage(self, self.allocator.allocate(nbytes, self.current_stream()))
@@ -73,11 +73,11 @@ class SimDevice:
         return SimArray(storage, view)
 
     def current_stream(self) -> SimStream:
-        """Return the stream that this thread has entered last, or else the default stream."""
+        """Return the stream that this thread entered last, or the default stream."""
         return self._currents.innermost(self.index) or self._default
 
     def take_stream(self) -> SimStream:
-        """Return a side stream; the 33rd is the first again, as PyTorch's are."""
+        """Return a side stream; after 32 streams the first is returned again, as in PyTorch."""
         with self._pool_lock:
             if len(self._pool) < POOL_STREAMS:
                 number = len(self._pool) + 1
@@ -87,12 +87,12 @@ class SimDevice:
             return self._pool[(self._next - 1) % POOL_STREAMS]
 
     def streams(self) -> list[SimStream]:
-        """Return all streams that exist."""
+        """Return all existing streams."""
         with self._pool_lock:
             return [self._default, self.copy_stream, *self._pool]
 
     def synchronize(self) -> None:
-        """Wait for every stream, then raise the first error that one of them met."""
+        """Wait for every stream, then raise the first error of any stream."""
         first: DeviceError | None = None
         for stream in self.streams():
             try:
@@ -103,8 +103,9 @@ class SimDevice:
             raise first
 
     def stop(self, together: object = None) -> None:
-        """End all streams, with those of other devices to which the same is given; what is queued
-        is dropped.
+        """Stop all streams, and drop their queued work.
+
+        together: see Note [Streams that end together].
         """
         together = together or object()
         for stream in self.streams():
@@ -112,7 +113,7 @@ class SimDevice:
 
 
 class SimArray:
-    """Memory of a simulated device: NumPy's metadata and views, and no way to its values."""
+    """Memory of a simulated device, with NumPy's metadata and views, but no access to values."""
 
     __slots__ = ("_memory", "_storage")
     __array_ufunc__ = None
@@ -156,15 +157,15 @@ class SimArray:
 
     @property
     def address(self) -> int:
-        """The address of the first element: a name, not a pointer for the CPU to follow."""
+        """The address of the first element; it identifies the memory, and must not be read."""
         return int(self._memory.__array_interface__["data"][0])
 
     def reshape(self, shape: Sequence[int], /) -> SimArray:
         memory = np.reshape(self._memory, shape)
         if memory.size == 0 or np.may_share_memory(memory, self._memory):
             return self._view(memory)
-        # No view has that shape. NumPy copied the memory as it was before the queued work: the
-        # device copies when its turn comes.
+        # No view can have that shape. NumPy has copied the memory before the queued work ran, so
+        # the device makes its own copy in stream order.
         fresh = self.device.empty(self.shape, self.dtype)
         self.device.current_stream().launch("copy", np.copyto, fresh._memory, self._memory)
         return fresh._view(np.reshape(fresh._memory, shape))
@@ -181,7 +182,7 @@ class SimArray:
         for part in parts:
             if isinstance(part, (bool, list, np.ndarray, SimArray)):
                 raise TypeError(f"{self!r} takes integers, slices, ... and None, not {part!r}")
-        # The Ellipsis keeps NumPy from reading an element where all axes are indexed.
+        # With an Ellipsis, NumPy returns a view even if all axes are indexed.
         return self._view(self._memory[parts if Ellipsis in parts else (*parts, Ellipsis)])
 
     def expand(self, shape: Sequence[int]) -> SimArray:
@@ -191,7 +192,7 @@ class SimArray:
     def as_strided(
         self, shape: Sequence[int], strides_bytes: Sequence[int], offset_bytes: int
     ) -> SimArray:
-        """Return a view of the whole block; offset_bytes counts from this array's first element."""
+        """Return a view into the whole block; offset_bytes counts from this array's start."""
         block = self._storage.block.memory
         start = self.address - int(block.__array_interface__["data"][0]) + offset_bytes
         if not 0 <= start <= block.nbytes - self.dtype.itemsize:
@@ -225,7 +226,7 @@ class SimArray:
 
 
 def memory_of(array: SimArray) -> np.ndarray:
-    """Return the NumPy view of a device's memory. Only kernels on a stream may look into it."""
+    """Return the NumPy array of the device's memory. Only kernels on a stream may read it."""
     return array._memory
 
 

@@ -1,4 +1,4 @@
-"""How a simulated device misbehaves on request: late, lazy, failing, hanging, out of memory."""
+"""Faults of a simulated device that tests inject: delays, laziness, failures, hangs, no memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NEVER = -1
 
 
 class Hang:
-    """A kernel that does not end until it is released."""
+    """A kernel that hangs until it is released."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
         self._released = threading.Event()
 
     def release(self) -> None:
-        """Let the kernel, and all that is queued behind it, go on."""
+        """Let the kernel, and the work queued after it, continue."""
         self._released.set()
 
     def wait(self) -> None:
@@ -30,7 +30,7 @@ class Hang:
 
 
 class _Rule:
-    """Strike the kernel that matches after `left` others have."""
+    """A fault for one kernel whose name matches, after `left` other matching kernels."""
 
     def __init__(self, pattern: str, left: int, hang: Hang | None) -> None:
         self.pattern = pattern
@@ -39,10 +39,10 @@ class _Rule:
 
 
 class Behaviour:
-    """The behaviour of all simulated streams apart from their work. Shared, changed by tests.
+    """The faults and delays of all simulated streams; shared by all, and changed by tests.
 
-    Kernels are named as in `Backend.kernel`; pointwise ones are `pointwise: BODY`, and the
-    backend's own are `copy`, `copy_from_host`, `copy_to_host` and `add_into`. Patterns are those of
+    Kernels are named as in `Backend.kernel`; pointwise kernels are named `pointwise: BODY`, and the
+    backend's own are `copy`, `copy_from_host`, `copy_to_host` and `add_into`. Patterns are as in
     fnmatch.
     """
 
@@ -50,7 +50,7 @@ class Behaviour:
         self.lazy = False
         self._delay_seed: int | None = None
         self._longest_s = 0.0
-        # Guards _rules and _allocations_left; nothing else is taken while it is held.
+        # Guards _rules and _allocations_left; no other lock is acquired while it is held.
         self._rules_lock = threading.Lock()
         self._rules: list[_Rule] = []
         self._hangs: list[Hang] = []
@@ -58,7 +58,7 @@ class Behaviour:
 
     @contextmanager
     def delays(self, seed: int, longest_s: float = 0.002) -> Iterator[None]:
-        """Let kernels start up to longest_s late, as seed and the stream's name alone decide."""
+        """Delay kernels by up to longest_s, determined by the seed and the stream's name."""
         self._longest_s, self._delay_seed = longest_s, seed
         try:
             yield
@@ -66,7 +66,7 @@ class Behaviour:
             self._delay_seed = None
 
     def delays_of(self, stream_name: str) -> Iterator[float]:
-        """Yield for each kernel of a stream how many seconds late it starts."""
+        """Yield the delay in seconds of each kernel of a stream."""
         seed: int | None = None
         generator = random.Random(0)
         while True:
@@ -80,12 +80,12 @@ class Behaviour:
             yield generator.random() * self._longest_s
 
     def fail_kernel(self, pattern: str, after: int = 0) -> None:
-        """Make one matching kernel fail, after so many matching ones have run."""
+        """Make one matching kernel fail, after `after` matching kernels have run."""
         with self._rules_lock:
             self._rules.append(_Rule(pattern, after, None))
 
     def hang_kernel(self, pattern: str, after: int = 0) -> Hang:
-        """Let one kernel that matches hang until the returned Hang is released."""
+        """Make one matching kernel hang until the returned Hang is released."""
         hang = Hang()
         with self._rules_lock:
             self._rules.append(_Rule(pattern, after, hang))
@@ -93,12 +93,12 @@ class Behaviour:
         return hang
 
     def fail_allocation(self, after: int = 0) -> None:
-        """Let one allocation find no memory, after so many have."""
+        """Make one allocation fail for lack of memory, after `after` other allocations."""
         with self._rules_lock:
             self._allocations_left = after
 
     def clear(self) -> None:
-        """Forget the faults that have not struck, release what hangs, be neither lazy nor late."""
+        """Remove pending faults, release hanging kernels, and end laziness and delays."""
         with self._rules_lock:
             hangs, self._hangs = self._hangs, []
             self._rules.clear()
@@ -109,7 +109,7 @@ class Behaviour:
             hang.release()
 
     def before_kernel(self, name: str) -> None:
-        """Fail or hang if a rule says so. Called by stream threads."""
+        """Fail or hang if a fault matches the kernel. Called by stream threads."""
         if not self._rules:
             return
         rule = self._take_rule(name)
@@ -130,7 +130,7 @@ class Behaviour:
         return None
 
     def allocation_fails(self) -> bool:
-        """Return whether this allocation is the one that a test made fail."""
+        """Return whether a test made this allocation fail."""
         if self._allocations_left < 0:
             return False
         with self._rules_lock:

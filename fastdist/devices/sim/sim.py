@@ -1,4 +1,4 @@
-"""The backend of simulated devices: kernels of the CPU, queued on streams."""
+"""The backend of simulated devices: the CPU's kernels, queued on streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_DEVICES = 2
 
 
 class SimBackend:
-    """Devices `sim:0`, `sim:1` ... and `behaviour`, by which tests make them misbehave."""
+    """The backend of `sim:0`, `sim:1` ...; tests inject faults through `behaviour`."""
 
     type = "sim"
 
@@ -48,12 +48,12 @@ class SimBackend:
         return self._device_count
 
     def set_device_count(self, count: int) -> None:
-        """Start afresh with so many devices. Older arrays are of no use."""
+        """Reset the backend and set the number of devices. Existing arrays become invalid."""
         self.reset()
         self._device_count = count
 
     def reset(self) -> None:
-        """End all threads, drop what is queued, forget all faults. Older arrays are of no use."""
+        """Stop all threads, drop queued work, remove all faults. Existing arrays become invalid."""
         self.behaviour.clear()
         self.tables.clear()
         with self._devices_lock:
@@ -63,9 +63,9 @@ class SimBackend:
             device.stop(together)
 
     def device(self, index: int | None = None) -> SimDevice:
-        """Return a device.
+        """Return the device of an index.
 
-        Raises  DeviceError if there are fewer
+        Raises  DeviceError if there is no such device
         """
         device = self._devices.get(index or 0)
         if device is not None:
@@ -90,7 +90,7 @@ class SimBackend:
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
     ) -> SimArray:
         out = self.device(index).empty(array.shape, array.dtype)
-        # Copied now: the caller may change its array before the stream comes to it.
+        # Copied now, because the caller may change its array before the stream runs the copy.
         stream = out.device.current_stream()
         stream.launch("copy_from_host", np.copyto, memory_of(out), array.copy())
         return out
@@ -101,7 +101,7 @@ class SimBackend:
         return False
 
     def into_host(self, room: np.ndarray, array: SimArray) -> bool:
-        return False  # no memory is pinned for it
+        return False  # simulated devices have no pinned memory
 
     def to_numpy(self, array: SimArray, *, non_blocking: bool = False) -> np.ndarray:
         out = np.empty(array.shape, array.dtype)
@@ -143,8 +143,8 @@ class SimBackend:
         if not isinstance(array, SimArray) or array.device is out.device:
             self._launch("copy", copy_into, out, array)
             return
-        # Between devices each side waits for the other: the values must be there, and stay until
-        # they are read.
+        # The streams of the two devices wait for each other: values must exist first, and stay
+        # until they are read.
         here, there = out.device.current_stream(), array.device.current_stream()
         here.wait_event(there.record_event())
         here.launch("copy", copy_into, memory_of(out), memory_of(array))
@@ -231,7 +231,7 @@ def _some_pages(size_bytes: int) -> np.ndarray[Any, Any]:
 
 
 def load() -> SimBackend:
-    """Return the backend of simulated devices; threads start with the first work, end at exit."""
+    """Return a new backend; threads start with the first work and stop at exit."""
     given = os.environ.get("FASTDIST_SIM_DEVICES", str(DEFAULT_DEVICES))
     if not given.isdigit():
         raise DeviceError(f"FASTDIST_SIM_DEVICES is {given!r}; it must be a number, 0 or more")

@@ -1,4 +1,4 @@
-"""A stream of a simulated device: a thread that runs what was queued, in order and late."""
+"""A stream of a simulated device: a thread that runs queued work in order, asynchronously."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ from fastdist.instrumentation.time_ranges import clock, time_ranges
 from .faults import Behaviour
 
 # Note [Laziness]
-# Tasks are in `_tasks`; the thread takes a ticket from `_tickets` and then runs tasks up to that
-# ticket's place among them. A caller that wants work done appends a ticket to the tasks and then
-# hands it in; Ctrl-C in between leaves a ticket that is never handed in, which is skipped. An eager
-# stream does so after each task, a lazy one only when somebody waits for it. A thread that ran
-# until `_tasks` is empty would pick up tasks queued just after a synchronisation and so hide, now
-# and then, the very mistakes that laziness must show.
+# Tasks are in `_tasks`. The thread takes a ticket from `_tickets`, and then runs all tasks before
+# that ticket in `_tasks`. To get work done, a caller first appends a ticket to `_tasks` and then
+# puts it into `_tickets`. If Ctrl-C comes between the two, the ticket in `_tasks` is skipped. An
+# eager stream does this after each task, a lazy one only when something waits for it. If the thread
+# ran until `_tasks` is empty instead, it would sometimes run tasks queued just after a
+# synchronization. That would hide the errors that laziness must expose.
 #
-# Memory is released by finalizers, which run anywhere, even inside append or put of the same
-# thread. deque.append and SimpleQueue.put may be entered so; a lock may not. Therefore queueing
-# uses no lock.
+# Memory is released by finalizers, which may run anywhere, even inside append or put on the same
+# thread. deque.append and SimpleQueue.put are reentrant, locks are not. So queueing uses no lock.
 
 # Note [Streams that end together]
-# All streams end at once, at exit or in a reset, one after the other: the queued work of one is
-# dropped, and another that waits for it has not ended yet. Nobody missed an error there, so one
-# object is passed to all of them, which dropped work carries.
+# At exit or in a reset all streams are stopped, one after the other. The queued work of one is
+# dropped while another stream that waits for it still runs. That stream must not report an error.
+# So all streams stopped together get the same object, which their dropped work carries.
 _log: Final = logging.getLogger(__name__)
 
 
 class _Dropped(DeviceError):
-    """A stream was stopped before it came to an event; `together` is what it was stopped with."""
+    """A stream was stopped before it reached an event; `together` is stop's argument."""
 
     together: object = None
 
 
 class _Ticket:
-    """A place among the tasks up to which the thread is to run."""
+    """A position among the tasks, up to which the thread is to run."""
 
     __slots__ = ("is_passed",)
 
@@ -65,16 +64,16 @@ class SimEvent:
         self._failure: Exception | None = None
 
     def query(self) -> bool:
-        """Say whether the stream has passed this point.
+        """Return whether the stream has passed this point.
 
-        Note    a lazy stream does not move for being asked: wait for it
+        Note    a query does not make a lazy stream run; wait for it instead
         """
         return self._passed.is_set()
 
     def synchronize(self) -> None:
         """Wait until the stream has passed this point.
 
-        Raises  KernelError naming the kernel that failed on the way here
+        Raises  KernelError that names the failed kernel before this point
         """
         self._stream._require_other_thread("wait for an event of")
         self._stream.flush()
@@ -83,9 +82,9 @@ class SimEvent:
             self._stream._deliver(self._failure)
 
     def wait_quietly(self) -> bool:
-        """Wait until the stream has passed this point; return whether nothing failed on the way.
+        """Wait until the stream has passed this point; return whether no error occurred.
 
-        Note    what failed is still raised where somebody waits for the device
+        Note    later calls that wait for the device still raise the error
         """
         self._stream._require_other_thread("wait for an event of")
         self._stream.flush()
@@ -93,7 +92,7 @@ class SimEvent:
         return self._failure is None
 
     def elapsed_ms(self, end: SimEvent) -> float:
-        """Return the milliseconds from here to another point; both are passed."""
+        """Return the milliseconds from this event to another; both must have passed."""
         return (end._passed_ns - self._passed_ns) / 1e6
 
     def _pass(self, failure: Exception | None) -> None:
@@ -103,13 +102,13 @@ class SimEvent:
 
 
 class SimStream:
-    """An ordered queue of work, run by one thread that starts with the first work.
+    """An ordered queue of work, run by one thread, which starts with the first work.
 
-    After a kernel fails, the kernels behind it are skipped, streams that wait for it fail with it,
-    and the next synchronisation raises the error, once. Host functions run all the same: somebody
-    waits for them.
+    After a kernel fails, later kernels are skipped, and streams that wait for it fail too. The next
+    synchronization raises the error once. Host functions run anyway, because something may wait for
+    them.
 
-    Thread  any may queue and wait; `with stream:` concerns the calling thread alone
+    Thread  any may queue and wait; `with stream:` applies only to the calling thread
     """
 
     def __init__(self, index: int, number: int, behaviour: Behaviour, currents: Currents) -> None:
@@ -121,7 +120,7 @@ class SimStream:
         self._tasks: deque[tuple[Callable[..., None], tuple[Any, ...]] | _Ticket] = deque()
         self._tickets: SimpleQueue[_Ticket] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        # Guards the birth of the thread against its end; nothing else is taken while it is held.
+        # Guards starting and stopping the thread; no other lock is acquired while it is held.
         self._thread_lock = threading.Lock()
         self._failure: Exception | None = None
         self._working = False
@@ -137,23 +136,23 @@ class SimStream:
         return self._stopping.is_set()
 
     def launch(self, name: str, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Queue one kernel, to be called with NumPy arrays of the device's memory."""
+        """Queue one kernel, which is called with NumPy arrays of the device's memory."""
         self._queue(self._run_kernel, name, kernel, arguments)
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
-        """Call function on this stream's thread after the work so far, even if that failed."""
+        """Call function on this stream's thread after the work so far, even if that work failed."""
         self._queue(self._call, function)
 
     def launch_quietly(self, kernel: Callable[..., None], *arguments: Any) -> None:
-        """Queue a kernel that no fault concerns. Takes no lock, starts no thread, never raises."""
+        """Queue a kernel exempt from faults. Acquires no lock, starts no thread, never raises."""
         if not self.is_stopped:
             self._tasks.append((kernel, arguments))
             self._put_ticket_from_finalizer()
 
     def record_event(self, *, timed: bool = False) -> SimEvent:
-        """Mark the end of the work queued so far. May be called from a finalizer.
+        """Return an event at the end of the work queued so far. Finalizers may call it.
 
-        Note    all events know their times, with `timed` or without
+        Note    all events are timed, with `timed` or without
         """
         event = SimEvent(self)
         if self.is_stopped or (self._failure is None and self.query()):
@@ -164,29 +163,29 @@ class SimStream:
         return event
 
     def wait_event(self, event: Any) -> None:
-        """Let work queued from now on start after the event."""
+        """Make work queued from now on start after the event."""
         if not event.query() or getattr(event, "_failure", None) is not None:
             self._queue(self._wait_for, event)
 
     def follow(self, stream: SimStream) -> None:
-        """Let work queued from now on start after what another stream has queued."""
+        """Make work queued from now on start after the work that another stream has queued."""
         self.wait_event(stream.record_event())
 
     def query(self) -> bool:
-        """Say whether all queued work is done; a lazy stream does not move for being asked."""
-        # In this order: the thread says that it works before it takes a task.
+        """Return whether all queued work is done; this does not make a lazy stream run."""
+        # In this order, because the thread sets _working before it takes a task.
         return not self._tasks and not self._working
 
     def synchronize(self) -> None:
         """Wait until all queued work is done.
 
-        Raises  KernelError naming the kernel that failed
+        Raises  KernelError that names the failed kernel
         """
         self._require_running()
         self.record_event().synchronize()
 
     def flush(self) -> None:
-        """Let the thread run all that is queued. Does not wait."""
+        """Make the thread run all queued work. Does not wait."""
         if self.is_stopped:
             self._abandon()
         elif self._tasks:
@@ -195,14 +194,14 @@ class SimStream:
             self._put_ticket()
 
     def advance(self) -> None:
-        """Start the queued work, as queueing more would; a lazy stream does not."""
+        """Start the queued work, unless the stream is lazy."""
         if not self._behaviour.lazy:
             self.flush()
 
     def stop(self, together: object = None) -> None:
-        """End the thread after the task that it is in; drop the rest. Waits for the thread.
+        """Stop the thread after its current task, drop the other tasks, and wait for the thread.
 
-        Streams that end together are given the same thing.
+        together: see Note [Streams that end together].
         """
         with self._thread_lock:
             self._together = together or object()
@@ -253,8 +252,8 @@ class SimStream:
     def _work(self) -> None:
         with self._thread_lock:
             if self._thread is not threading.current_thread():
-                return  # Ctrl-C came before it was known: whoever has work next starts another one
-        # Kernels of the CPU answer inf and NaN where NumPy would warn, as those of a GPU do.
+                return  # Ctrl-C came before _thread was set; the next work starts another thread
+        # The CPU's kernels then return inf and NaN without NumPy's warnings, like a GPU's.
         with np.errstate(all="ignore"):
             while (ticket := self._tickets.get()) is not _END:
                 self._working = True
@@ -262,13 +261,14 @@ class SimStream:
                 self._working = False
         self._abandon()
 
-    # Alone, so that nothing of a task, as memory that is lent, lives on while the thread waits.
+    # A separate method, so that no local variable keeps a task's memory alive while the thread
+    # waits.
     def _work_up_to(self, ticket: _Ticket) -> None:
         while not (ticket.is_passed or self.is_stopped):
             try:
                 task = self._tasks.popleft()
             except IndexError:
-                break  # stop() has come in between, and another thread dropped the rest
+                break  # stop() was called, and another thread dropped the other tasks
             if isinstance(task, _Ticket):
                 task.is_passed = True
                 continue
@@ -283,7 +283,7 @@ class SimStream:
             self._stopping.wait(delay_s)
         if self._failure is not None or self.is_stopped:
             return
-        # Else the op that launched it tells.
+        # With wanted.device, the op that launched the kernel reports the time instead.
         tells = time_ranges.on and not time_ranges.wanted.device
         start_ns = clock() if tells else 0
         try:
@@ -326,7 +326,7 @@ class SimStream:
     def _deliver(self, failure: Exception) -> None:
         if self._failure is failure:
             self._failure = None
-        # A copy for every catcher: a traceback belongs to one raise.
+        # A copy for every waiter, because a traceback belongs to a single raise.
         raise type(failure)(*failure.args) from failure.__cause__
 
     def _ended_with(self, failure: Exception) -> bool:
@@ -369,7 +369,7 @@ class Currents(threading.local):
         self._entered.pop()
 
     def innermost(self, index: int) -> SimStream | None:
-        """Return the stream entered last on this device, None if there is none that runs."""
+        """Return the running stream entered last on this device, or None."""
         for stream in reversed(self._entered):
             if stream.index == index and not stream.is_stopped:
                 return stream

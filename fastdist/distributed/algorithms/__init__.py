@@ -1,8 +1,8 @@
 """Algorithms on process groups.
 
 join.py            uneven inputs
-ddp_comm_hooks     what reduces gradients
-model_averaging    means of parameters, in place of reductions in each step
+ddp_comm_hooks     hooks that reduce gradients
+model_averaging    averages parameters instead of reducing gradients in each step
 _checkpoint        activation checkpointing
 """
 
@@ -25,7 +25,7 @@ else:
     _below = partial(find_below, __name__)
 
     def __getattr__(name: str) -> Any:
-        """Import a module or a class of join when it is first asked for."""
+        """Import a module, or a class of join, on first access."""
         if name in _ROOMS:
             return importlib.import_module(f"{__name__}.{name}")
         if name in ("Join", "JoinHook", "Joinable"):

@@ -1,9 +1,10 @@
 """Join: blocks in which the processes of a group may have different numbers of inputs."""
 
 # Note [Uneven inputs]
-# Each forward of an active process begins with a small reduction, which tells all who is active and
-# what the forward will do. A process whose inputs are over takes part in these, and in what they
-# announce: it shadows the forwards and backwards of the others with zeros, until none is active.
+# Each forward of an active process begins with a small reduction. From it all processes learn which
+# of them are active, and what the forward will do. A process without further inputs takes part in
+# these reductions, and in the announced collectives. With zeros, it shadows the forwards and
+# backwards of the others until no process is active.
 
 from __future__ import annotations
 
@@ -33,58 +34,59 @@ _WARN_AFTER: Final = 1000
 
 
 class JoinHook:
-    """The work of a process that has no more inputs."""
+    """The work of a process without further inputs."""
 
     def main_hook(self) -> None:
         """Shadow the collectives of the other processes in one iteration."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Run when no process has inputs any more.
+        """Run when no process has further inputs.
 
         Args:
-            is_last_joiner: Whether this process was one of the last with inputs.
+            is_last_joiner: Whether this process was among the last ones with inputs.
         """
 
 
 class Joinable(ABC):
-    """An object that can be in a Join: it calls `Join.notify_join_context` once an iteration."""
+    """An object for a Join; it calls `Join.notify_join_context` once per iteration."""
 
     _join_config: Any = None
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """Return the work of this process when it has no more inputs."""
+        """Return the JoinHook that runs when this process has no further inputs."""
 
     @property
     @abstractmethod
     def join_device(self) -> Any:
-        """Where the tensors of the block's collectives are."""
+        """The device of the tensors in the block's collectives."""
 
     @property
     @abstractmethod
     def join_process_group(self) -> Any:
-        """The group of the block."""
+        """The process group of the block."""
 
 
 class _Config(NamedTuple):
-    """The options of the block that a joinable is in."""
+    """The options of the block that contains a joinable."""
 
     throws: bool
     is_first: bool
 
 
 class Join:
-    """A block in which processes whose inputs are over wait for the others, and shadow them.
+    """A block in which processes without further inputs wait for the others, and shadow them.
 
     Args:
-        joinables: DistributedDataParallel models, and others, in the order of their collectives.
-        enable: False makes the block do nothing.
-        throw_on_early_termination: Whether all processes raise when one has no more inputs.
+        joinables: DistributedDataParallel models and other Joinables, in the order of their
+            collectives.
+        enable: If False, the block has no effect.
+        throw_on_early_termination: Whether all processes raise when one has no further inputs.
         kwargs: Passed to join_hook of each joinable.
 
     Raises:
         ValueError: There are no joinables, or they have several groups.
-        RuntimeError: With throw_on_early_termination, a process has no more inputs.
+        RuntimeError: With throw_on_early_termination, a process has no further inputs.
     """
 
     def __init__(
@@ -144,16 +146,16 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Any) -> None:
-        """Note that a joinable begins an iteration, on processes that have inputs.
+        """Record that a joinable begins an iteration, on a process that has inputs.
 
         Raises:
-            RuntimeError: With throw_on_early_termination, another process has no more inputs.
+            RuntimeError: With throw_on_early_termination, another process has no further inputs.
         """
         notify(joinable, _ACTIVE | _SYNCS)
 
 
 def share(group: Any, own: int) -> list[int]:
-    """Return the announcements of all members for their next iteration; 0 where inputs are over."""
+    """Return all members' announcements for their next iteration; 0 from members without inputs."""
     numbers = np.zeros(group.size(), np.int64)
     numbers[group.rank()] = own
     group.allreduce([from_array(numbers, CPU)], AllreduceOptions(asyncOp=False))
@@ -161,10 +163,10 @@ def share(group: Any, own: int) -> list[int]:
 
 
 def notify(joinable: Any, own: int) -> list[int]:
-    """Announce an iteration, and return what all members announce; empty if another did.
+    """Announce an iteration, and return all announcements; empty if another joinable does so.
 
     Raises:
-        RuntimeError: With throw_on_early_termination, another process has no more inputs.
+        RuntimeError: With throw_on_early_termination, another process has no further inputs.
     """
     config = joinable._join_config
     if config is None or not config.is_first:
@@ -178,7 +180,7 @@ def notify(joinable: Any, own: int) -> list[int]:
 
 
 def note_forward(model: Any, syncs: bool) -> None:
-    """Announce a forward of a DistributedDataParallel, and count those that take part."""
+    """Announce a forward of a DistributedDataParallel, and count the processes that take part."""
     own = _ACTIVE
     own |= _SYNCS if syncs else 0
     own |= _SYNCS_BUFFERS if model.will_sync_module_buffers() else 0
@@ -189,16 +191,16 @@ def note_forward(model: Any, syncs: bool) -> None:
 
 
 class DataParallelJoinHook(JoinHook):
-    """Stands in for a process whose DistributedDataParallel has no more inputs."""
+    """Shadows a DistributedDataParallel on a process without further inputs."""
 
     def __init__(self, model: Any, divide_by_initial_world_size: bool) -> None:
         self._model = model
         model._divides_by_world = divide_by_initial_world_size
-        # The announcements of all members for the iteration.
+        # All members' announcements for the iteration.
         self.state: list[int] = []
 
     def main_hook(self) -> None:
-        """Take part in the buffers and gradients of the others."""
+        """Take part in the broadcasts of buffers and the reductions of gradients."""
         model = self._model
         announced = 0
         for one in self.state:
@@ -213,7 +215,7 @@ class DataParallelJoinHook(JoinHook):
             model.reducer.shadow()
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Give all processes the model of one that had inputs to the end."""
+        """Copy the model of a process that had inputs until the end to all processes."""
         model, group = self._model, self._model.process_group
         own = group.rank() if is_last_joiner else -1
         last = from_array(np.array([own], np.int64), CPU)

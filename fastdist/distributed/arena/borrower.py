@@ -1,4 +1,4 @@
-"""Blocks of other processes' arenas as their borrower sees them: taken once, released by dying."""
+"""The borrower's side of arenas: a block is taken once, and released with its last view."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ from .layout import (
 )
 
 # Note [Who has a block]
-# The owner writes LENT, the borrower TAKEN, so no word has two writers. To take a block the
-# borrower writes TAKEN and then looks at LENT again; to take it back the owner clears LENT and then
-# looks at TAKEN; each has its own write seen before it reads. So at least one of them sees the
-# other: never do both have it. The borrower then gives way, and says so by releasing it. A block
-# that the borrower has taken stays its own until it releases it, or its process ends.
+# The owner writes LENT, the borrower TAKEN, so each word has one writer. To take a block, the
+# borrower writes TAKEN and then reads LENT again. To take it back, the owner clears LENT and then
+# reads TAKEN. A memory fence makes each write visible before the read. So at least one of them sees
+# the other's write, and they never both have the block. In a conflict the borrower gives way, and
+# releases the block. A block that the borrower has taken belongs to it until it releases it, or its
+# process ends.
 
-# In the place of a buffer that its owner took back before it was read here.
+# Stands for a buffer that its owner took back before it was read here.
 REVOKED: Final = memoryview(b"")
 
 
 class Held(weakref.ref[Bytes]):
-    """A block that something here looks at; released when the last view of it has died."""
+    """A reference to a block in use; the block is released when its last view is freed."""
 
     __slots__ = ("arena", "end", "generation", "slot", "start")
 
@@ -54,17 +55,17 @@ class Held(weakref.ref[Bytes]):
     end: int
 
     def release(self) -> None:
-        """Let the owner have the block again."""
+        """Return the block to its owner."""
         self.arena.release(self)
 
 
 class BorrowedArena:
     """Another process's arena, mapped once.
 
-    `owner` stands for the peer that offered it, whose messages alone may name its blocks; None
-    where nobody tells peers apart.
+    `owner` identifies the peer that offered it; only messages of that peer may name its blocks.
+    None if peers are not distinguished.
 
-    Raises  ArenaError unless it is exactly what was announced
+    Raises  ArenaError unless the arena is exactly as announced
     Thread  any
     """
 
@@ -75,19 +76,19 @@ class BorrowedArena:
         self._mapping = open_arena(pid, fd, size, arena_id)
         self._words = words(self._mapping)
         self._size = size
-        # A borrower that releases a block also frees its pages: the owner will not.
+        # Whether the owner has ended: a release then also frees the block's pages.
         self._is_orphan = False
-        # Guards taking. Entries of _held go away without it: they do so wherever garbage is found.
+        # Guards `take`. The garbage collector removes entries of _held without it, at any time.
         self._lock = threading.RLock()
         self._held: dict[int, Held] = {}
         fork.borrowers.add(self)
 
     def take(self, descriptor: Buffer, size: int) -> Buffer:
-        """Return the bytes of a block, ours alone until the last view of them dies.
+        """Return the bytes of a block, which belong to this process until their last view is freed.
 
-        A message that comes twice gets the same bytes; REVOKED if they are no longer lent.
+        A message that arrives twice gets the same bytes. Returns REVOKED if they are not lent now.
 
-        Raises  MessageError for a descriptor that cannot be
+        Raises  MessageError for an invalid descriptor
         """
         _, slot, generation, start = ARENA_BLOCK.unpack(descriptor)
         if (
@@ -107,9 +108,9 @@ class BorrowedArena:
         return REVOKED if block is None else block.data
 
     def owner_was_lost(self, *, is_gone: bool) -> None:
-        """Give back what nobody holds if the owner's process has ended, and the rest in time.
+        """Free unused pages if the owner's process has ended; other pages when they are released.
 
-        Note    what lies unread in some queue counts as held
+        Note    blocks of messages that are not read yet count as used
         """
         self._is_orphan = True
         if not is_gone:
@@ -123,17 +124,17 @@ class BorrowedArena:
             give_pages_back(self._mapping, start, self._size)
 
     def held_blocks(self) -> list[Bytes]:
-        """Return the blocks that somebody here looks at."""
+        """Return the blocks that are in use here."""
         blocks = [held() for held in list(self._held.values())]
         return [block for block in blocks if block is not None]
 
     def forget_all(self) -> None:
-        """Release nothing any more: the blocks are another process's."""
+        """Release no block from now on, as they belong to the parent process."""
         self._lock = threading.RLock()
         self._held.clear()
 
     def release(self, held: Held) -> None:
-        """Let the owner have a block again."""
+        """Return a block to its owner."""
         if self._is_orphan:
             give_pages_back(self._mapping, held.start, held.end)
         self._words[held.slot * ROW_WORDS + TAKEN] = 2 * held.generation + 1
@@ -152,7 +153,7 @@ class BorrowedArena:
         row, table = slot * ROW_WORDS, self._words
         if table[row + LENT] != generation or table[row + TAKEN] >= 2 * generation:
             return None
-        # See Note [Who has a block].
+        # The order matters: see Note [Who has a block].
         table[row + TAKEN] = 2 * generation
         full_fence()
         if table[row + LENT] != generation:
@@ -166,14 +167,14 @@ class BorrowedArena:
         return block
 
     def _lent(self) -> list[tuple[int, int]]:
-        """Return where blocks lie that somebody holds, or may still take."""
+        """Return the ranges of blocks that are in use, or may still be taken."""
         found = []
         rows_of_page = PAGE // (8 * ROW_WORDS)
         for first in range(0, NUM_SLOTS, rows_of_page):
             rows = np.ndarray(
                 (rows_of_page, ROW_WORDS), np.uint64, self._mapping, first * 8 * ROW_WORDS
             )
-            # To look at pages that are not there would make them, so not further than needed.
+            # Reading pages of a sparse file would allocate them, so stop at the first empty rows.
             if first and not rows[:, START].any():
                 break
             taken, lent = rows[:, TAKEN], rows[:, LENT]
@@ -183,14 +184,15 @@ class BorrowedArena:
             found += [(int(row[START]), int(row[END])) for row in rows[is_held | is_unread]]
         return [
             (low, high)
-            for low, high in found  # what a dead owner left there may be anything
+            for low, high in found  # a dead owner may have left any values there
             if TABLE_BYTES <= low < high <= self._size and not (low % PAGE or high % PAGE)
         ]
 
 
 def _release(held: Held) -> None:
-    """Release a block whose last view has died; without a lock, as it runs wherever garbage is
-    found.
+    """Release a block whose last view was freed.
+
+    Takes no lock, as the garbage collector may call it at any time.
     """
     arena = held.arena
     if arena._held.get(held.slot) is held:
@@ -199,16 +201,15 @@ def _release(held: Held) -> None:
         arena.release(held)
 
 
-# Guards changes of _arenas; a look-up reads one entry.
+# Guards changes of _arenas; a look-up reads one entry without it.
 _arenas_lock = threading.Lock()
 _arenas: dict[int, BorrowedArena] = {}
 
 
 def borrow(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return the bytes that a descriptor in a sender's message names; REVOKED if they cannot be had
-    any more.
+    """Return the bytes that a descriptor in a sender's message names; REVOKED if not available.
 
-    Raises  MessageError for a descriptor that cannot be, or names memory of another worker
+    Raises  MessageError for an invalid descriptor, or one that names memory of another worker
     """
     arena_id = ARENA_BLOCK.unpack(descriptor)[0]
     arena = _arenas.get(arena_id)
@@ -222,9 +223,9 @@ def borrow(descriptor: Buffer, size: int, sender: object | None = None) -> Buffe
 def open_borrowed(
     pid: int, fd: int, size: int, arena_id: int, owner: object | None = None
 ) -> BorrowedArena:
-    """Let messages name blocks of another process's arena from now on.
+    """Map another process's arena, so that messages may name its blocks from now on.
 
-    Raises  ArenaError where that is not the same memory
+    Raises  ArenaError unless it is the announced memory
     """
     arena = BorrowedArena(pid, fd, size, arena_id, owner)
     with _arenas_lock:
@@ -233,6 +234,6 @@ def open_borrowed(
 
 
 def close_borrowed(arena_id: int) -> None:
-    """Let no message name blocks of an arena any more; what was taken stays."""
+    """Refuse blocks of an arena from now on; taken blocks stay valid."""
     with _arenas_lock:
         _arenas.pop(arena_id, None)

@@ -1,4 +1,4 @@
-"""Borrowed blocks in a forked child: it copies them before it runs anything."""
+"""Borrowed blocks in a forked child: the child copies them before it runs other code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fastdist.system.sealed_memory import MAP_FIXED, libc_mmap
 from .layout import Bytes, round_up
 
 # Note [Borrowed blocks and fork]
-# A child has the tensors of its parent, but memory that is shared would stay shared: each would see
-# the other's writes, and when the parent releases a block its owner fills it with other data. So
-# the child maps private pages with the same bytes over each block, at the same address. As long as
-# it copies the parent releases nothing, and fork returns in the parent when it is done.
+# A child has the tensors of its parent. But shared memory would stay shared. Each process would see
+# the other's writes. When the parent releases a block, its owner fills it with other data. So the
+# child maps private pages with the same bytes over each block, at the same address. While it
+# copies, the parent releases no block; fork returns in the parent when the child is done.
 
 _PATIENCE_MS: Final = 5000
 
@@ -33,21 +33,21 @@ class Borrower(Protocol):
     """The part of a borrowed arena that a fork uses."""
 
     def held_blocks(self) -> list[Bytes]:
-        """Return the blocks that somebody here looks at."""
+        """Return the blocks that are in use here."""
 
     def forget_all(self) -> None:
-        """Release nothing any more: the blocks are another process's."""
+        """Release no block from now on, as they belong to the parent process."""
 
 
 class Releasable(Protocol):
-    """A block that nobody looks at any more."""
+    """A block that is not in use any more."""
 
     def release(self) -> None:
-        """Let its owner have it again."""
+        """Return the block to its owner."""
 
 
 borrowers: weakref.WeakSet[Borrower] = weakref.WeakSet()
-# How many forks are under way, guarded by the lock, and what died meanwhile.
+# The number of forks under way, guarded by the lock, and the blocks that were freed meanwhile.
 _lock = threading.Lock()
 _forks_under_way = 0
 _late: deque[Releasable] = deque()
@@ -62,14 +62,14 @@ _this_thread = _ThisThread()
 
 
 def postpone(block: Releasable) -> bool:
-    """Keep a block to be released later if a fork is under way; return whether it was kept.
+    """Keep a block for a later release if a fork is under way; return whether it was kept.
 
-    Thread  any, from within the garbage collector as well: it uses no lock
+    Thread  any, also within the garbage collector, as it takes no lock
     """
     if not _forks_under_way:
         return False
     _late.append(block)
-    _release_late()  # the fork may have ended just now, without seeing it
+    _release_late()  # the fork may have ended in between
     return True
 
 
@@ -78,7 +78,7 @@ def _release_late() -> None:
         try:
             late = _late.popleft()
         except IndexError:
-            return  # another thread was faster
+            return  # another thread took it
         late.release()
 
 
@@ -86,7 +86,7 @@ def _before() -> None:
     global _forks_under_way
     if not any(borrower.held_blocks() for borrower in list(borrowers)):
         return
-    # Made here, for a child of many threads can load nothing safely.
+    # Created here, as a child of a process with many threads cannot safely load libraries.
     _this_thread.remap = libc_mmap()
     _this_thread.pipe = os.pipe()
     with _lock:
@@ -106,7 +106,7 @@ def _in_parent() -> None:
     os.close(pipe[0])
     with _lock:
         _forks_under_way -= 1
-    # Not only when more is taken: an owner without room lends nothing that could be.
+    # Release now, not at the next take: an owner without free blocks lends nothing.
     _release_late()
 
 

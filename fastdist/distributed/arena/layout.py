@@ -1,4 +1,4 @@
-"""How an arena's file is laid out, and how its owner makes it and another process opens it."""
+"""The layout of an arena's file, and how its owner creates it and another process opens it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fastdist.system import sealed_memory
 from fastdist.system.fence import why_no_fence
 
 # Note [Layout of an arena]
-# The file begins with a table of rows of 64 bytes, one cache line each, of which eight words of 64
-# bits are a row. Row 0 tells the arena's id. Each other row is the slot of one block that is lent:
+# The file begins with a table of rows. A row has 64 bytes, one cache line, or eight words of 64
+# bits. Row 0 has the arena's id. Each other row is a slot, for one block that is lent:
 #   LENT    generation of the block; 0 when its owner has taken it back. Written by the owner.
 #   TAKEN   2 g when the borrower has taken the block of generation g, 2 g + 1 when it has released
-#           it. Written by the borrower alone.
-#   START, END  where the block lies. Written by the owner; read by others once the owner is dead.
-# Blocks follow the table, each on separate pages. The file is sparse: pages come with their use.
-# Generations only grow, and a word is written by one store, so no word can be read half.
+#           it. Written by the borrower.
+#   START, END  the block's range. Written by the owner; read by others once the owner is dead.
+# Blocks follow the table, each on separate pages. The file is sparse: pages are allocated on use.
+# Generations only increase, and one store writes a word, so a word is never read half written.
 
 # How a message names a block: arena, slot, generation, offset.
 ARENA_BLOCK: Final = struct.Struct("<QIQQ")
@@ -42,11 +42,11 @@ Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class ArenaError(Exception):
-    """Why memory is not shared; never an error for the user, whose tensors take the long way."""
+    """Why memory cannot be shared; users never get it, as their tensors go in messages then."""
 
 
 def round_up(size: int) -> int:
-    """Return size in whole pages."""
+    """Return size, rounded up to whole pages."""
     return -(-size // PAGE) * PAGE
 
 
@@ -62,18 +62,18 @@ def why_not_viable() -> str | None:
 
 
 def arena_size() -> int:
-    """Return how large an arena may grow: a quarter of the memory that this process may have."""
+    """Return the largest size of an arena: a quarter of the memory available to this process."""
     memory = os.sysconf("SC_PHYS_PAGES") * PAGE
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
             memory = min(memory, int(file.read()))
     except (OSError, ValueError):
-        pass  # no such limit here
+        pass  # this system does not have this limit
     return TABLE_BYTES + round_up(max(_LEAST_SIZE, memory // _SHARE_OF_MEMORY))
 
 
 def create(size: int) -> tuple[int, mmap.mmap, int]:
-    """Return descriptor, mapping and id of a new arena.
+    """Return the descriptor, the mapping and the id of a new arena.
 
     Raises  ArenaError
     """
@@ -92,15 +92,15 @@ def create(size: int) -> tuple[int, mmap.mmap, int]:
 
 
 def open_arena(pid: int, fd: int, size: int, arena_id: int) -> mmap.mmap:
-    """Return a mapping of the arena that another process has as its descriptor fd.
+    """Return a mapping of the arena that another process has open as descriptor fd.
 
-    Raises  ArenaError unless it is exactly what was announced
+    Raises  ArenaError unless the arena is exactly as announced
     """
     if not (0 <= fd < 1 << 31 and TABLE_BYTES < size < 1 << 46):
         raise ArenaError(f"{size} bytes at descriptor {fd} cannot be an arena")
     path = f"/proc/{pid}/fd/{fd}"
     try:
-        # Opening any kind of file neither waits, nor makes it this process's terminal.
+        # Flags for any kind of file: do not block, and do not make a terminal the controlling one.
         mine = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise ArenaError(f"the memory of process {pid} cannot be opened: {error}") from error
@@ -123,12 +123,12 @@ def words(mapping: mmap.mmap) -> Words:
 
 
 def bytes_at(mapping: mmap.mmap, offset: int, size: int) -> Bytes:
-    """Return a piece of the arena, which lives as long as any view of it."""
+    """Return a range of the arena, which stays mapped as long as any view of it exists."""
     return np.ndarray(size, np.uint8, mapping, offset)
 
 
 def give_pages_back(mapping: mmap.mmap, start: int, end: int) -> None:
-    """Return pages to the system, for all processes; they read as zeros from now on.
+    """Free pages for all processes; they read as zeros from now on.
 
     Raises  OSError
     """

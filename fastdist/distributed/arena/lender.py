@@ -1,4 +1,4 @@
-"""The way of large tensors to one peer: through this process's arena, once both have proved it."""
+"""Lends large tensors to one peer through this process's arena, after an accepted offer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 from ..pipe.frames import Buffer
 from .owner import Arena
 
-# Smaller buffers are cheaper in the message: see the figures in the room's note.
+# Smaller buffers are faster in the message: see the figures in arena/__init__.py.
 LEAST_BYTES: Final = 192 << 10
-# Ids that no message has, for what the blocks of offers are lent for.
+# Negative ids, which no message has, for the blocks of offers.
 offer_ids: Final = itertools.count(-1, -1)
 
 
 class State(Enum):
-    """How far a peer and this worker are on the way to common memory."""
+    """The state of the offer of this worker's arena to a peer."""
 
     UNTRIED = "no large tensor was sent there yet"
     OFFERED = "offered, and not answered yet"
@@ -28,9 +28,9 @@ class State(Enum):
 
 
 class Lender:
-    """Lends blocks to one peer; where it cannot, tensors travel in the message.
+    """Lends blocks to one peer; tensors that it cannot lend go in the message.
 
-    `offer(lender)` is called at the first tensor that is large, and leads to open or refuse.
+    `offer(lender)` is called at the first large tensor, and leads to `open` or `refuse`.
 
     Thread  any
     """
@@ -38,23 +38,23 @@ class Lender:
     def __init__(self, offer: Callable[[Lender], None], least_bytes: int = LEAST_BYTES) -> None:
         self.least_bytes = least_bytes
         self._offer = offer
-        # Guards the three below it. A sender reads _arena alone, without it.
+        # Guards the three attributes below. Senders read _arena without it.
         self._lock = threading.RLock()
         self._state = State.UNTRIED
         self._reason = ""
         self._arena: Arena | None = None
-        # The lender of this process's GPU memory, where the peer may have some.
+        # The lender of this process's GPU memory, if the peer may share that.
         self.devices: Any = None
 
     def arena(self) -> Arena | None:
-        """Return the arena from which it lends; None until it is open, for which it is offered."""
+        """Return the arena from which it lends; make an offer and return None if it is not open."""
         arena = self._arena
         if arena is None and self._state is State.UNTRIED:
             self._offer_once()
         return arena
 
     def lend(self, data: Buffer, message_id: int) -> bytes | None:
-        """Return the descriptor of a block with a copy of data; None if it must go otherwise."""
+        """Return the descriptor of a block with a copy of data; None if no block is available."""
         arena = self._arena
         if arena is not None:
             return arena.lend(data, self, message_id)
@@ -63,40 +63,40 @@ class Lender:
         return None
 
     def end(self, message_id: int) -> None:
-        """Take back what a message lent and nobody took: its call is over."""
+        """Take back the untaken blocks of a message whose call has ended."""
         arena = self._arena
         if arena is not None:
             arena.end(message_id)
 
     def renew_if_untaken(self, message_id: int) -> bool:
-        """Return whether a message that was lost may be sent again: what it lent lies untaken."""
+        """Return whether a lost message may be sent again: none of its blocks was taken."""
         arena = self._arena
         return arena is not None and arena.renew_if_untaken(message_id)
 
     def open(self, arena: Arena) -> None:
-        """Lend blocks of arena from now on: the peer has proved that it sees them."""
+        """Lend blocks of arena from now on: the peer has proved that it can read them."""
         with self._lock:
-            # Both at once: who closes this in between would not see what must be taken back.
+            # Both in one step: a concurrent close must see the arena, to take its blocks back.
             if self._state is State.OFFERED:
                 self._state, self._arena = State.OPEN, arena
 
     def refuse(self, reason: str) -> None:
-        """Send all tensors in messages: the memory is not common."""
+        """Send all tensors in messages: the peer cannot share the memory."""
         self._reason = reason
         self._move(State.OFFERED, State.REFUSED)
 
     def offer_again(self) -> None:
-        """Offer again at the next large tensor: there was no answer."""
+        """Allow another offer at the next large tensor, as there was no answer."""
         self._move(State.OFFERED, State.UNTRIED)
 
     def connection_broke(self) -> None:
-        """Take back, when it cannot be on its way any more, what was lost with the connection."""
+        """Schedule the return of blocks whose messages were lost with the connection."""
         arena = self._arena
         if arena is not None:
             arena.connection_broke(self)
 
     def close(self) -> Arena | None:
-        """Lend nothing any more; return the arena of which the peer may still hold blocks."""
+        """Stop lending; return the arena if the peer may still hold blocks of it."""
         with self._lock:
             self._state = State.CLOSED
             arena, self._arena = self._arena, None
@@ -104,13 +104,13 @@ class Lender:
 
     @property
     def why_refused(self) -> str | None:
-        """Why there will never be an arena; None while there may."""
+        """Why there will never be an arena; None while there may be one."""
         if self._state in (State.REFUSED, State.CLOSED):
             return self._reason or self._state.value
         return None
 
     def describe(self) -> str:
-        """Return by which way large tensors go, and why."""
+        """Return the channel for large tensors, and the reason."""
         state = self._state
         if state is State.OPEN:
             return "large tensors by arena"

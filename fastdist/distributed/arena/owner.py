@@ -1,4 +1,4 @@
-"""This process's arena as its owner sees it: lent blocks, their borrowers, and free ranges."""
+"""This process's arena: lent blocks, their borrowers, and free ranges."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ from .layout import (
 )
 from .ranges import Ranges
 
-# Pages that nobody has used for one to two of these go back to the system. Fresh pages cost a
-# millisecond per MiB to fill, warm ones a tenth of that, so a step of training should keep its own.
+# Pages that were not used for one to two of these periods are returned to the system. Filling a
+# fresh page takes a millisecond per MiB, ten times as long as a warm one. So pages should survive
+# from one training step to the next.
 TRIM_S: Final = 10.0
-# A block that was lent before its connection broke, and that nobody has taken after so long, was
-# lost on the way.
+# If a block was lent before its connection broke and is untaken after this time, its message was
+# lost.
 LOST_AFTER_S: Final = 60.0
 
 
 class Block:
-    """A piece that is lent to one peer for one message."""
+    """A range that is lent to one peer for one message."""
 
     __slots__ = (
         "end",
@@ -62,9 +63,9 @@ class Block:
         self.lender = lender
         self.message_id = message_id
         self.generation = 0
-        # Whether all of its pages were there.
+        # Whether all its pages were allocated before.
         self.has_pages = False
-        # Until then the thread that copies has it: nobody else may make its room free.
+        # Until it is True, a thread is copying into the block, so no other may free its range.
         self.is_filled = False
         self.since = time.monotonic()
 
@@ -74,7 +75,7 @@ class Arena:
 
     `call_later(seconds, function)` schedules the freeing of unused pages.
 
-    Raises  ArenaError where the system refuses
+    Raises  ArenaError if the system refuses the memory
     Thread  any
     """
 
@@ -82,9 +83,10 @@ class Arena:
         self.size = size
         self.fd, mapping, self.id = create(size)
         self._call_later = call_later
-        # Guards all below it. Nothing is copied, and no page asked for or given back, under it.
+        # Guards all attributes below. Not held while data is copied, or pages are allocated or
+        # freed.
         self._lock = threading.RLock()
-        # None once the arena is closed; whoever still copies keeps its own reference.
+        # None once the arena is closed; a thread that is copying keeps a separate reference.
         self._mapping: mmap.mmap | None = mapping
         self._words: Words = words(mapping)
         self._free = Ranges(TABLE_BYTES, size)
@@ -95,21 +97,21 @@ class Arena:
         self._generation = 0
         table = np.ndarray((NUM_SLOTS, ROW_WORDS), np.uint64, mapping)
         self._taken: np.ndarray[Any, Any] = table[:, TAKEN]
-        # Which slots are lent, and what TAKEN becomes when the slot's block is released. Borrowers
-        # may write anything into any row.
+        # By slot: whether it is lent, and the value of TAKEN after its block's release. Kept here,
+        # as borrowers may write any value into any row.
         self._is_lent = np.zeros(NUM_SLOTS, np.bool_)
         self._expected = np.zeros(NUM_SLOTS, np.uint64)
         # For each page: 0 if it is not allocated, else the period (1 or 2) in which it was last
         # lent.
         self._pages = np.zeros(size // PAGE, np.uint8)
         self._period = 1
-        self._top = TABLE_BYTES  # no page from here on is there
+        self._top = TABLE_BYTES  # no page from here on is allocated
         self._trim_is_due = False
 
     def lend(self, data: Buffer, lender: object, message_id: int) -> bytes | None:
-        """Copy data into a block for one peer and return its descriptor; None if there is no room.
+        """Copy data into a block for one peer; return its descriptor, or None if there is no room.
 
-        Thread  any; waits for nobody
+        Thread  any; does not wait
         """
         size = len(data)
         length = round_up(size)
@@ -125,7 +127,7 @@ class Arena:
         start = block.start
         try:
             if not block.has_pages:
-                # Without this the lack of memory would end the process in the midst of the copy.
+                # Allocate first: without memory a page fault in the copy would end the process.
                 os.posix_fallocate(self.fd, start, length)
             np.copyto(bytes_at(mapping, start, size), np.frombuffer(data, np.uint8))
         except BaseException as error:
@@ -135,20 +137,21 @@ class Arena:
                 self._forget(slot)
                 self._let_go()
             if isinstance(error, OSError):
-                return None  # the machine has no more memory
+                return None  # no memory is left
             raise
         return self._hand_out(slot, block)
 
     def end(self, message_id: int) -> None:
-        """Take back what was lent for a message and not taken: it will not be, any more."""
+        """Take back the blocks of a message that were not taken."""
         with self._lock:
             for slot in list(self._slots_of_message.get(message_id, ())):
                 self._revoke(slot)
 
     def renew_if_untaken(self, message_id: int) -> bool:
-        """Return whether all that was lent for a message is still untaken.
+        """Return whether no block that was lent for a message was taken.
 
-        The caller sends the message again: it must not count as lost with an earlier connection.
+        The caller sends the message again, so its blocks must not count as lost with an earlier
+        connection.
         """
         with self._lock:
             slots = self._slots_of_message.get(message_id, ())
@@ -162,7 +165,7 @@ class Arena:
             return True
 
     def lends(self, slot: int, generation: int) -> bool:
-        """Return whether a block is still lent, or was when the arena was closed."""
+        """Return whether a block is lent, or was when the arena was closed."""
         with self._lock:
             if self._mapping is not None:
                 self._collect()
@@ -170,14 +173,14 @@ class Arena:
             return block is not None and block.generation == generation
 
     def row(self, slot: int) -> Words:
-        """Return a slot's row of the table, which outlives the arena; empty if that is closed."""
+        """Return a slot's row of the table; it stays readable when the arena is closed later."""
         with self._lock:
             return self._words[slot * ROW_WORDS : (slot + 1) * ROW_WORDS]
 
     def end_all(self, lender: object, *, is_gone: bool) -> bool:
-        """Take back what a peer has not taken, and all of one whose process has ended.
+        """Take back a peer's untaken blocks, and all its blocks if its process has ended.
 
-        Return whether it still holds something.
+        Return whether the peer still holds any block.
         """
         with self._lock:
             slots = [slot for slot, block in self._blocks.items() if block.lender is lender]
@@ -190,12 +193,12 @@ class Arena:
             return any(slot in self._blocks for slot in slots)
 
     def connection_broke(self, lender: object) -> None:
-        """Take back, in time, blocks lent to a peer before now whose messages are lost."""
+        """Schedule the return of blocks lent to a peer before now, if they are untaken then."""
         now = time.monotonic()
         self._call_later(LOST_AFTER_S, lambda: self._end_lost(lender, now))
 
     def trim(self) -> None:
-        """Give pages back that were not lent lately; and again later, while there are some."""
+        """Free pages that were not lent recently; schedule the next call while pages remain."""
         with self._lock:
             mapping = self._mapping
             if mapping is None:
@@ -207,7 +210,7 @@ class Arena:
             for start, end in unused:
                 self._give_back(mapping, start, end)
         finally:
-            # Also after an error of the system: else no page would be given back again.
+            # Also after a system error; otherwise no page would be freed any more.
             if self._must_trim_again():
                 self._call_later(TRIM_S, self.trim)
 
@@ -220,7 +223,7 @@ class Arena:
             return self._trim_is_due and self._mapping is not None
 
     def usage(self) -> tuple[int, int, int]:
-        """Return the number of blocks that are lent, their bytes, and the bytes of all pages."""
+        """Return the number of lent blocks, their bytes, and the bytes of all allocated pages."""
         with self._lock:
             if self._mapping is not None:
                 self._collect()
@@ -232,13 +235,12 @@ class Arena:
             )
 
     def close(self) -> None:
-        """Give back all that nobody holds; what is held lives as long as its borrower's mapping."""
+        """Free all pages that no borrower uses; the others live as long as a borrower's mapping."""
         with self._lock:
             mapping = self._mapping
             if mapping is None:
                 return
-            # A block that was not taken yet may belong to the last answer, on its way: it is not
-            # taken back.
+            # An untaken block may belong to the last answer, which is under way, so it stays.
             self._collect()
             unused = self._free.all()
             self._mapping = None
@@ -247,7 +249,7 @@ class Arena:
             give_pages_back(mapping, start, end)
 
     def _reserve(self, block: Block) -> int | None:
-        """Find room for a block, and a slot; under the lock."""
+        """Reserve a range and a slot for a block; under the lock."""
         self._collect()
         if not self._free_slots and self._num_slots == NUM_SLOTS:
             return None
@@ -273,7 +275,7 @@ class Arena:
         return slot
 
     def _hand_out(self, slot: int, block: Block) -> bytes | None:
-        """Let the holder of a block's descriptor take it; None if its peer was lost meanwhile."""
+        """Write the row of a filled block; return its descriptor, or None if its peer was lost."""
         with self._lock:
             if block.lender is None or self._mapping is None:
                 self._forget(slot)
@@ -292,16 +294,16 @@ class Arena:
                     self._revoke(slot)
 
     def _let_go(self) -> None:
-        """Close a closed arena's descriptor once nobody fills a block; under the lock."""
+        """Close a closed arena's descriptor when no block is being filled; under the lock."""
         is_closed = self._mapping is None and self.fd >= 0
         if is_closed and all(block.is_filled for block in self._blocks.values()):
             os.close(self.fd)
             self.fd = -1
-            # The mapping goes with the last view of it.
+            # The memory is unmapped with the last view of it.
             self._taken, self._words = np.empty(0, np.uint64), memoryview(b"")
 
     def _collect(self) -> None:
-        """Make free what its borrowers have released; under the lock."""
+        """Free the blocks that borrowers have released; under the lock."""
         num = self._num_slots
         if self._blocks and self._mapping is not None:
             is_released = self._taken[:num] == self._expected[:num]
@@ -323,15 +325,15 @@ class Arena:
             self._free_slots.append(slot)
 
     def _revoke(self, slot: int) -> None:
-        """Take a block back unless its borrower has it; under the lock.
+        """Take a block back unless its borrower has taken it; under the lock.
 
-        See Note [Who has a block] in borrower.py. A borrower that took it at this very moment looks
-        again, and releases it. Its late write must not hit the slot's next block: so the slot is
-        reused last.
+        See Note [Who has a block] in borrower.py. A borrower that took it at the same moment
+        notices it and releases the block. Its late write must not affect the slot's next block, so
+        the slot is reused last.
         """
         block = self._blocks[slot]
         if not block.is_filled:
-            block.lender = None  # for _hand_out
+            block.lender = None  # checked by _hand_out
             return
         if self._mapping is None:
             return
@@ -342,7 +344,7 @@ class Arena:
             self._forget(slot, use_again_last=True)
 
     def _unused_runs(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Return where, in a free piece, pages are that were not lent in the last period."""
+        """Return the runs of pages in a free range that were not lent in the last period."""
         pages = self._pages[low // PAGE : min(high, self._top) // PAGE]
         unused = (pages == self._period).astype(np.int8)
         edges = np.flatnonzero(np.diff(unused, prepend=0, append=0)) * PAGE + low
@@ -351,10 +353,10 @@ class Arena:
     def _give_back(self, mapping: mmap.mmap, start: int, end: int) -> None:
         with self._lock:
             if not self._free.take_exactly(start, end):
-                return  # lent again meanwhile
+                return  # lent again in between
         has_gone = False
         try:
-            # Nobody can get this room before it is given back, so this needs no lock.
+            # The range is taken, so no other thread can use it and no lock is needed.
             give_pages_back(mapping, start, end)
             has_gone = True
         finally:

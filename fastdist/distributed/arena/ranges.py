@@ -1,4 +1,4 @@
-"""The free room of an arena, lowest first: what was used last is used again, and is warm."""
+"""Free ranges of an arena; the lowest is used first, as recently used pages are warm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 
 class Ranges:
-    """Free ranges in order of their starts; two never touch.
+    """Free ranges, sorted by start; adjacent ranges are merged.
 
     Thread  one at a time
     """
@@ -16,7 +16,7 @@ class Ranges:
         self._ends = [end]
 
     def take(self, length: int) -> int | None:
-        """Return the start of the lowest free piece of length; None if there is none."""
+        """Take a range of length from the lowest free one that fits; return its start, or None."""
         for i, start in enumerate(self._starts):
             if self._ends[i] - start >= length:
                 self._cut(i, start, start + length)
@@ -24,7 +24,7 @@ class Ranges:
         return None
 
     def take_exactly(self, start: int, end: int) -> bool:
-        """Take this piece; False if it is not free as a whole."""
+        """Take this range; return False if any part of it is not free."""
         i = bisect_right(self._starts, start) - 1
         if i < 0 or end > self._ends[i]:
             return False
@@ -32,7 +32,7 @@ class Ranges:
         return True
 
     def give_back(self, start: int, end: int) -> None:
-        """Make a piece free again that was taken."""
+        """Free a range that was taken."""
         i = bisect_left(self._starts, start)
         joins_before = i > 0 and self._ends[i - 1] == start
         joins_after = i < len(self._starts) and self._starts[i] == end
@@ -48,7 +48,7 @@ class Ranges:
             self._ends.insert(i, end)
 
     def all(self) -> list[tuple[int, int]]:
-        """Return every free piece."""
+        """Return all free ranges."""
         return list(zip(self._starts, self._ends, strict=True))
 
     def _cut(self, i: int, start: int, end: int) -> None:

@@ -1,34 +1,35 @@
 """Distributed autograd: one backward pass over all workers that a context reached.
 
 A tensor that goes to another worker inside `with context() as context_id:` leaves a SendRpcBackward
-Node here and a RecvRpcBackward Node there, joined by an autograd message id. `backward(context_id,
+Node here and a RecvRpcBackward Node there. An autograd message id joins the two.
+`backward(context_id,
 roots)` runs the local graph. A receive sends its gradients to the worker that sent the tensor, and
 the send at that worker continues the pass there. Gradients stay in the context (`get_gradients`),
 so passes of different contexts do not mix.
 
-container.py           contexts by id, and the block in which one is open
-shard.py               some of the contexts, under one lock
-context.py             what one worker knows of one context
-endings.py             how contexts, and levels of forward mode, end on all workers
+container.py           contexts by id, and the `with` block that opens one
+shard.py               a part of the contexts, under one lock
+context.py             one worker's state of one context
+endings.py             ends contexts, and levels of forward mode, on all workers
 message_autograd.py    wraps messages that carry tensors of a context
-send_rpc_backward.py   the Node of a message whose tensors left
-recv_rpc_backward.py   the Node of a message whose tensors arrived
+send_rpc_backward.py   the Node of a message whose tensors were sent
+recv_rpc_backward.py   the Node of a message whose tensors were received
 outbox.py              gradients on their way to other workers
 sparse_parts.py        sparse gradients and tensors in messages
-plain_nodes.py         runs a Node that needs no hooks, streams or records, in one function
-messages.py            answers the requests of other workers
+plain_nodes.py         runs a Node without hooks, streams or recording in one function
+messages.py            handles the requests of other workers
 backward_pass.py       one worker's part of a pass: its states and how it ends
 pass_metadata.py       the metadata of messages about a pass
 engine.py              runs a worker's part of a pass
-roots.py               checks what a pass begins with
-dependencies.py        which Nodes must run
+roots.py               checks the roots of a pass
+dependencies.py        finds the Nodes that must run
 own_queue.py           the queue of one run of the engine's loop
-global_cpu_thread.py   continues work that comes from GPUs to the CPU
-rref_backward.py       a root that is kept by another worker
+global_cpu_thread.py   continues passes on the CPU after work on GPUs
+rref_backward.py       backward from a root on another worker
 abort.py               notifies other workers that a pass has failed
 node_errors.py         puts the worker's name in front of an error's text
-lost_workers.py        passes and contexts without lost workers
-stall.py               finds a pass that cannot end
+lost_workers.py        handles the loss of a worker in passes and contexts
+stall.py               detects a pass that cannot end
 functional.py          products with Jacobians and Hessians
 tangent_store.py       forward mode: tangents and levels on other workers
 
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from .functional import hvp as hvp
     from .functional import jvp as jvp
 
-# Said behind the import of the module of that name: the class is what users mean.
+# Assigned after the import of the module with the same name, because users mean the class.
 context = container.context
 
 MODES = ("auto", "fast")
@@ -73,7 +74,7 @@ _SMART = (
 )
 
 
-# Replaced while a profile records.
+# Replaced while a profiler records.
 _around_pass: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
@@ -100,31 +101,32 @@ def backward(
 ) -> None:
     """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
 
-    In the mode "auto" results of RPCs that no root depends on get no gradients, as in one process.
-    In "fast", PyTorch's mode, they make the pass fail once nothing moves any more. The "smart" mode
-    of PyTorch's design notes does not exist: "auto" gives the same gradients.
+    In the mode "auto", results of RPCs that no root depends on get no gradients, as in one process.
+    In "fast", PyTorch's mode, the pass waits for such gradients, and fails when it makes no
+    progress. The "smart" mode of PyTorch's design notes does not exist, because "auto" gives the
+    same gradients.
 
-    With create_graph the graph is kept, and the gradients in the contexts have a graph too, which
-    spans the workers as the first does: a later pass of the same context with roots made of these
-    gradients differentiates the first. Its gradients are added to the present ones, as in one
-    process to `.grad`.
+    With create_graph, the graph is kept and the gradients in the contexts have a graph too, which
+    spans all workers. A later pass of the same context, with roots made of these gradients,
+    computes second derivatives. Its gradients are added to those already in the context, as they
+    are added to `.grad` in one process.
 
-    With accumulate_to_grad each leaf's `.grad`, on its worker, accumulates as in a pass of one
-    process, with its hooks; the context has the gradients too.
+    With accumulate_to_grad, each leaf's `.grad` accumulates on its worker as in a local pass, and
+    the leaf's hooks run. The context has the gradients too.
 
-    Thread  runs in the caller and waits, without the GIL, until every worker is done
-    Note    a pass in the mode "auto" in which an answer needs no gradient, or in whose context a
-            call failed, may take 10 ms longer; a callback of a Future that was not done when `then`
-            was called runs outside of the caller's context, as in PyTorch
+    Thread  runs in the calling thread, which waits without the GIL until every worker is done
+    Note    in the mode "auto", a pass may take 10 ms longer if an answer needs no gradient or a
+            call in its context failed. A callback that `then` adds to an unfinished Future runs
+            outside of the caller's context, as in PyTorch
     Raises  TypeError; ValueError for an unknown mode; RuntimeError for bad roots or an unknown
-            context; what failed on any worker; WorkerLostError
+            context; the error of any worker; WorkerLostError
 
     Args:
-        context_id: The id that `with context() as context_id` gives.
-        roots: Tensors of one element from which the pass begins.
+        context_id: The id from `with context() as context_id`.
+        roots: Tensors of one element from which the pass starts.
         retain_graph: Whether a second pass may run through the same graph.
         create_graph: Whether the pass is recorded, for second derivatives.
-        accumulate_to_grad: Whether each leaf's `.grad` is added to as well.
+        accumulate_to_grad: Whether gradients are added to each leaf's `.grad` as well.
         mode: "auto" or "fast".
 
     Example:
@@ -148,7 +150,7 @@ def backward(
 
 
 def _require_arguments(context_id: object, roots: object, retain_graph: object, mode: str) -> None:
-    """Raise for arguments of backward of other types, and for a mode that does not exist.
+    """Raise for an argument of backward with a wrong type, and for an unknown mode.
 
     Raises  TypeError, ValueError
     """
@@ -173,7 +175,7 @@ def _is_iterable(roots: object) -> bool:
 
 
 def is_available() -> bool:
-    """Return True: as in PyTorch, whether distributed autograd can be used.
+    """Return True: distributed autograd can be used. PyTorch has the same function.
 
     Example:
         >>> dist_autograd.is_available()
@@ -183,12 +185,12 @@ def is_available() -> bool:
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """Return a dict from leaf to gradient: all that this worker's leaves got in the context so far.
+    """Return a dict from leaf to gradient, for this worker's leaves and one context.
 
     Raises  TypeError for a value that is not an id; RuntimeError for an unknown context
 
     Args:
-        context_id: The id that `with context() as context_id` gives.
+        context_id: The id from `with context() as context_id`.
 
     Returns:
         A dict; its keys are compared by identity.
@@ -256,12 +258,12 @@ def _get_debug_info() -> dict[str, Any]:
     }
 
 
-# Loaded on first use, here or by another worker: few programs use them, and each process of the
-# others would hold them.
+# Loaded on first use, by a user or by a call from another worker: few programs use these functions,
+# and loading them costs memory in every process.
 load_later(__name__, {"explain": ".explain.explanation", "hvp": "functional", "jvp": "functional"})
 export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there", "_product_there")
 
-# RPC imports this room when it starts: from then on this worker can take part in any context.
+# RPC imports this package when it starts, so that this worker can take part in any context.
 install_all()
 add_hooks(_init, _stop, _lost)
 add_debug_info(_get_debug_info)

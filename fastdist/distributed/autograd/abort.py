@@ -1,4 +1,4 @@
-"""Word to other workers that a pass has failed, so that none waits for gradients in vain."""
+"""Notifies other workers that a pass has failed, so that none waits for gradients in vain."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST_REASON = 1000
 
 
 def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> None:
-    """Ask all workers that the context of a pass has reached to end it.
+    """Send all workers that the context of a pass has reached a request to end the pass.
 
-    Never raises, and waits for nobody; a lost worker needs no notice.
+    Never raises, and waits for no answer; a lost worker needs no notice.
     """
     if not is_current_agent_set():
         return

@@ -1,4 +1,4 @@
-"""One worker's part of one backward pass: what it waits for, what it holds, and how it ends."""
+"""One worker's part of one backward pass: its states, its gradients, and how it ends."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ _logger = logging.getLogger(__name__)
 #   --------------------------------------------------------------------------+
 #     given up elsewhere before it began here
 #
-# While it is RUNNING gradients come in, for the sends that were there when it began, and the first
-# error ends it. SETTLING it waits for answers alone: an answer says that everything behind it is
-# over, so gradients are in place on all workers when backward returns. OVER it is remembered as
-# long as its context: what comes late is counted and dropped, and does not begin it again. A part
-# that is over holds no graph, no gradients and, of an error, its words alone.
+# While RUNNING, the pass accepts gradients for the sends that existed when it began. The first
+# error ends it. While SETTLING, it waits only for answers. An answer says that all work after its
+# message is over, so gradients are in place on all workers when backward returns. Once OVER, it is
+# remembered as long as its context: messages that arrive late are counted and dropped, and do not
+# begin it again. A part that is OVER holds no graph and no gradients, and of an error only the
+# text.
 #
-# There is no word for where it stands but what it holds: OVER it has no task, and SETTLING the
-# future of its task is done. So the two cannot disagree.
+# No field stores the state, so it cannot contradict the data. An OVER part has no task, and in a
+# SETTLING part the task's future is done.
 
 # Note [Order of locks]
-# A context's `beginning`, then its `_lock`, then a pass's `_lock`. The locks of the engine, of a
-# GraphTask and of Futures are taken last, and nothing is called while they are held. No message is
-# sent, no Node and no kernel is run, and no Future completed under these locks. Only
-# `beginning` is held long, while the graph is walked: a thread that waits for it needs that very
-# pass.
+# Acquire a context's `beginning` first, then its `_lock`, then a pass's `_lock`. The locks of the
+# engine, of a GraphTask and of Futures come last, and no function is called while they are held.
+# Under these locks no message is sent, no Node or kernel runs, and no Future is completed. Only
+# `beginning` is held for long, during the walk of the graph; a thread that waits for it needs that
+# same pass.
 
 
 class PassState(enum.Enum):
-    """Where a worker's part of a pass stands. See Note [The life of a pass]."""
+    """The state of a worker's part of a pass. See Note [The life of a pass]."""
 
     RUNNING = enum.auto()
     SETTLING = enum.auto()
@@ -63,13 +64,13 @@ class PassState(enum.Enum):
 
 
 class Failure(NamedTuple):
-    """Why a worker's part of a pass ended before its time, and when (`clock`)."""
+    """Why a worker's part of a pass failed, and when (in `clock` units)."""
 
     at_ns: int
-    is_own: bool  # it happened here; others heard of it
+    is_own: bool  # raised on this worker, and not reported by another one
     words: str
-    # The Node that raised it, as long as somebody else holds that, and its name; none raised what
-    # came from elsewhere, or was found out by waiting.
+    # A weak reference to the Node that raised the error, and its name. None if another worker
+    # reported the error or a wait detected it.
     node: ref[Node] | None = None
     name: str = ""
 
@@ -78,7 +79,7 @@ class BackwardPass:
     """One worker's part of one pass.
 
     Thread  any; `_lock` guards the counts, `_awaited` and `_outstanding`. The thread that runs or
-            queues a send stores the gradients that arrived for it
+            queues a send stores that send's arrived gradients
     """
 
     __slots__ = (
@@ -109,33 +110,36 @@ class BackwardPass:
 
     def __init__(self, terms: Terms, requester: Worker | None = None) -> None:
         self.terms = terms
-        # The worker whose message began it here, and which gets the answer at its end; None at the
+        # The worker whose message began the pass here; it gets the answer at the end. None at the
         # root.
         self.requester = requester
         self.task: DistGraphTask | None = None
-        # The end of this part, with the first error if there was one.
+        # Completed when this part ends, with the first error if there was one.
         self.done: Future[None] = InternalFuture()
-        # Gradients that came for sends which have not handed them on; None where nothing follows.
+        # Gradients that arrived for sends which have not run yet; None if a send gets no gradients.
         self.received_grads: dict[Node, tuple[Tensor | None, ...] | None] = {}
         # For gradients that arrived on devices: makes a thread's current streams wait for them.
         self.follow: dict[Node, Callable[[], None]] = {}
-        # The workers that were lost before. See Note [Workers that are lost before a pass].
+        # The workers that were lost before the pass. See
+        # Note [Workers that are lost before a pass].
         self.lost_before: frozenset[Worker] = frozenset()
-        # The workers that its context has reached; none once that is over.
+        # Returns the workers that the context has reached; an empty set after the context's end.
         self.reached: Callable[[], set[Worker]] = set
-        # Files a send for gradients that go to a worker, and returns its message id; with
+        # Adds a send for gradients that go to a worker, and returns its message id. Set with
         # create_graph alone. See Note [Gradients that have gradients].
         self.record: Callable[[list[Tensor], Worker, Mapping[Device, Device]], int] | None = None
-        # How many receives the context had when it began: what came later is in nobody's graph.
+        # The number of receives in the context when the pass began; later receives are not in its
+        # graph.
         self.num_recvs = 0
         self.num_sent = self.num_received = 0
         self._lock = threading.RLock()
-        # By message id, the workers from which gradients are still to come.
+        # The workers from which gradients are still to come, by message id.
         self._awaited: dict[int, Worker] = {}
         self._outstanding: list[Future[Any]] = []
         self._is_given_up = False
-        # For `explain`: when it began and its last Node had run, when gradients left and came, by
-        # message id (`clock`), and what it began at, as long as somebody else holds that.
+        # For `explain`, in `clock` units: when the pass began, when its last Node had run, and when
+        # gradients left and arrived (by message id). `roots` has weak references to the Nodes where
+        # it began.
         self.began_at = self.settled_at = 0
         self.left_at: dict[int, int] = {}
         self.arrived_at: dict[int, int] = {}
@@ -145,21 +149,21 @@ class BackwardPass:
 
     @property
     def state(self) -> PassState:
-        """Where it stands."""
+        """The state, derived from the task."""
         task = self.task
         if task is None:
             return PassState.OVER
         return PassState.SETTLING if task.future.done() else PassState.RUNNING
 
     def begin(self, task: DistGraphTask, awaited: dict[int, Worker], num_recvs: int) -> None:
-        """Take the task, and what it waits for: message ids, and the workers that answer them."""
+        """Store the task, and the workers whose gradients it waits for, by message id."""
         self._awaited, self.num_recvs = awaited, num_recvs
         self.roots = tuple([ref(node_of(edge)) for edge in task.graph_roots])
         self.began_at = clock()
         self.task = task
 
     def fail(self, error: BaseException) -> bool:
-        """End it with an error; False if it has come so far that errors do not matter any more."""
+        """Fail the part; return False after its last Node, when errors are ignored."""
         task = self.task
         if task is None or task.future.done():
             return False
@@ -167,7 +171,7 @@ class BackwardPass:
         return True
 
     def give_up(self, error: BaseException) -> bool:
-        """End it because it failed elsewhere; False if it was given up already."""
+        """End the part because the pass failed elsewhere; False if that has been done before."""
         with self._lock:
             is_news = self.task is not None and not self._is_given_up
             self._is_given_up = True
@@ -175,7 +179,7 @@ class BackwardPass:
         return is_news
 
     def note_failure(self, error: BaseException) -> None:
-        """Keep the words of the error that ended it, the first one's alone."""
+        """Store the text of the error that ended the part; only the first error counts."""
         if self.failure is None:
             came = self._is_given_up or has_origin(error)
             failure = Failure(clock(), not came, words_of(error))
@@ -187,8 +191,8 @@ class BackwardPass:
             self.failure = failure
 
     def end(self) -> Future[None] | None:
-        """End it: release all but the counts, and return the Future to complete; None if it had
-        ended.
+        """End the part and release everything except the counts. Return the Future to complete, or
+        None if the part had ended.
         """
         with self._lock:
             if self.task is None:
@@ -202,8 +206,8 @@ class BackwardPass:
         return done
 
     def note_sent(self, message_id: int | None = None, *, is_unused: bool = False) -> bool:
-        """Count gradients, or word that there are none, for what came in the message of that id;
-        False if the pass is over, and nothing may leave.
+        """Count a message with gradients, or a notice that there are none, for the tensors of
+        message_id. Return False if the pass is over and nothing may be sent.
         """
         with self._lock:
             if self.task is None:
@@ -216,19 +220,20 @@ class BackwardPass:
             return True
 
     def mark_notified(self, count: int) -> None:
-        """Count words of the root that nothing follows; it tells others when its part is over."""
+        """Count notices of unused sends, which the root sends even after its own part has ended."""
         with self._lock:
             self.num_sent += count
 
     def expects_gradients(self, message_id: int) -> bool:
-        """Return whether a send of it waits for gradients."""
+        """Return whether the send of message_id waits for gradients."""
         with self._lock:
             return message_id in self._awaited
 
     def take(self, message_id: int) -> bool:
-        """Count what came for a send; False if that is not to run for it.
+        """Count the gradients that arrived for a send; return whether the send must run.
 
-        That is so where the pass is over, has begun without the send, or has heard of it before.
+        The result is false if the pass is over, began without the send, or has had an answer for
+        it.
         """
         with self._lock:
             self.num_received += 1
@@ -238,17 +243,21 @@ class BackwardPass:
             return True
 
     def settle(self) -> Future[None]:
-        """Note that its last Node has run, and return a Future of the answers to all it sent."""
+        """Record that the last Node has run, and return a Future of the answers to all that was
+        sent.
+        """
         self.settled_at = clock()
         return self.clear_and_wait_for_outstanding_rpcs_async()
 
     def forget_times(self) -> None:
-        """Release data that only `explain` reads: another pass of the context has begun."""
+        """Release data that only `explain` reads, because another pass of the context has begun."""
         with self._lock:
             self.left_at, self.arrived_at, self.unused, self.roots = {}, {}, set(), ()
 
     def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:
-        """Remember a gradient message whose error ends the pass, and whose answer it waits for."""
+        """Watch a gradient message: its error ends the pass, and if `wait` the pass waits for its
+        answer.
+        """
         if wait:
             with self._lock:
                 self._outstanding.append(future)
@@ -261,7 +270,9 @@ class BackwardPass:
             _logger.debug("ignoring a later error of context %s: %s", which, one_line(error))
 
     def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
-        """Return a Future of the answers to all gradient messages; the first error ends it."""
+        """Return a Future that is done when all gradient messages are answered, or at the first
+        error.
+        """
         with self._lock:
             outstanding, self._outstanding = self._outstanding, []
         left = len(outstanding)
@@ -290,10 +301,10 @@ class BackwardPass:
         return result
 
     def progress(self) -> Progress:
-        """Return how it stands: Nodes queued or running, messages, sends without gradient."""
+        """Return the progress: Nodes queued or running, messages, and sends without gradients."""
         with self._lock:
             task, awaited = self.task, self._awaited
-            # Each send without gradient counts as one outstanding task.
+            # Each send that waits for gradients counts as one outstanding task.
             is_idle = task is None or task.future.done()
             return Progress(
                 running=0 if is_idle or task is None else max(task.outstanding - len(awaited), 0),
@@ -309,7 +320,7 @@ class BackwardPass:
 
 
 class DistGraphTask(GraphTask):
-    """The engine's GraphTask of a worker's part of a pass; Nodes find their pass through it."""
+    """The engine's GraphTask for a worker's part of a pass; Nodes find their pass through it."""
 
     def __init__(
         self,
@@ -328,6 +339,6 @@ class DistGraphTask(GraphTask):
             exit_on_error=True,
         )
         self.part = part
-        # No waiting caller must be woken: the thread that completes the task goes on.
+        # No thread waits for the task: the thread that completes it continues the pass.
         self.owner_queue = None
         self.thread_state = thread_state

@@ -1,4 +1,4 @@
-"""All contexts of this worker, and the ids that no other worker gives out."""
+"""All contexts of this worker, and ids that are unique among the workers."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ _current = _Current()
 
 
 class DistAutogradContainer(EndsEverywhere):
-    """The process's contexts by id. One for the process: `get_instance` returns it after `init`.
+    """The contexts of this process by id. `get_instance` returns the only instance after `init`.
 
-    Thread  any; a context is found under its shard's lock alone, and no message is sent while one
-            is held
+    Thread  any; a look-up takes the lock of one shard, and no message is sent while a lock is held
     Source  PyTorch, torch/csrc/distributed/autograd/context/container.cpp
     """
 
@@ -58,7 +57,7 @@ class DistAutogradContainer(EndsEverywhere):
         self._next_message = itertools.count()
 
     def start(self, worker_id: int) -> None:
-        """Give out ids of this worker from now on."""
+        """Start to generate ids for this worker."""
         self.worker_id = worker_id
         first = worker_id << AUTO_INCREMENT_BITS | id_offset()
         self.context_ids, self._next_message = itertools.count(first), itertools.count(first)
@@ -69,7 +68,7 @@ class DistAutogradContainer(EndsEverywhere):
         return self.shards[context_id & self.mask]
 
     def new_autograd_message_id(self) -> int:
-        """Return an id that joins one send and its receive; unique among all workers."""
+        """Return an id that joins one send and its receive; it is unique among all workers."""
         message_id = next(self._next_message)
         assert message_id < self.max_id, "the autograd message ids of this worker are used up"
         return message_id
@@ -77,12 +76,13 @@ class DistAutogradContainer(EndsEverywhere):
     def get_or_create_context(
         self, context_id: int, brought_by: Worker | None = None, life: object = None
     ) -> DistAutogradContext:
-        """Return the context, made now if a message brought its id here for the first time.
+        """Return the context; create it if this is the first message with its id.
 
-        `life` is the incarnation of its owner, where that is neither who brings it nor this worker.
+        `life` is the incarnation of the context's owner if the owner is neither this worker nor the
+        sender.
 
-        Raises  ContextReleasedError for one that was released here a short while ago;
-                WorkerLostError for one that is brought, or owned, by a worker that is lost
+        Raises  ContextReleasedError if the context was released a short while ago; WorkerLostError
+                if the sender or the owner of the context is lost
         """
         shard = self._shard(context_id)
         context = shard.contexts.get(context_id)
@@ -97,8 +97,8 @@ class DistAutogradContainer(EndsEverywhere):
                         "keep the context open until all its calls are done"
                     )
                 if brought_by is not None:
-                    # Under the lock: what was there when a worker was lost is found when that is
-                    # settled.
+                    # Checked under the lock: handling a loss ends the contexts that exist by then,
+                    # so a context of a lost worker must not be added afterwards.
                     _require_alive(brought_by, owner)
             context = shard.made(context_id, owner)
         if debug_log.of_autograd:
@@ -109,9 +109,9 @@ class DistAutogradContainer(EndsEverywhere):
         return context
 
     def _owner_of(self, context_id: int, brought_by: Worker, life: object) -> Worker | None:
-        """Return whose context it is, None of this worker's own. The id has the rank alone.
+        """Return the owner of a context; None for this worker. The id contains only a rank.
 
-        Raises  WorkerLostError for a life that is not the present one of its rank
+        Raises  WorkerLostError if `life` is not the present incarnation of that rank
         """
         rank = context_id >> AUTO_INCREMENT_BITS
         if life is None and rank == self.worker_id:
@@ -124,9 +124,9 @@ class DistAutogradContainer(EndsEverywhere):
         return None if owner.is_self else owner
 
     def new_context(self) -> DistAutogradContext:
-        """Open a context and make it this thread's current one.
+        """Open a context and make it the current one of this thread.
 
-        Raises  ContextError if the thread has one
+        Raises  ContextError if the thread has a context
         """
         return self.retrieve_context(context().__enter__())
 
@@ -137,7 +137,7 @@ class DistAutogradContainer(EndsEverywhere):
     def current_context(self) -> DistAutogradContext:
         """Return this thread's context.
 
-        Raises  ContextError outside of any, or if it was released meanwhile
+        Raises  ContextError outside of any context, or if the context was released meanwhile
         """
         context_id = _current.context_id
         if context_id == INVALID_CONTEXT_ID:
@@ -153,9 +153,9 @@ class DistAutogradContainer(EndsEverywhere):
         return context
 
     def retrieve_context(self, context_id: int) -> DistAutogradContext:
-        """Return the context of an id.
+        """Return the context with an id.
 
-        Raises  ContextError if this worker has none
+        Raises  ContextError if this worker has no such context
         """
         context = self.find_context(context_id)
         if context is None:
@@ -168,7 +168,7 @@ class DistAutogradContainer(EndsEverywhere):
         return context
 
     def find_context(self, context_id: int) -> DistAutogradContext | None:
-        """Return the context of an id, None if this worker has none."""
+        """Return the context with an id, or None if this worker has no such context."""
         return self._shard(context_id).find(context_id)
 
     def is_valid_context(self, context_id: int) -> None:
@@ -176,9 +176,9 @@ class DistAutogradContainer(EndsEverywhere):
         self.retrieve_context(context_id)
 
     def release_context(self, context_id: int) -> None:
-        """Forget one context here, and notify every worker that it reached.
+        """Release a context here, and notify every worker that it reached.
 
-        Thread  any; does not wait for the peers; each notice is sent up to 20 times
+        Thread  any; does not wait for the peers; each notice is retried up to 20 times
         Raises  ContextError if this worker has no such context
         """
         self.is_valid_context(context_id)
@@ -186,13 +186,16 @@ class DistAutogradContainer(EndsEverywhere):
             raise ContextError(_unknown(context_id))
 
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End a context if it is here; notified_by is the worker whose notice said so, if any."""
+        """End a context if it exists here; notified_by is the worker whose notice ended it, if
+        any.
+        """
         self._release(number, notified_by)
 
     release_context_if_present = end
 
     def _release(self, context_id: int, notified_by: Worker | None = None) -> bool:
-        # A worker that gets such a notice may still have a message of the context in its queue.
+        # The worker that receives such a notice may still have a message of the context in its
+        # queue.
         context = self._shard(context_id).take(context_id, may_come=notified_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
@@ -202,7 +205,7 @@ class DistAutogradContainer(EndsEverywhere):
 
     def close(self, context: DistAutogradContext, notified_by: Worker | None = None) -> None:
         """End the pass of a context, and notify the workers that it reached except notified_by."""
-        # First: a pass that begins now is refused, or seen.
+        # First, so that a pass that begins now either is refused or is found below.
         workers = context.close()
         if debug_log.of_autograd:
             ranks = {worker.id for worker in workers}
@@ -211,16 +214,16 @@ class DistAutogradContainer(EndsEverywhere):
         if part is not None:
             which = id_text(context.id)
             part.fail(ContextReleasedError(f"context {which} was released during a backward pass"))
-        # The lock is dropped: only now are messages sent.
+        # Messages are sent only now, because the lock is released.
         self.tell_end(workers - {notified_by}, context.id)
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
-        """Return which contexts exist here; the worker will be notified when they end."""
+        """Return the ids of the contexts that exist here, and notify the worker when they end."""
         found = [(number, self.find_context(number)) for number in numbers]
         return [i for i, one in found if one is not None and one.add_known_worker(worker)]
 
     def held(self) -> dict[Worker, list[int]]:
-        """Return the contexts of other workers that are here, by owner."""
+        """Return the ids of other workers' contexts that exist here, by owner."""
         held: dict[Worker, list[int]] = {}
         for context in self.all_contexts():
             if context.owner is not None:
@@ -228,7 +231,7 @@ class DistAutogradContainer(EndsEverywhere):
         return held
 
     def number_of_contexts(self) -> int:
-        """Return how many contexts there are."""
+        """Return the number of contexts."""
         total = 0
         for shard in self.shards:
             with shard.lock:
@@ -244,12 +247,13 @@ class DistAutogradContainer(EndsEverywhere):
         return found
 
     def number_of_shards(self) -> int:
-        """Return into how many locks the contexts are spread."""
+        """Return the number of shards, each of which has a lock."""
         return len(self.shards)
 
     def stop(self) -> None:
-        """Forget everything."""
-        # First, so that a function that outlived RPC leaves nothing to the next group.
+        """Forget all contexts and ids."""
+        # First, so that a function that still runs after RPC's shutdown adds nothing to the next
+        # group.
         self.initialized = False
         for shard in self.shards:
             shard.clear()
@@ -259,7 +263,7 @@ def _require_alive(brought_by: Worker, owner: Worker | None) -> None:
     if brought_by.is_dead:
         raise WorkerLostError(f"{in_words(brought_by)}, which sent this, was lost")
     if owner is not None and owner.is_dead:
-        # Nobody may be left who tells this worker that the context is over.
+        # Perhaps no worker is left that would notify this one of the context's end.
         raise _owner_lost(in_words(owner))
 
 
@@ -272,7 +276,7 @@ def _unknown(context_id: int) -> str:
 
 
 def released_inside(context_id: int) -> ContextError:
-    """Return the error of a thread whose current context is over."""
+    """Return the error for a thread whose current context has been released."""
     return ContextError(
         "Couldn't find autograd context data for current autograd context id: "
         f"{with_decimal(context_id)} was released while this thread was inside it"
@@ -290,12 +294,14 @@ def current_context_id() -> int:
 
 
 def force_current_context_id(context_id: int) -> None:
-    """Make context_id this thread's, whatever was there: request handlers do."""
+    """Make context_id this thread's current context, replacing any other; request handlers do
+    so.
+    """
     _current.context_id = context_id
 
 
 def set_current_context_id(context_id: int) -> None:
-    """Make context_id this thread's, which must have none."""
+    """Make context_id this thread's current context; the thread must not have one."""
     assert _current.context_id == INVALID_CONTEXT_ID, (
         "Already have an autograd context id for this thread."
     )
@@ -303,7 +309,7 @@ def set_current_context_id(context_id: int) -> None:
 
 
 def clear_current_context_id() -> None:
-    """Leave this thread without a context."""
+    """Clear this thread's current context."""
     _current.context_id = INVALID_CONTEXT_ID
 
 
@@ -312,10 +318,10 @@ _container_lock = threading.Lock()
 
 
 def init(worker_id: int) -> DistAutogradContainer:
-    """Make this worker able to open contexts; again with the same id does nothing.
+    """Allow this worker to open contexts; a second call with the same id does nothing.
 
-    Raises  TypeError for a value that is not a number; ContextError for an id outside of 0 to
-            65535, or another id than before
+    Raises  TypeError if worker_id is not a number; ContextError if it is not in 0..65535, or
+            differs from that of an earlier call
     """
     if type(worker_id) is not int:
         why = f"expected a worker's id, got {type(worker_id).__name__}"
@@ -352,17 +358,17 @@ def get_instance() -> DistAutogradContainer:
 
 
 # Note [Opening a context]
-# Many a block does little, so its two ends are written out here in full, and what a context keeps
-# is made when it is used: entering and leaving takes about as long as in PyTorch, whose contexts
-# are C++.
+# Many blocks do little, so entering and leaving are written out here in full, and a context's data
+# is created on first use. Both together take about as long as in PyTorch, whose contexts are in
+# C++.
 
 
 class context:
-    """Opens a context for this thread, and releases it on all workers at the end of the block.
+    """Open a context for this thread, and release it on all workers at the end of the block.
 
-    Raises  ContextError on entering if the thread has one, or RPC is not initialised
+    Raises  ContextError on entering if the thread has a context, or RPC is not initialised
 
-    `with context() as context_id:` gives the id that backward and get_gradients take.
+    `with context() as context_id:` gives the id for backward and get_gradients.
 
     Threads: each thread has its own context
 
@@ -397,7 +403,7 @@ class context:
         context_id = self._context_id
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
-        # Also if RPC was shut down inside of the block: then there is none.
+        # Also correct if RPC was shut down inside the block: the context does not exist then.
         container = _container
         shard = container.shards[context_id & container.mask]
         with shard.lock:
@@ -409,7 +415,7 @@ class context:
 
 
 def _why_none_can_be_opened() -> ContextError:
-    get_instance()  # which raises where RPC is not initialised
+    get_instance()  # raises if RPC is not initialised
     return ContextError(
         "Already have an autograd context id for this thread. "
         f"Leave the context {id_text(_current.context_id)} first: contexts do not nest"
@@ -417,5 +423,5 @@ def _why_none_can_be_opened() -> ContextError:
 
 
 def stop() -> None:
-    """Forget all contexts and ids, when RPC has shut down: the next group begins without them."""
+    """Forget all contexts and ids after RPC's shutdown; the next group starts without them."""
     _container.stop()

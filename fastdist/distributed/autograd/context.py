@@ -1,4 +1,4 @@
-"""One worker's share of one context: the graph's ends, gradients, and the passes over them."""
+"""One worker's part of one context: its sends, receives, gradients and passes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DistAutogradContext:
-    """Sends, receives, known workers, gradients and passes of one context id on this worker.
+    """The sends, receives, known workers, gradients and passes of one context on this worker.
 
     Thread  any; `_lock` guards everything but the id. No callback runs, no gradient is added and no
             message is sent while it is held. See Note [Order of locks]
@@ -35,24 +35,26 @@ class DistAutogradContext:
 
     def __init__(self, context_id: int, owner: Worker | None = None) -> None:
         self.id = context_id
-        # The life that opened it, with which it ends; None of this worker itself.
+        # The worker (one incarnation) that opened the context; its loss ends it. None for this
+        # worker.
         self.owner = owner
         self._lock = threading.RLock()
         self._workers: set[Worker] = set()
         self._is_closed = False
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
-        # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph: a
-        # Tensor as key would keep the user's handle alive, and a dead handle could not be found
-        # again.
-        # None is where a thread has taken the sum out to add to it.
+        # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph. A
+        # Tensor as key would keep the user's Tensor object alive; with a weak key, a freed object
+        # could not be found again. The value is None while a thread has taken the sum out to add to
+        # it.
         self._grads: dict[AccumulateGrad, Tensor | None] = {}
-        # By device: the stream on which gradients were added last.
+        # By device, the stream on which gradients were last added.
         self._added_on: dict[Device, Any] = {}
-        # By id, from their beginning on: what is over is remembered as that.
+        # By pass id, from the beginning of each pass; passes that are over stay in the dict.
         self._passes: dict[int, BackwardPass] = {}
         self._latest: BackwardPass | None = None
-        # Held while a pass is set up: one at a time, and messages of a pass wait for its beginning.
+        # Held while a pass is set up. Only one pass begins at a time, and messages of a pass wait
+        # until it has begun.
         self.beginning = threading.Lock()
 
     def _context_id(self) -> int:
@@ -62,12 +64,16 @@ class DistAutogradContext:
         return {worker.id for worker in self.known_workers()}
 
     def known_workers(self) -> set[Worker]:
-        """Return the workers that it has reached from here, and those that they reached in turn."""
+        """Return the workers that the context reached from here, directly or through other
+        workers.
+        """
         with self._lock:
             return set(self._workers)
 
     def lost_workers(self) -> frozenset[Worker]:
-        """Return the lost workers among those that it has reached or that have reached this one."""
+        """Return the lost workers among those that the context reached or that sent tensors of
+        it.
+        """
         with self._lock:
             known = self._workers.union(
                 [send.to_worker for send in self._sends.values()],
@@ -84,39 +90,41 @@ class DistAutogradContext:
             return dict(self._recvs)
 
     def number_of_receives(self) -> int:
-        """Return how many messages have come so far whose tensors may get gradients here."""
+        """Return how many messages have arrived whose tensors may get gradients."""
         return len(self._recvs)
 
     def close(self) -> set[Worker]:
-        """Accept no worker, and no pass, from now on; return the workers to notify of the end."""
+        """Refuse new workers and passes from now on; return the workers to notify of the context's
+        end.
+        """
         with self._lock:
             self._is_closed = True
             return self._workers
 
     def add_known_worker(self, worker: Worker) -> bool:
-        """Remember a worker that is about to be reached; False if the context is over.
+        """Add a worker before a message is sent to it; return False if the context is over.
 
-        Then nothing of it may be sent there: that worker would never be notified to forget it.
+        In that case nothing of the context may be sent: the worker would never learn of its end.
         """
         return self.add_known_workers({worker})
 
     def add_known_workers(self, workers: set[Worker]) -> bool:
-        """Remember workers that were reached from other ones; False if the context is over."""
+        """Add workers that other workers reached; return False if the context is over."""
         with self._lock:
             if not self._is_closed:
                 self._workers |= workers
             return not self._is_closed
 
     def add_send_function(self, function: SendRpcBackward, message_id: int) -> None:
-        """File a send under its autograd message id. A repeated id is our mistake."""
+        """Store a send under its autograd message id. A repeated id is a bug of fastdist."""
         with self._lock:
             assert message_id not in self._sends, f"autograd message id {message_id} is used twice"
             self._sends[message_id] = function
 
     def add_recv_function(self, function: RecvRpcBackward, message_id: int) -> None:
-        """File a receive under the same id as its send.
+        """Store a receive under the message id of its send.
 
-        Raises  MessageError for an id that has come before
+        Raises  MessageError for an id that has been received before
         """
         with self._lock:
             if message_id in self._recvs:
@@ -128,9 +136,9 @@ class DistAutogradContext:
             self._recvs[message_id] = function
 
     def retrieve_send_function(self, message_id: int) -> SendRpcBackward:
-        """Return the send that a gradient message answers.
+        """Return the send to which a gradient message belongs.
 
-        Raises  ContextError if there is none
+        Raises  ContextError if there is no such send
         """
         with self._lock:
             function = self._sends.get(message_id)
@@ -143,16 +151,16 @@ class DistAutogradContext:
         return function
 
     def find_pass(self, pass_id: int) -> BackwardPass | None:
-        """Return this worker's part of a pass, also one that is over; None if it has not begun."""
+        """Return this worker's part of a pass, even after its end; None if it has not begun."""
         return self._passes.get(pass_id)
 
     def pass_under_way(self) -> BackwardPass | None:
-        """Return the part that is not over yet; there is one at a time."""
+        """Return the part that is not over, or None; there is at most one at a time."""
         part = self._latest
         return None if part is None or part.task is None else part
 
     def latest_pass(self) -> BackwardPass | None:
-        """Return the part that began last, which may be over; None before the first."""
+        """Return the part that began last, which may be over; None before the first pass."""
         return self._latest
 
     def graph_task(self) -> DistGraphTask | None:
@@ -160,12 +168,13 @@ class DistAutogradContext:
         return None if self._latest is None else self._latest.task
 
     def require_no_pass(self, beginning: BackwardPass) -> None:
-        """Make sure that a pass may begin here.
+        """Check that a pass may begin here.
 
-        Raises  ContextError if another is under way; ContextReleasedError if the context is over
+        Raises  ContextError if another pass is under way; ContextReleasedError if the context is
+                over
         """
         if self._is_closed:
-            # The pass would never end: other workers may have released the context already.
+            # A pass would never end now: other workers may have released the context already.
             raise ContextReleasedError(
                 f"context {id_text(self.id)} was released before a backward pass of it began"
             )
@@ -188,9 +197,9 @@ class DistAutogradContext:
     def set_graph_task(
         self, task: DistGraphTask, awaited: dict[int, Worker], num_recvs: int
     ) -> bool:
-        """Let a pass begin, with its task; False if it was given up elsewhere before.
+        """Begin a pass with its task; return False if another worker has given it up before.
 
-        Raises  what require_no_pass does
+        Raises  the errors of require_no_pass
         """
         part = task.part
         with self._lock:
@@ -204,27 +213,31 @@ class DistAutogradContext:
             return True
 
     def give_up_pass(self, terms: Terms, error: BaseException) -> bool:
-        """End a pass that failed elsewhere, or let it never begin; say whether that is news."""
+        """End a pass that failed elsewhere, or prevent its beginning; return whether this is the
+        first call.
+        """
         with self._lock:
             part = self._passes.get(terms.pass_id)
             if part is None:
-                # Over from the beginning: it never had a task.
+                # An entry without a task: the pass is over before it begins.
                 self._passes[terms.pass_id] = BackwardPass(terms)
                 return True
         return part.give_up(error)
 
     def sends_without_receive(self, pass_id: int, message_ids: Sequence[int]) -> list[int]:
-        """Return for which sends no word comes from here: their receives are not in the pass."""
+        """Return the sends, of those given, that have no receive in this worker's part of the
+        pass.
+        """
         with self._lock:
             part = self._passes.get(pass_id)
-            # Receives after the beginning are in nobody's graph, and no notices about them are
-            # sent.
+            # Receives that were added after the beginning are in no graph of the pass, and get no
+            # notices.
             number = len(self._recvs) if part is None else part.num_recvs
             here = set(itertools.islice(self._recvs, number))
             return [message_id for message_id in message_ids if message_id not in here]
 
     def progress(self, pass_id: int) -> Progress:
-        """Return the progress of a pass here; one that has not begun waits for all gradients."""
+        """Return the progress of a pass here; if it has not begun, all sends wait for gradients."""
         with self._lock:
             part = self._passes.get(pass_id)
             workers = (*sorted({one.id for one in self._workers if not one.is_dead}),)
@@ -234,13 +247,13 @@ class DistAutogradContext:
         return part.progress()._replace(workers=workers)
 
     def accumulate_grad(self, accumulator: AccumulateGrad, grad: Tensor, mine: bool) -> None:
-        """Add a leaf's gradient into this context; one that is mine may be kept, others are copied.
+        """Add a leaf's gradient to this context. One that is `mine` may be kept; others are copied.
 
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
-        # The sum is taken out, added to without the lock, and put back; another thread that arrives
-        # meanwhile finds none and puts in another sum, which is added then. A gradient that is kept
-        # for its tangents or history may be shared with others.
+        # The sum is taken out, added to without the lock, and put back. Another thread that arrives
+        # meanwhile finds no sum and puts in a new one, and then the two are added. A gradient that
+        # is kept for its tangents or history may be shared with other code.
         is_ready = (mine and grad._layout.contiguous) or _is_more_than_an_array(grad)
         while (have := self._take_out_or_put(accumulator, grad, put=is_ready)) is not grad:
             if have is None:
@@ -264,14 +277,16 @@ class DistAutogradContext:
     def _take_out_or_put(
         self, accumulator: AccumulateGrad, grad: Tensor, *, put: bool
     ) -> Tensor | None:
-        """Take a leaf's sum out and return it; put grad where there is none, and return that."""
+        """Take a leaf's sum out and return it. If there is none and `put` is set, put grad in and
+        return it.
+        """
         device = grad._layout.device
         with self._lock:
             have = self._grads.get(accumulator)
             if have is not None:
                 if device.index is not None:
                     self._follow(device, (have,))
-                # Not taken away: the leaf keeps its place in the order.
+                # The key stays, so that the leaf keeps its position in the dict.
                 self._grads[accumulator] = None
                 return have
             if not put:
@@ -282,7 +297,7 @@ class DistAutogradContext:
             return grad
 
     def gradients(self) -> dict[Tensor, Tensor]:
-        """Return leaf -> gradient, for use on the calling thread's current streams."""
+        """Return a dict from leaf to gradient, for use on the calling thread's current streams."""
         with self._lock:
             for device in self._added_on:
                 grads = [g for g in self._grads.values() if _is_on(g, device)]
@@ -294,23 +309,25 @@ class DistAutogradContext:
             }
 
     def gradient_of(self, accumulator: AccumulateGrad) -> Tensor | None:
-        """Return the sum of a leaf's gradients; None before the first, and while one is added."""
+        """Return the sum of a leaf's gradients; None before the first, and while a thread adds to
+        it.
+        """
         with self._lock:
             return self._grads.get(accumulator)
 
     def take_gradient(self, leaf: Tensor) -> Tensor | None:
-        """Return the sum of a leaf's gradients, and start the next sum from zero."""
+        """Return the sum of a leaf's gradients, and remove it from the context."""
         grad = self.gradients().get(leaf)
         with self._lock:
             self._grads.pop(leaf._edge, None)
         return grad
 
     def _follow(self, device: Device, grads: Sequence[Tensor]) -> Any:
-        """Let this thread's current stream of a device, which will use grads of it, wait for what
-        was added there; return the stream.
+        """Make this thread's current stream of a device, which will use grads, wait for the
+        additions on that device; return the stream.
 
-        A pass adds on the streams that were current where it began; the next one may begin on
-        others, and an optimiser takes the gradients on a thread of the pool.
+        A pass adds on the streams that were current where it began. The next pass may begin on
+        other streams, and an optimiser reads the gradients on a thread of the pool.
         """
         here = backend_of(device.type).current_stream(device.index)
         follow(here, self._added_on.get(device), grads)

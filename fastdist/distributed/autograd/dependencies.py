@@ -1,4 +1,4 @@
-"""Which Nodes of this worker a distributed pass must run, and what it waits for."""
+"""Finds the Nodes of this worker that a distributed pass must run, and the sends it waits for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 
 # Note [The dummy root]
-# On a worker the pass starts in several places: at the root (if this worker is it) and at every
-# send of the context, each when its gradients come. The graph task is set up as if one Node stood
-# above all of them, so that one walk finds what is needed. In the fast mode every send is taken to
-# take part: each counts as one outstanding task from the beginning, so that the local pass cannot
-# look finished while gradients are still on their way.
+# On a worker a pass starts in several places: at the root, if it is on this worker, and at every
+# send of the context, when the send's gradients arrive. The graph task is set up as if one Node
+# were the parent of all these starts, so that one walk finds all Nodes to run. In the fast mode
+# every send is assumed to take part. Each counts as one outstanding task from the beginning, so
+# that the local pass cannot look finished while gradients are still on their way.
 
 
 def compute_dependencies(
@@ -36,9 +36,9 @@ def compute_dependencies(
     sends: Sequence[SendRpcBackward],
     cpu_ready_queue: ReadyQueue,
 ) -> DistGraphTask:
-    """Return a pass's graph task of everything below root and the context's sends.
+    """Return the graph task of a pass, for everything below root and the context's sends.
 
-    Raises  GraphError if the graph ends in something that is neither a leaf nor came by RPC
+    Raises  GraphError if the graph ends in a Node that is neither a leaf nor a receive
     Source  PyTorch, torch/csrc/distributed/autograd/engine/dist_engine.cpp, computeDependencies
     """
     context_id = context.id
@@ -54,9 +54,9 @@ def compute_dependencies(
 
 
 def _walk(context: DistAutogradContext, task: DistGraphTask, starts: list[Node]) -> None:
-    """Count gradients, find the sinks and mark what leads to them; children before parents.
+    """Count dependencies, find the sinks, and mark the Nodes that lead to them, children first.
 
-    Does at once what GraphTask does in two walks: a tiny pass is mostly this.
+    Combines two walks of GraphTask in one, because the walk dominates a tiny pass.
     """
     dependencies, exec_info = task.dependencies, task.exec_info
     entered: set[Node] = set()
@@ -90,7 +90,7 @@ def _walk(context: DistAutogradContext, task: DistGraphTask, starts: list[Node])
                 else:
                     _take_sink(context, task, node, info)
     for start in starts:
-        # They begin the pass, whether anything follows or not.
+        # Starts run even if nothing depends on them.
         exec_info[start].needed, exec_info[start].captures = True, None
     task.nodes_in_graph = entered
 
@@ -105,7 +105,7 @@ def _take_sink(
         info.captures = [capture]
         task.captured_vars.append(None)
     elif node.__class__ is RecvRpcBackward:
-        # Not captured, but run: it sends its gradients away.
+        # A receive is run instead of captured, because it sends its gradients away.
         info.needed = True
     elif not isinstance(node, GraphRoot | SendRpcBackward):
         raise GraphError(
@@ -120,14 +120,14 @@ def _accumulate_in(
     observer = None if to_grad or not context_hooks else context_hooks.get(accumulator)
 
     def hook(grad: Tensor | None, mine: bool) -> Tensor | None:
-        # The tensor's hooks have run: the engine calls them before captures. The Node's own are for
-        # whoever does its work, which here is the context.
+        # The tensor's hooks have run: the engine calls them before captures. The AccumulateGrad's
+        # own hooks must run here, because the context accumulates in its place.
         hooks: Any = accumulator.hooks
         if hooks is not None and hooks.pre:
             (grad,) = run_prehooks(accumulator, (grad,))
         if grad is not None:
             if to_grad:
-                # First, and a copy: the context may keep the gradient, and add to it.
+                # First, and as a copy: the context may keep the gradient and add to it.
                 _accumulate_to_grad(accumulator, grad)
             context.accumulate_grad(accumulator, grad, mine)
             if observer is not None:
@@ -141,7 +141,7 @@ def _accumulate_in(
 
 
 def _accumulate_to_grad(accumulator: AccumulateGrad, grad: Tensor) -> None:
-    # Asked for here: a hook that held its task would keep it for the garbage collector.
+    # Looked up here: a hook that referred to its task would form a cycle for the garbage collector.
     task = current_graph_task()
     stream = task.streams.get(accumulator.output_layout.device) if task is not None else None
     if tls.grad or modes.special:

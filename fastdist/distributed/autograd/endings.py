@@ -1,10 +1,10 @@
-"""How what several workers know by one id, a context or a level, ends at all of them."""
+"""Ends a context or a level, which several workers know by one id, on all of them."""
 
 # Note [Notices of ends]
-# A worker that has taken a context or a level to other workers notifies them of its end, and each
-# of them passes the notice on. A worker may be lost together with such a notice. So a worker that
-# loses a peer queries the owners of all that it holds about what has ended, and is notified of the
-# other ends from then on; all that the lost worker owned ends at once.
+# A worker that has sent a context or a level to other workers notifies them of its end, and
+# each of them forwards the notice. Such a notice is lost if its sender is lost. So a worker
+# that loses a peer ends all contexts and levels that the peer owned. It also queries all other
+# owners about ended contexts and levels, and from then on these owners notify it of ends.
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ _logger = logging.getLogger(__name__)
 
 _KIND: Final = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
 _RETRIES: Final = 20
-# Marks ids of a message as not over: the sender holds them, and queries which have ended.
+# Marks the ids of a message as held by the sender, which asks for the ended ones among them.
 _HELD: Final = "held"
 
 
 class EndsEverywhere(ABC):
-    """All that this worker knows of one kind: `what` it is called, and in messages `ids`.
+    """All contexts or levels of this worker; `what` names the kind, `ids` its message field.
 
     Thread  any
     """
 
     what: str
     ids: str
-    # The log line for workers that could not be notified, and its level.
+    # The log text, and its level, for a worker that could not be notified.
     failure: str
     level = logging.INFO
 
     @abstractmethod
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End one here, if it exists, and notify all that this worker notified of it, except
-        notified_by.
+        """End the context or level with this id if it exists, and notify the workers that got it
+        from here, except notified_by.
         """
 
     @abstractmethod
     def open_to(self, numbers: Sequence[int], worker: Worker) -> Collection[int]:
-        """Return which of this worker's are open; the other worker is notified when these end."""
+        """Return the given ids that are open here, and notify the other worker when they end."""
 
     @abstractmethod
     def held(self) -> Mapping[Worker, list[int]]:
-        """Return those of other workers that are known here, by owner."""
+        """Return the ids that belong to other workers and exist here, by owner."""
 
     def tell_end(self, workers: Collection[Worker], number: int) -> None:
-        """Let workers hear soon that one is over.
+        """Queue a notice to workers that the context or level has ended.
 
-        Never raises: where a message does not arrive, the lease on the owner's life does the rest.
+        Never raises: if a notice does not arrive, the receiver ends it when it loses the owner.
         """
         if not workers:
             return
@@ -83,7 +83,7 @@ class EndsEverywhere(ABC):
         )
 
     def handle_end(self, request: Message) -> Reply | None:
-        """End what is over, or reply with the ended ones among those that the sender holds."""
+        """End the ids in a notice, or reply to a query with those ids that have ended."""
         sender = request.peer
         named = numbers(request.metadata, self.ids, sender.id)
         if _HELD in request.metadata:
@@ -94,7 +94,9 @@ class EndsEverywhere(ABC):
         return None
 
     def worker_lost(self, worker: Worker) -> None:
-        """End what a lost worker owned, and ask the other owners which of theirs are over."""
+        """End everything that a lost worker owned, and query the other owners which of their ids
+        have ended.
+        """
         for number in self.held().get(worker, ()):
             self.end(number)
         for owner, ids in self.held().items() if is_current_agent_set() else ():

@@ -51,28 +51,29 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Results that nobody uses]
-# In the fast mode a pass waits forever for the gradient of a result that no root depends on. In
-# the auto mode each worker, when its part of a pass begins, reports all receives below none of its
-# starts as unused. That ends their sends, with undefined gradients, and so on. A worker begins with
-# the first such report, or gradient. A worker that gets none (its results carry no gradients at
-# all, or only loops lead to it) gets a request to begin when the root has waited a little while
-# (stall.py). Every message's receive then is below a start of its worker, known to be unused or
-# missing, so all of them end, by the order in which messages were sent.
+# In the fast mode a pass waits forever for the gradient of a result that no root depends on. In the
+# auto mode each worker reports receives as unused when its part of a pass begins: those that cannot
+# be reached from any of its starts. The senders then run the sends with undefined gradients. A
+# worker begins its part at the first such report or gradient. A worker may get neither, if its
+# results carry no gradients or only loops lead to it. It gets a request to begin when the root has
+# waited a little (stall.py). After that every receive is reached from a start of its worker, or is
+# reported as unused, or is missing. So all sends are settled, by induction over the order in which
+# messages were sent.
 #
-# PyTorch's design notes have a third mode, smart, which would find the participating sends in a
-# round of messages before the pass. It would end with the same gradients, and always pay for its
-# round; here only a pass that waits sends queries. So it does not exist here.
+# PyTorch's design notes have a third mode, smart, which would find the participating sends by a
+# round of messages before the pass. It would give the same gradients, and every pass would pay for
+# the round; here only a pass that waits sends queries. So that mode does not exist here.
 
 # Note [Gradients that have gradients]
-# With create_graph each worker records its part of the pass, and gradients that have a history
-# travel as tensors do in a call: with a send in the context where they leave, and a receive where
-# they arrive. The gradients in the contexts then lead back over all workers, and a later pass of
-# the same context differentiates them. Those sends and receives do not belong to the pass that
-# makes them: it began without them.
+# With create_graph each worker records its part of the pass. Gradients with a history travel like
+# the tensors of a call: with a send in the context where they leave, and a receive where they
+# arrive. The gradients in the contexts then lead back over all workers, and a later pass of the
+# same context differentiates them. These sends and receives are not part of the pass that creates
+# them, because it began before them.
 
 
 class DistEngine:
-    """Runs this worker's part of distributed passes. One for the process: `dist_engine()`.
+    """Runs this worker's part of distributed passes. `dist_engine()` returns the only instance.
 
     Thread  any; `_lock` guards `_under_way`, the passes that are not over here
     Source  PyTorch, torch/csrc/distributed/autograd/engine/dist_engine.cpp
@@ -81,8 +82,8 @@ class DistEngine:
     def __init__(self) -> None:
         self._under_way: set[BackwardPass] = set()
         self._lock = threading.RLock()
-        # Where the GPU to CPU continuations of every distributed pass go.
-        # See Note [GPU to CPU continuations].
+        # Takes the GPU to CPU continuations of all distributed passes. See
+        # Note [GPU to CPU continuations].
         self.global_cpu_thread = GlobalCpuThread(self._hand_to_pool)
 
     def execute(
@@ -95,27 +96,29 @@ class DistEngine:
         create_graph: bool = False,
         to_grad: bool = False,
     ) -> None:
-        """Run a pass from roots and wait for all workers; gradients are left in their contexts.
+        """Run a pass from roots, and wait for all workers; the gradients stay in the context.
 
-        Raises  ContextError without such a context; what failed first, and on which worker
+        Raises  ContextError if there is no such context; the first error, with the worker that
+                raised it
         """
         context = get_instance().retrieve_context(context_id)
         edges, gradients = validate_roots(roots)
         root = GraphRoot(edges, gradients, next_sequence_number())
         pass_id = get_instance().new_autograd_message_id()
-        # The new graph leads through the present one, so that is kept.
+        # The new graph refers to the present one, so the present one must be kept.
         keeps_graph = retain_graph or create_graph
         terms = Terms(context_id, pass_id, keeps_graph, is_auto, create_graph, to_grad)
         part, task, _ = self._begin(context, root, terms)
         assert task is not None, "a pass that has not been announced was aborted"
-        # This worker's part, and then those of workers that get a request to begin.
+        # The end of this worker's part, and of the parts of workers that got a request to begin.
         begun: list[Future[Any]] = [part.done]
         failed: Future[Any] | None = None
 
         def end(_: object) -> None:
             error = task.future.exception()
             if error is not None:
-                # At once: others may be waiting for what will not come, and this thread for them.
+                # Abort now: other workers may wait for gradients that will not come, and this
+                # thread for them.
                 abort_everywhere(context.known_workers(), terms, text_of(error))
             self._finish(context, task)
 
@@ -134,10 +137,11 @@ class DistEngine:
                 failed.value()
         except BaseException as error:
             if not part.fail(error) and not task.has_error:
-                # This worker's part ended well: nobody else will tell the others.
+                # This worker's part ended without an error, so nothing else notifies the other
+                # workers.
                 abort_everywhere(context.known_workers(), terms, text_of(error))
             self._clean_up(context, part, error)
-            # The error's traceback holds this frame. See GraphTask.forget_error.
+            # Cleared because the error's traceback holds this frame. See GraphTask.forget_error.
             failed = None
             begun.clear()
             raise
@@ -151,7 +155,7 @@ class DistEngine:
         batch: GradientBatch,
         asked: LaneCall,
     ) -> None:
-        """Wait for the answer to gradients, and go on with those that it brings."""
+        """Wait for the answer to a gradient message, and continue with the gradients in it."""
         try:
             wait_for_pass(context, task.part, partial(has_answer, asked, begun), begun)
         except BaseException:
@@ -163,7 +167,8 @@ class DistEngine:
         try:
             reply = asked.result()
         except Exception as error:
-            # The callee's, or its loss. It ends the pass, and whoever waits for that raises it.
+            # An error of the callee, or its loss. It ends the pass, and the waiting thread raises
+            # it.
             batch.sent.try_complete(error=error)
             return
         if MESSAGES in reply.metadata and context.graph_task() is task:
@@ -171,13 +176,13 @@ class DistEngine:
             fresh = not batch.to.is_self
             starts = self._arrive(context, task.part, came, fresh=fresh)
             self._work(task, starts, outbox)
-        # Only now: until here the pass could not look finished.
+        # Only now, so that the pass could not look finished before.
         batch.sent.try_complete(None)
 
     def _tell_unused(
         self, context: DistAutogradContext, task: DistGraphTask, outbox: Outbox
     ) -> None:
-        """Report receives here that lead to nothing the pass runs as unused.
+        """Report as unused the receives that this worker's part of the pass does not reach.
 
         See Note [Results that nobody uses].
         """
@@ -198,11 +203,11 @@ class DistEngine:
         sender: Worker | None = None,
         direct: bool = False,
     ) -> tuple[Future[None], GradientBatch | None]:
-        """Go on from sends whose gradients came; the Future is done when all that follows is.
+        """Continue from sends whose gradients arrived. The Future is done when all later work is.
 
-        The first gradients of a pass here set it up, and their answer waits for the whole of it
-        (and for all that it sent on); later ones only add to it and are answered at once.
-        A batch is for a sender that takes the answer in person, and travels in it.
+        The first gradients of a pass set it up here, and are answered when the whole part has ended
+        and its own messages are answered. Later gradients are answered immediately. A batch is
+        returned only if the sender waits for the answer with `direct`; it travels in the answer.
 
         Raises  ContextError for an unknown message id; ContextReleasedError if the pass is over
         """
@@ -215,10 +220,11 @@ class DistEngine:
                 raise ContextReleasedError(
                     f"a backward pass of context {id_text(context.id)} has ended here"
                 )
-            # Told of what is unused, or asked to begin, it has heard meanwhile, and is done.
+            # Notices of unused sends, or a request to begin, came after the part's end: only count
+            # them.
             self._arrive(context, part, came, fresh=fresh)
             return _done(), None
-        # Taken now: at its end the part releases it.
+        # Read now, because the part replaces `done` at its end.
         done = part.done if is_new else _done()
         outbox = Outbox(part)
         ended: list[Node] = []
@@ -227,14 +233,14 @@ class DistEngine:
             self._tell_unused(context, task, outbox)
             task.future.add_done_callback(lambda _: self._finish(context, task))
             if not task.outstanding:
-                # Nothing was sent from here, so nothing will run.
+                # Nothing was sent from here, so no Node will run.
                 task.mark_completed_and_post_process()
         starts = self._arrive(context, part, came, fresh=fresh)
         self._work(task, [*starts, *ended], outbox)
         batch = outbox.batches.pop(sender, None) if direct and sender else None
         outbox.flush()
         if batch is not None and not done.done():
-            # More will come, here or elsewhere; these gradients must not wait for it.
+            # The part continues, here or elsewhere, and these gradients must not wait for its end.
             outbox.send(batch)
             batch = None
         if batch is not None:
@@ -249,7 +255,7 @@ class DistEngine:
         *,
         fresh: bool,
     ) -> list[Node]:
-        """Give gradients to their sends, and return those that are to run now."""
+        """Store the gradients of sends, and return the sends that must run now."""
         starts: list[Node] = []
         for message_id, tensors, recorded, devices, _, follow in came:
             function = context.retrieve_send_function(message_id)
@@ -272,9 +278,9 @@ class DistEngine:
         terms: Terms,
         requester: Worker | None = None,
     ) -> tuple[BackwardPass, DistGraphTask | None, bool]:
-        """Return this worker's part of a pass, its task unless it is over, and whether it is new.
+        """Return a pass's part here, its task (None if the part is over), and whether it is new.
 
-        Raises  ContextError if another pass is under way in the context; ContextReleasedError if
+        Raises  ContextError if another pass of the context is under way; ContextReleasedError if
                 the context is over
         """
         with context.beginning:
@@ -294,7 +300,7 @@ class DistEngine:
                 task.other_streams = other_streams(task.streams, task.nodes_in_graph)
             awaited = {message_id: send.to_worker for message_id, send in sends.items()}
             if not context.set_graph_task(task, awaited, num_recvs):
-                return part, None, False  # given up meanwhile
+                return part, None, False  # given up by another thread meanwhile
             with self._lock:
                 self._under_way.add(part)
         if debug_log.of_autograd:
@@ -307,11 +313,12 @@ class DistEngine:
         return part, task, True
 
     def _work(self, task: DistGraphTask, starts: Sequence[Node], outbox: Outbox) -> None:
-        """Run Nodes, each counted as an outstanding task, and all CPU Nodes that become ready
-        through them, on this thread.
+        """Run Nodes, and all CPU Nodes that become ready through them, on this thread.
 
-        Several threads may do so for one pass: each has its own queue, so none waits for another's
-        work. The outbox keeps the messages to send. See Note [Gradients that wait a little].
+        Each of the given Nodes counts as an outstanding task.
+
+        Several threads may do so for one pass. Each has its own queue, so none waits for another.
+        The outbox keeps the messages to send. See Note [Gradients that wait a little].
         """
         if starts:
             queue = OwnQueue()
@@ -320,10 +327,10 @@ class DistEngine:
             self._empty(task, queue, outbox, len(starts))
 
     def _empty(self, task: DistGraphTask, queue: OwnQueue, outbox: Outbox, starts: int) -> None:
-        """Run the queued Nodes, and those that they queue, for so many outstanding tasks.
+        """Run the queued Nodes, and those that they queue, for `starts` outstanding tasks.
 
-        The state in tls is set once, not for each Node as in the local engine: that would cost as
-        much as a small Node.
+        The thread-local state is set once, and not for each Node as in the local engine: that would
+        cost as much as a small Node.
         """
         engine, context_id = local_engine(), task.part.terms.context_id
         plain = is_plain(task)
@@ -335,7 +342,7 @@ class DistEngine:
             while not task.has_error and (taken := queue.take()) is not None:
                 if outbox.batches and outbox.is_due(_elements(taken[0])):
                     outbox.flush()
-                # Each time: a hook may have left them otherwise.
+                # Set before each Node, because a hook may have changed it.
                 if current_context_id() != context_id:
                     force_current_context_id(context_id)
                 if tls.grad is not task.create_graph:
@@ -359,19 +366,21 @@ class DistEngine:
             force_current_context_id(context_before)
             set_current_outbox(outbox_before)
         if task.has_error:
-            # The first error ends the pass; what is queued here is not worth running.
+            # The first error ends the pass; the remaining queue is dropped.
             outbox.batches.clear()
         elif not task.add_outstanding(-starts):
             task.mark_completed_and_post_process()
 
     def execute_until_empty(self, item: NodeTask) -> None:
-        """Run a Node that a device handed back, and all CPU Nodes that become ready through it."""
+        """Run a Node that a device thread handed back, and all CPU Nodes that become ready through
+        it.
+        """
         task = item.graph_task
         if task is None:
             log_expired(item)
             return
         if task.part.state is PassState.OVER:
-            return  # given up meanwhile, or its context released
+            return  # given up, or its context released, meanwhile
         queue = OwnQueue()
         queue.push(item)
         outbox = Outbox(task.part)
@@ -379,7 +388,7 @@ class DistEngine:
         outbox.flush()
 
     def _hand_to_pool(self, item: NodeTask) -> None:
-        """Give a continuation to the agent's pool, in which it never waits behind users' work."""
+        """Run a continuation in the agent's pool, where it never waits behind users' functions."""
         if is_current_agent_set() and get_current_agent().submit_uncounted(
             self.execute_until_empty, item
         ):
@@ -387,7 +396,7 @@ class DistEngine:
         self.execute_until_empty(item)
 
     def _finish(self, context: DistAutogradContext, task: DistGraphTask) -> None:
-        """End a part whose task is done, when what it sent on is answered."""
+        """End a part whose task is done, as soon as all its messages are answered."""
         part, error = task.part, task.future.exception()
         if error is not None:
             after_pass(task.other_streams)
@@ -408,7 +417,7 @@ class DistEngine:
     def _clean_up(
         self, context: DistAutogradContext, part: BackwardPass, error: BaseException | None = None
     ) -> Future[None] | None:
-        """End a part, and return the Future to complete then; None if it was over."""
+        """End a part, and return the Future to complete afterwards; None if the part was over."""
         if error is not None:
             part.note_failure(error)
         with self._lock:
@@ -420,20 +429,20 @@ class DistEngine:
         return done
 
     def number_of_passes(self) -> int:
-        """Return how many passes are under way here."""
+        """Return the number of passes under way on this worker."""
         with self._lock:
             return len(self._under_way)
 
     def stop(self) -> None:
-        """Forget all passes and end the thread, when RPC has shut down."""
+        """Forget all passes and end the CPU thread, after RPC's shutdown."""
         with self._lock:
             self._under_way.clear()
         self.global_cpu_thread.stop()
 
 
 def _reached(context: Callable[[], DistAutogradContext | None]) -> set[Worker]:
-    """Return the workers that a context has reached; an empty set after its end, as passes do not
-    keep it.
+    """Return the workers that a context has reached; an empty set if the context has been freed,
+    because passes hold it weakly.
     """
     found = context()
     return set() if found is None else found.known_workers()
@@ -456,5 +465,5 @@ _engine = DistEngine()
 
 
 def dist_engine() -> DistEngine:
-    """Return the process's distributed engine."""
+    """Return this process's distributed engine."""
     return _engine

@@ -18,18 +18,18 @@ from .engine import dist_engine
 from .message_autograd import context_guard
 
 # Note [Inputs that live elsewhere]
-# An input may be an RRef to a Tensor of any worker: a parameter that stays where it is. The
-# function gets another RRef instead, made on its owner, to a new leaf or to a dual: rpc's calls on
-# it carry history and tangent on. The product is returned as an RRef to a Tensor on the parameter's
-# worker; a direction for it may be a Tensor or an RRef.
+# An input may be an RRef to a Tensor of any worker, such as a parameter that stays where it is. The
+# function then gets another RRef, created on the owner, to a new leaf or to a dual tensor. Calls on
+# that RRef carry history and tangents. The product is returned as an RRef to a Tensor on the
+# parameter's worker. A direction for such an input may be a Tensor or an RRef.
 
 # Note [Two passes for a Hessian]
-# A Hessian-vector product is a second pass, from the product of the gradients with the direction,
-# over a first one that was recorded. A single pass with tangents gives the same, for gradients take
-# their tangents along; but the tangents of the forward half have a history themselves, which nobody
-# needs and which travels. Measured over three workers (bench/distributed/distributed_hvp.py, two
-# busy cores of an AMD EPYC): two passes take 0.99 of its time for 8x8 matrices, and 0.74 for
-# 512x512.
+# A Hessian-vector product is computed by a second pass over a recorded first pass; the second
+# starts from the product of the gradients with the direction. A single pass with tangents gives the
+# same result, because gradients carry their tangents. But there the tangents of the forward half
+# have a history that is not needed and travels too. Measured over three workers
+# (bench/distributed/distributed_hvp.py, two busy cores of an AMD EPYC): two passes take 0.99 of the
+# single pass's time for 8x8 matrices, and 0.74 for 512x512.
 
 Input = Tensor | RRef[Tensor]
 Inputs = Input | tuple[Input, ...]
@@ -41,23 +41,23 @@ def jvp(
     """Return func(*inputs) and the product of its Jacobian with v, in forward mode over all workers
     that func calls.
 
-    The arguments are those of `autograd.functional.jvp`, but an input, and its entry of v, may be
-    an RRef to a Tensor of another worker. Nothing is recorded, even in an open context. To
-    differentiate the product, call func on dual tensors inside of a context.
+    The arguments are those of `autograd.functional.jvp`, but an input, and its entry in v, may be
+    an RRef to a Tensor of another worker. No graph is recorded, even in an open context. To
+    differentiate the product, call func on dual tensors inside a context.
 
     Thread  runs in the caller
-    Raises  TypeError for inputs, or results, that are not Tensors; RuntimeError for a v that does
-            not fit the inputs, or none where an input has several elements; with strict, where a
+    Raises  TypeError if an input or a result is not a Tensor; RuntimeError if v does not fit the
+            inputs, or is missing for an input of several elements; with strict, RuntimeError if a
             result does not depend on the inputs
 
     Args:
-        func: A function of the inputs that returns tensors; it may call other workers.
+        func: A function from the inputs to tensors; it may call other workers.
         inputs: A tensor, an RRef to one, or a tuple of both.
         v: The direction, like inputs; may be left out for one input of one element.
         strict: Whether a result that does not depend on the inputs is an error.
 
     Returns:
-        The results, and the products, like them.
+        The results, and the products in the same structure.
 
     Example:
         >>> def double(x):
@@ -86,26 +86,25 @@ def hvp(
     """Return func(*inputs), a single number, and the product of its Hessian with v, over all
     workers that func calls.
 
-    The arguments are those of `autograd.functional.hvp`, but an input, and its entry of v, may be
+    The arguments are those of `autograd.functional.hvp`, but an input, and its entry in v, may be
     an RRef to a Tensor of another worker; its product is then an RRef to a Tensor of that worker.
-    The passes have a private context: neither an open one, nor any `.grad`, is changed.
+    The passes use a private context, and leave open contexts and `.grad` unchanged.
 
     Thread  runs in the caller
-    Raises  TypeError for inputs that are not Tensors; RuntimeError for a v that does not fit the
-            inputs, or none where an input has several elements; where func does not return a single
-            number; with strict, where an input does not matter; errors of a pass
-    Note    see Note [Two passes for a Hessian]; to differentiate the product, make it of
+    Raises  TypeError if an input is not a Tensor; RuntimeError if v does not fit the inputs, or is
+            missing for an input of several elements; if the result of func is not a single number;
+            with strict, if the result does not depend on an input; errors of a pass
+    Note    see Note [Two passes for a Hessian]; to differentiate the product, compute it with
             `backward(..., create_graph=True)`
 
     Args:
-        func: A function of the inputs that returns a tensor of one element; it may call other
-            workers.
+        func: A function from the inputs to a tensor of one element; it may call other workers.
         inputs: A tensor, an RRef to one, or a tuple of both.
         v: The direction, like inputs; may be left out for one input of one element.
         strict: Whether an input on which the result does not depend is an error.
 
     Returns:
-        The result, and the product, like inputs.
+        The result, and the products in the structure of inputs.
 
     Example:
         >>> def energy(x):
@@ -119,7 +118,7 @@ def hvp(
     with _in_new_context() as context_id, enable_grad():
         leaves = [_leaf(x, requires_grad=True) for x in given]
         pairs = [
-            # An RRef is checked at its owner.
+            # An RRef is checked by its owner.
             (x, t if isinstance(x, RRef) else _fitting(x, t, i))
             for i, (x, t) in enumerate(zip(leaves, directions, strict=True))
         ]
@@ -178,7 +177,7 @@ def _shape_of(value: Any) -> str:
 
 
 def _directions(v: Any, given: Sequence[Input]) -> Sequence[Input | None]:
-    """Return one direction for each input; None for the only element of the only one."""
+    """Return one direction for each input; None for a single input of one element."""
     if v is None:
         if len(given) != 1:
             raise GraphError(
@@ -207,14 +206,14 @@ def _leaf_here(value: Any, requires_grad: bool) -> Tensor:
 
 
 def _leaf_there(given: RRef[Tensor], requires_grad: bool) -> Tensor:
-    """Return, on its owner, what a pass finds the gradient of."""
+    """Return, on the owner of the input, the leaf whose gradient a pass computes."""
     return _leaf_here(given.local_value(), requires_grad)
 
 
 def _fitting(leaf: Tensor, direction: Input | None, number: int) -> Tensor:
-    """Return the direction of an input, on its worker.
+    """Return the direction of an input, as a tensor on the input's worker.
 
-    Raises  GraphError if it does not fit
+    Raises  GraphError if its shape does not fit
     """
     if direction is None:
         if leaf.numel() != 1:
@@ -241,14 +240,14 @@ def _dual(leaf: Input, direction: Input | None, number: int) -> Input:
 
 
 def _dual_there(leaf: RRef[Tensor], direction: Input | None, number: int) -> Input:
-    """Return, on its owner, a dual of a leaf, in the level of the caller."""
+    """Return, on the owner of a leaf, a dual tensor of it at the caller's level."""
     return _dual(leaf.local_value(), direction, number)
 
 
 def _dot(
     leaf: Input, direction: Input | None, number: int, context_id: int, strict: bool
 ) -> Tensor | None:
-    """Take a leaf's gradient out of its context, and return its product with the direction."""
+    """Remove a leaf's gradient from the context, and return its product with the direction."""
     if isinstance(leaf, RRef):
         arguments = (leaf, direction, number, context_id, strict)
         part: Tensor | None = rpc_sync(leaf.owner(), _dot_there, arguments)
@@ -270,13 +269,13 @@ def _dot(
 def _dot_there(
     leaf: RRef[Tensor], direction: Input | None, number: int, context_id: int, strict: bool
 ) -> Tensor | None:
-    """Do so on its owner, for the caller's graph."""
+    """Run _dot on the leaf's owner, in the caller's graph."""
     return _dot(leaf.local_value(), direction, number, context_id, strict)
 
 
 def _product(leaf: Input, context_id: int) -> Input:
     if isinstance(leaf, RRef):
-        # Waited for: the context ends soon.
+        # Wait for the product, because the context ends soon.
         product: RRef[Tensor] = rpc_sync(leaf.owner(), _product_there, (leaf, context_id))
         return product
     found = get_instance().retrieve_context(context_id).take_gradient(leaf)
@@ -284,7 +283,7 @@ def _product(leaf: Input, context_id: int) -> Input:
 
 
 def _product_there(leaf: RRef[Tensor], context_id: int) -> RRef[Tensor]:
-    """Return, on its owner, what the second pass found for a leaf."""
+    """Return, on the leaf's owner, the product that the second pass computed for it."""
     product = _product(leaf.local_value(), context_id)
     assert isinstance(product, Tensor)
     return RRef(product)

@@ -1,4 +1,4 @@
-"""The one thread to which devices hand back CPU Nodes of distributed passes."""
+"""The thread to which device threads hand back the CPU Nodes of distributed passes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...engine.ready_queue import NodeTask, ReadyQueue
 _logger = logging.getLogger(__name__)
 
 # Note [GPU to CPU continuations]
-# A local pass CPU -> GPU -> CPU ends in its caller, who waits on the pass's own CPU queue. A
-# distributed pass has no waiting caller on this worker, and a device thread must not run CPU Nodes:
-# it would stall every other pass on that GPU. So what a GPU hands back goes to the one global CPU
-# thread's queue, and from there to the pool. A receive counts as a CPU Node, wherever its tensors
-# are: it waits until gradients are copied to the CPU, and sends them.
+# A local pass CPU -> GPU -> CPU ends in its caller, which waits on the pass's CPU queue. A
+# distributed pass has no waiting caller on this worker. A device thread must not run CPU Nodes,
+# because it would stall every other pass on that GPU. So a device thread hands a CPU Node to the
+# queue of the one global CPU thread, which forwards it to the pool. A receive counts as a CPU Node,
+# wherever its tensors are: it waits until gradients are copied to the CPU, and sends them.
 
 NAME = "fastdist-cpu-continuations"
 
 
 class GlobalCpuThread:
-    """A ready queue and the thread that empties it, handing every Node on.
+    """A ready queue, and the thread that forwards every Node in it to the pool.
 
-    Started when the first pass needs it.
+    The first pass that needs the thread starts it.
 
-    Thread  `_lock` guards the thread's start and end
+    Thread  `_lock` guards the start and end of the thread
     """
 
     def __init__(self, run: Callable[[NodeTask], None]) -> None:
@@ -47,7 +47,7 @@ class GlobalCpuThread:
                 self._thread = thread
 
     def stop(self) -> None:
-        """End the thread and forget what is queued; a later start begins with an empty queue."""
+        """End the thread and drop the queued Nodes; a later start begins with an empty queue."""
         with self._lock:
             thread, self._thread = self._thread, None
             queue, self.queue = self.queue, ReadyQueue()
@@ -68,13 +68,14 @@ class GlobalCpuThread:
             try:
                 self._run(item)
             except BaseException as error:
-                # The error is raised where the pass is awaited; the next pass needs this thread.
+                # The waiting caller of the pass raises the error; this thread must survive for the
+                # next pass.
                 task.set_exception(error)
-            # Nor what it was given may live as long as this thread then waits.
+            # Drop the references, so that they do not live while this thread waits.
             del task, item
 
 
 def log_expired(item: NodeTask) -> None:
-    """Say that a Node is not run because its pass was given up."""
+    """Log that a Node is not run because its pass was given up."""
     name = "no Node" if item.node is None else item.node.name()
     _logger.error("GraphTask has expired for NodeTask: %s, skipping execution.", name)

@@ -1,4 +1,4 @@
-"""Passes and contexts when workers are lost, during a pass or before it."""
+"""Handles workers that are lost during a pass or before it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .context import DistAutogradContext
 
 # Note [Workers that are lost before a pass]
 # The loss of a worker ends the passes that are under way. A later pass would wait forever for the
-# gradients of tensors that were sent there. In the auto mode there are none: a loss that depended
-# on them must send a gradient to that worker, which fails. In the fast mode every send takes part,
-# so the pass fails. A send and a receive know the incarnation of the worker at the other end: a
-# later worker of the same rank is unrelated to them.
+# gradients of tensors that were sent to that worker. In the auto mode these sends run without
+# gradients. That is correct: a root that depended on them would have to send a gradient to the lost
+# worker, which fails the pass. In the fast mode every send takes part, so the pass fails. A send
+# and a receive store the incarnation of their peer, so a later worker of the same rank is not
+# mistaken for it.
 
 
 def handle_lost_worker(worker: Worker) -> None:
-    """End passes that wait for a lost worker, and release the contexts that it owned."""
+    """End passes that wait for a lost worker, and release the contexts that the worker owned."""
     container = get_instance()
     for context in container.all_contexts():
         if context.owner is worker or worker in context.known_workers():
@@ -36,11 +37,11 @@ def handle_lost_worker(worker: Worker) -> None:
 
 
 def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> list[Node]:
-    """Return the sends to lost workers of a pass that begins, which are to run without gradients.
+    """Return the sends of a new pass that go to lost workers; they are to run without gradients.
 
-    In the fast mode they end the pass.
+    In the fast mode such a send ends the pass.
 
-    Note    called when the pass is set up: who is lost later ends it
+    Note    called when the pass is set up; the loss of a worker after that ends the pass
     """
     part.lost_before = lost = context.lost_workers()
     if not lost:
@@ -57,7 +58,7 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
                 )
             )
             return []
-        # As if the lost worker had said so: who counts messages must find as many of both.
+        # Count it as a notice from the lost worker, so that the numbers sent and received agree.
         part.note_sent()
         if part.take(message_id):
             send.set_unused(part)

@@ -1,4 +1,4 @@
-"""Autograd information around messages: sends on the way out, receives on the way in."""
+"""Adds sends to outgoing messages, and receives to incoming ones."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from .send_rpc_backward import SendRpcBackward
 from .sparse_parts import carried_parts, rebuild_recorded
 
 # Requests whose result may carry gradients even if no argument does: users' functions, and fetches
-# of what they left. A built-in operator (SCRIPT_CALL) on tensors that require none gives none, and
-# is sent as it is.
+# of their results. A built-in operator (SCRIPT_CALL) on tensors that do not require grad returns
+# none that do, and is sent unwrapped.
 _FORCED = frozenset(
     {
         MessageType.PYTHON_CALL,
@@ -44,7 +44,7 @@ _FORCED = frozenset(
         MessageType.PYTHON_RREF_FETCH_CALL,
     }
 )
-# The names of wrapped requests in traces: those of the users' calls.
+# The names of wrapped requests in traces, which are those of the users' calls.
 _CALLED = {
     MessageType.SCRIPT_CALL: "rpc",
     MessageType.PYTHON_CALL: "rpc",
@@ -55,19 +55,19 @@ _CALLED = {
 }
 _WRAPPED = frozenset(_CALLED)
 
-# Names in a message's metadata. That its tensors were sent without recording, though they require
-# grad: no gradient may come back for them.
+# Names in a message's metadata. This one says that the tensors were sent without recording,
+# although they require grad: no gradient may come back for them.
 _NOT_RECORDED = "autograd.not_recorded"
-# Which workers a request reached in turn, so that the context's owner knows them, too: a worker in
-# between may be dead when the context is released.
+# The workers that a request reached through its callee. The context's owner needs to know them,
+# because the callee may be dead when the context is released.
 _REACHED = "autograd.reached"
-# The incarnation of the context's owner, where that is neither who sends nor who reads this: the id
-# has its rank alone, which may be that of a later life by now.
+# The incarnation of the context's owner, if that is neither the sender nor the receiver: the id
+# contains only a rank, which a later incarnation may have by now.
 _OWNER = "autograd.owner"
 
 
 class AutogradInterceptor:
-    """Gives tensors that cross workers a send here and a receive there.
+    """Adds a send at the sender, and a receive at the receiver, to tensors that cross workers.
 
     Source  PyTorch, torch/csrc/distributed/autograd/utils.cpp
     """
@@ -75,7 +75,7 @@ class AutogradInterceptor:
     def request_out(self, request: Message) -> None:
         """Wrap a request made inside a context.
 
-        Raises  TransformError where a function of functions would find no gradient
+        Raises  TransformError for a tensor that a function transform differentiates in reverse mode
         """
         if tls.transform_inputs and tls.grad and follows_from_inputs(request.tensors):
             raise TransformError(
@@ -101,19 +101,19 @@ class AutogradInterceptor:
         if wanting and not recorded:
             request.metadata[_NOT_RECORDED] = True
             wanting = []
-        # A worker that only gets to know the context must be notified of its end as well.
+        # A worker that receives the context without tensors must be notified of its end as well.
         if not context.add_known_worker(request.peer):
             raise released_inside(context.id)
         device_map = _device_map_to(request.peer)
         _wrap(request, context, wanting, MessageType.FORWARD_AUTOGRAD_REQ, device_map)
 
     def request_in(self, request: Message) -> context_guard | None:
-        """Join a request's tensors to this worker's graph; its context is current meanwhile."""
+        """Add a receive for a request's tensors; the context is current while the request runs."""
         block = request.autograd
         if block is None:
             return None
         if request.peer.is_dead:
-            # All that it reached has been settled; it must not add more.
+            # The loss of the sender has been handled already, and a new context would never end.
             raise WorkerLostError(f"{in_words(request.peer)}, which sent this request, was lost")
         life = request.metadata.get(_OWNER)
         context = get_instance().get_or_create_context(block.context_id, request.peer, life)
@@ -129,7 +129,7 @@ class AutogradInterceptor:
             return
         context = get_instance().find_context(block.context_id)
         if context is None:
-            return  # released while the function ran: what comes back now is outside of any pass
+            return  # released while the function ran: the answer belongs to no pass
         reached = context.known_workers()
         reached.discard(answer.peer)
         if reached:
@@ -137,7 +137,7 @@ class AutogradInterceptor:
             answer.metadata[_REACHED] = [*sorted(living)]
         wanting = [tensor for tensor in answer.tensors if tensor._edge is not None]
         if wanting and context.add_known_worker(answer.peer):
-            # Results go back the way the arguments came.
+            # Results use the device map of the arguments, inverted.
             device_map = _turned_round(block.device_map)
             _wrap(answer, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP, device_map)
 
@@ -152,10 +152,11 @@ class AutogradInterceptor:
             reached = map(find, numbers(answer.metadata, _REACHED, answer.peer.id))
             others = {one for one in reached if not (one is None or one.is_self)}
             if context is None or not context.add_known_workers(others):
-                # Over before this worker knew of them: who brought them there may not tell them.
+                # The context ended before this worker knew them, so no other worker may notify
+                # them.
                 container.tell_end(others, asked.context_id)
         if block is not None:
-            # Where it is over here and its owner is lost, nothing else keeps it from coming back.
+            # If the context is over here and its owner is lost, only this check prevents a new one.
             life = answer.metadata.get(_OWNER)
             context = get_instance().get_or_create_context(block.context_id, answer.peer, life)
             add_recv_rpc_backward(context, block.message_id, answer)
@@ -197,7 +198,7 @@ def add_send_rpc_backward(
     to_worker: Worker,
     device_map: Mapping[Device, Device] | None = None,
 ) -> SendRpcBackward:
-    """File a send for tensors that require grad: gradients will come back for exactly these."""
+    """Store a send for tensors that require grad; gradients come back for exactly these."""
     edges = tuple([tensor._edge for tensor in tensors])
     layouts = tuple([tensor._layout for tensor in tensors])
     function = SendRpcBackward(edges, layouts, to_worker, device_map)
@@ -208,7 +209,9 @@ def add_send_rpc_backward(
 def add_recv_rpc_backward(
     context: DistAutogradContext, message_id: int, message: Message
 ) -> RecvRpcBackward | None:
-    """Give tensors that required grad at their sender a receive as history; None if none did."""
+    """Add a receive as history of the tensors that required grad at their sender; None if none
+    did.
+    """
     if True not in message.requires_grad or _NOT_RECORDED in message.metadata:
         return None
     wanting = [
@@ -228,7 +231,7 @@ def send_recorded(
     to_worker: Worker,
     device_map: Mapping[Device, Device] | None = None,
 ) -> int:
-    """File a send for gradients that have a history, and return its id; NOT_RECORDED if none has.
+    """Store a send for gradients that have a history, and return its id; NOT_RECORDED if none has.
 
     See Note [Gradients that have gradients].
     """
@@ -247,8 +250,8 @@ def receive_recorded(
     came: Sequence[Tensor],
     device_map: Mapping[Device, Device] | None = None,
 ) -> None:
-    """Give gradients that had a history at their sender a receive as theirs."""
-    # Tensors that required grad at the sender are leaves here so far.
+    """Add a receive as history of gradients that had a history at their sender."""
+    # Tensors that required grad at the sender are leaves here until now.
     wanting = [gradient for gradient in came if gradient._edge is not None]
     _receive(context, message_id, from_worker, wanting, device_map)
 
@@ -260,7 +263,7 @@ def _receive(
     tensors: Sequence[Tensor],
     device_map: Mapping[Device, Device] | None = None,
 ) -> RecvRpcBackward:
-    """File a receive, and make it the history of tensors."""
+    """Store a receive, and make it the history of tensors."""
     layouts = tuple([tensor._layout for tensor in tensors])
     function = RecvRpcBackward(context, message_id, from_worker, layouts, device_map)
     context.add_recv_function(function, message_id)
@@ -273,8 +276,8 @@ def _receive(
 
 
 def reduce_sparse(tensor: Tensor) -> tuple[Any, tuple[Any, ...]]:
-    """Return the serialised form of a sparse tensor: its values lead back to it. It may be in the
-    answer to a call in a context, which the packing code cannot know.
+    """Return the serialised form of a sparse tensor, with the history of its values. The tensor may
+    be in the answer to a call in a context, which the packing code cannot detect.
     """
     return rebuild_recorded, carried_parts(
         tensor, has_history=tensor._edge is not None and tls.grad

@@ -1,4 +1,4 @@
-"""Handlers of gradients, clean-ups, aborts and queries that other workers send."""
+"""Handlers of gradients, clean-ups, aborts and queries from other workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tangent_store import TangentInterceptor, tangent_store
 
 
 def handle_gradients(request: Message) -> Reply | Future[None]:
-    """Go on with a pass from the sends that these gradients answer."""
+    """Continue a pass from the sends to which these gradients belong."""
     metadata = request.metadata
     terms = filled(Terms, metadata, request.peer.id)
     came = unpack(request.tensors, metadata, request.peer.id)
@@ -40,21 +40,21 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         context,
         came,
         terms,
-        # A message from this worker may share memory with tensors that it still holds.
+        # A message from this worker to itself may share memory with tensors that it still holds.
         fresh=not request.peer.is_self,
         sender=request.peer,
         direct=DIRECT in metadata,
     )
     if batch is not None:
-        done.value()  # it is over: what failed is raised where the gradients came from
+        done.value()  # the part is over: an error is raised at the sender of the gradients
         return Reply(*batch.content())
     return done
 
 
 def handle_abort(request: Message) -> None:
-    """End this worker's part of a pass that failed elsewhere, and pass the word on.
+    """End this worker's part of a pass that failed elsewhere, and forward the abort.
 
-    The word stops where it has been before, so it does not go round in circles.
+    A worker that has had the abort before does not forward it, so it does not circulate.
     """
     metadata, sender = request.metadata, request.peer.id
     terms, reason = filled(Terms, metadata, sender), text(metadata, REASON, sender)
@@ -65,13 +65,13 @@ def handle_abort(request: Message) -> None:
 
 
 def handle_clean_up(request: Message) -> Reply | None:
-    """End the contexts, or levels, that a message names, or reply with the ended ones."""
+    """End the contexts or levels in a notice, or reply to a query with the ended ones."""
     is_of_levels = tangent_store().ids in request.metadata
     return (tangent_store() if is_of_levels else get_instance()).handle_end(request)
 
 
 def install_all() -> None:
-    """Put distributed autograd into rpc's path."""
+    """Register the handlers and interceptors of distributed autograd with RPC."""
     let_sparse_travel(reduce_sparse, rebuild_recorded)
     register_reducer(LazyConjNeg, lambda view: (resolved, (view.resolved(),)), resolved)
     install("tangents", TangentInterceptor())
@@ -82,5 +82,5 @@ def install_all() -> None:
     register_handler(MessageType.PASS_PROGRESS_REQ, handle_progress)
     end_callbacks.append(tangent_store().end)
     register_handler(MessageType.RREF_BACKWARD_REQ, handle_rref_backward)
-    # rpc knows of no passes: references to tensors learn of them here.
+    # RRef.backward is added here, because rpc does not know about passes.
     RRef.backward = rref_backward  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Errors of a pass over workers: as PyTorch raises them, RuntimeErrors that say where they were."""
+"""Errors of a distributed pass, raised as in PyTorch: RuntimeErrors that name their worker."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from ..rpc.message.error_parts import rebuild_error, reduce_error, set_error_sta
 from ..rpc.message.remote_errors import text_of
 from .container import get_instance
 
-# In the dictionary of an error, so that it travels: its text, led by the worker where it happened.
+# Key in the `__dict__` of an error, so that it is sent along: its text, prefixed with the worker.
 _TEXT = "_text_with_node"
 _LED = "Error on Node "
 
 
 def with_node_named(error: BaseException) -> BaseException:
-    """Return error as one of its class and a RuntimeError, its text led by this worker, unless it
-    says already where it was.
+    """Return the error as an instance of its class and of RuntimeError, with this worker as the
+    prefix of its text, unless the text already names a worker.
 
-    Its `args` are those of the error, or the text where that is all that they were; its attributes
-    stay. No `__init__` of a user's class runs, so it may take what it likes.
+    `args` and attributes are kept, except that a single text in `args` gets the prefix. The class's
+    `__init__` is not called, so it may have any parameters.
     """
     if not isinstance(error, Exception):
         return error
     if isinstance(error, RuntimeError) and text_of(error).startswith(_LED):
         return error
-    # It may come from another worker. Not its text: a KeyError's is the repr of what it was given.
+    # The error may come from another worker. `args` is read because a KeyError's text is a repr.
     given = error.args[0] if error.args else None
     is_led = isinstance(given, str) and given.startswith(_LED)
     earlier = error.__dict__.get(_TEXT, given if is_led else None)
     try:
         text = f"{_LED}{get_instance().worker_id}: {text_of(error)}" if earlier is None else earlier
-    except ContextError:  # RPC has shut down during the pass, and nobody asks where it was
+    except ContextError:  # RPC was shut down during the pass, so no worker id is known
         return error
     try:
         named = _rebuilt(error, text)
-    except Exception:  # a class that cannot be combined with others, or not subclassed
+    except Exception:  # a class that cannot be combined with RuntimeError, or not subclassed
         lead, _, rest = text.partition(": ")
         named = GraphError(text if earlier else f"{lead}: {type(error).__name__}: {rest}")
     named.__cause__ = error if earlier is None else error.__cause__
@@ -62,7 +62,7 @@ def _rebuilt(error: Exception, text: str) -> Exception:
 
 
 def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
-    """Return a subclass of RuntimeError and of kind, which is sent to workers as kind."""
+    """Return a subclass of RuntimeError and of kind, which is pickled as kind."""
 
     def text(error: Exception) -> str:
         return error.__dict__.get(_TEXT) or kind.__str__(error)

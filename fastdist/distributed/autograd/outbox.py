@@ -1,4 +1,4 @@
-"""Gradients on their way between workers: what is ready together travels together."""
+"""Batches gradients for other workers: gradients that are ready together are sent together."""
 
 from __future__ import annotations
 
@@ -30,51 +30,51 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Gradients that wait a little]
-# A thread that works on a pass holds back gradients for other workers while its next Node is light:
-# the gradients of many calls to one worker then leave as one message. It never holds them longer
-# than HOLD_S or one light Node, and not at all once it has nothing else to do.
+# A thread that works on a pass holds back gradients for other workers while its next Node is light.
+# The gradients of many calls to one worker then leave as one message. It holds them for at most
+# HOLD_S or one light Node, and not at all when it has nothing else to do.
 #
-# Gradients leave in one of three ways. The root's own thread will only wait: it sends on a separate
-# lane, requests a `direct` answer, and takes it without a hop. A worker that can complete such a
-# message puts the gradients for its sender into the answer. All others go as messages by the shared
-# lane.
+# Gradients leave in one of three ways. The root's own thread only waits afterwards: it sends on a
+# separate lane, requests a `direct` answer, and reads it itself, without a switch of threads. A
+# worker that can complete such a message puts the gradients for its sender into the answer. All
+# other gradients go as messages on the shared lane.
 
 HOLD_S = 200e-6
 LIGHT = 1 << 14  # elements
 
-# Names in a message's metadata: pairs of an autograd message id and how many tensors answer it.
+# Names in a message's metadata. MESSAGES: pairs of an autograd message id and its tensor count.
 MESSAGES = "messages"
 DIRECT = "direct"
-# For each pair the id of the send that was filed for these gradients, or NOT_RECORDED; with
+# For each pair the id of the send that was added for these gradients, or NOT_RECORDED; present with
 # create_graph alone.
 RECORDED = "recorded"
 NOT_RECORDED = -1
-# On which devices of the receiver gradients go on: one text for each, where one is not on the CPU.
+# The receiver's device of each gradient, as text; left out if all are on the CPU.
 DEVICES = "devices"
-# Instead of how many.
+# In place of the tensor count: there are no gradients.
 UNUSED = -1
 
 
 class Gradients(NamedTuple):
-    """The gradients of the tensors of one message; None where nothing follows from any of them.
+    """The gradients of the tensors of one message; None if no root depends on any of the tensors.
 
-    `devices` tells where each belongs at the receiver, as the device map of the message says; empty
-    where all belong on the CPU.
+    `devices` has the receiver's device of each gradient, from the device map of the message; empty
+    if all are on the CPU.
     """
 
     message_id: int
     tensors: Sequence[Tensor] | None
-    # The message id of the send and receive of the gradients, where they have a history.
+    # The message id of the gradients' own send and receive, if they have a history.
     recorded: int = NOT_RECORDED
     devices: Sequence[str] = ()
-    # By which the tensors come to the CPU, where they do: to be waited for before they are read.
+    # The copies from devices to the CPU that must be complete before the tensors are read.
     copies: HostCopies | None = None
-    # Makes a thread's current streams wait for the tensors that travel, or arrived, on devices.
+    # Makes a thread's current streams wait for those of the tensors that are on devices.
     follow: Callable[[], None] | None = None
 
 
 class GradientBatch:
-    """Gradients for one worker, and the Future of its having got them."""
+    """Gradients for one worker, and a Future that is done when the worker has received them."""
 
     __slots__ = ("gradients", "sent", "to")
 
@@ -84,10 +84,10 @@ class GradientBatch:
         self.sent: Future[None] = InternalFuture()
 
     def content(self) -> tuple[list[Tensor], dict[str, Value]]:
-        """Return all tensors, one message after the other, and the words by which the other side
-        knows which belong to which message. Waits for those that come to the CPU.
+        """Return the tensors of all messages in order, and the metadata from which the receiver
+        knows which tensors belong to which message. Waits for copies to the CPU.
 
-        Raises  what failed on a device
+        Raises  errors of a device
         """
         numbers: list[Value] = []
         devices: list[Value] = []
@@ -111,14 +111,14 @@ class GradientBatch:
         return found, metadata
 
     def look(self, answered: Future[Any]) -> None:
-        """Take the end of the message that carried this."""
+        """Complete `sent` when the message that carried this batch is answered."""
         self.sent.try_complete(None, answered.exception())
 
 
 class Outbox:
     """The messages that one thread sends for a pass.
 
-    Thread  its own
+    Thread  the one that created it
     """
 
     def __init__(self, part: BackwardPass) -> None:
@@ -127,7 +127,9 @@ class Outbox:
         self._since = 0.0
 
     def add(self, to: Worker, gradients: Gradients) -> None:
-        """Put gradients in; the pass waits for them from now on, if it is not over."""
+        """Add gradients to a batch; the pass waits for their delivery. Does nothing if the pass is
+        over.
+        """
         is_unused = gradients.tensors is None
         if not self.part.note_sent(gradients.message_id, is_unused=is_unused):
             return
@@ -136,8 +138,8 @@ class Outbox:
             if not self.batches:
                 self._since = time.perf_counter()
             batch = self.batches[to] = GradientBatch(to)
-            # The worker for which this one runs its part waits for the answer to that; and its own
-            # part cannot end before it has these gradients. So nobody need wait for it here.
+            # The requester of this part waits for its answer, and the requester's own part cannot
+            # end before it has these gradients. So this part does not wait for their delivery.
             wait = to is not self.part.requester
             self.part.add_outstanding_rpc(batch.sent, wait=wait)
             if not wait:
@@ -145,35 +147,39 @@ class Outbox:
         batch.gradients.append(gradients)
 
     def _tell_if_lost(self, sent: Future[None]) -> None:
-        """Let the pass fail everywhere: this worker may have answered already that all is well."""
+        """Abort the pass everywhere on an error: this worker may already have answered without
+        one.
+        """
         error = sent.exception()
         if error is not None:
             abort_everywhere(self.part.reached(), self.part.terms, text_of(error))
 
     def is_due(self, next_elements: int) -> bool:
-        """Return whether to send what there is now, before a Node of so many elements runs."""
+        """Return whether to send now, before a Node of next_elements elements runs."""
         return next_elements > LIGHT or time.perf_counter() - self._since > HOLD_S
 
     def flush(self) -> None:
-        """Send all by the shared lanes."""
+        """Send all batches on the shared lanes."""
         batches, self.batches = self.batches, {}
         for batch in batches.values():
             self.send(batch)
 
     def send(self, batch: GradientBatch) -> None:
-        """Send one batch by the shared lane."""
+        """Send one batch on the shared lane."""
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
             tensors, metadata = self._packed(batch)
             answered = get_current_agent().send(batch.to, kind, tensors, metadata)
         except Exception as error:
-            # A waiter for the batch raises it.
+            # The error is raised where the pass waits for the batch.
             batch.sent.try_complete(error=error)
             return
         answered.add_done_callback(batch.look)
 
     def send_direct(self) -> tuple[GradientBatch, LaneCall] | None:
-        """Send all, one of them on a lane whose answer this thread will take; None if it cannot."""
+        """Send all batches, one on a lane whose answer this thread will read; None if that is
+        impossible.
+        """
         if not self.batches:
             return None
         batches, self.batches = self.batches, {}
@@ -199,14 +205,14 @@ class Outbox:
 
 
 def goals_of(message: Message) -> Sequence[Device]:
-    """Return where those gradients of a message belong that travel on devices, among all that it
-    carries; nothing where none does.
+    """Return the target devices of all tensors of a message, or nothing if none is on a device. A
+    target is the receiver's device for a gradient.
     """
     metadata: Any = message.metadata
     if DEVICES not in metadata or all(tensor._layout.device is CPU for tensor in message.tensors):
         return ()
     devices = spread(metadata[DEVICES], metadata.get(SPARSE, ()))
-    # Behind them are tangents, each of one before it.
+    # The tensors after the gradients are tangents, each of a tensor before it.
     has_tangent = {entry.tangent: entry.tensor for entry in message.tangents}
     found: list[Device] = []
     for i, tensor in enumerate(message.tensors):
@@ -218,14 +224,14 @@ def goals_of(message: Message) -> Sequence[Device]:
 
 
 def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[Gradients]:
-    """Return the gradients of a message; behind them its tensors may have brought tangents.
+    """Return the gradients of a message; tangents may follow them among the tensors.
 
-    Thread  the one that opened the message
-    Raises  MessageError where the numbers do not fit the tensors
+    Thread  the one that decoded the message
+    Raises  MessageError if the numbers do not fit the tensors
     """
     pairs = numbers(metadata, MESSAGES, sender)
     tensors = together(_own_memory(tensors), metadata, sender)
-    # Behind what `together` gave the device.
+    # Called after `together`, so that `follow` also includes its work on the device.
     follow = arrival_of(tensors)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
@@ -251,10 +257,11 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
 
 
 def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return the tensors of a message, with copies of tensors that share another one's memory.
+    """Return the tensors of a message; those that share memory with another one are copied.
 
-    Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py): those
-    of x + y are one array. But code that adds to a gradient here must own it.
+    Gradients that shared memory at the sender arrive in one buffer (rpc/message/tensors.py), such
+    as those of x + y, which are one array. But code that adds to a gradient here must own its
+    memory.
     """
     if len(tensors) < 2:
         return tensors
@@ -266,7 +273,7 @@ def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     found = [*tensors]
     for members in by_owner.values():
         if len(members) < 2:
-            continue  # nearly all
+            continue  # the usual case
         end = 0
         for low, high, i in sorted((*_span(tensors[i]._array), i) for i in members):
             if low < end and low < high:
@@ -277,7 +284,7 @@ def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _span(array: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """Return where an array's memory begins, and where it ends."""
+    """Return the first address of an array's memory, and the address after its last byte."""
     if not array.flags.c_contiguous:
         return byte_bounds(array)
     low = array.__array_interface__["data"][0]
@@ -301,11 +308,11 @@ _this_thread = _ThisThread()
 
 
 def current_outbox() -> Outbox | None:
-    """Return where this thread puts gradients; None if it works on no distributed pass."""
+    """Return the outbox of this thread; None if it works on no distributed pass."""
     return _this_thread.outbox
 
 
 def set_current_outbox(outbox: Outbox | None) -> Outbox | None:
-    """Let this thread put gradients there from now on; return where it did before."""
+    """Set the outbox of this thread, and return the previous one."""
     before, _this_thread.outbox = _this_thread.outbox, outbox
     return before

@@ -1,4 +1,4 @@
-"""The ready queue of one call of the engine's loop: one thread's alone, so without locks."""
+"""The ready queue of one call of the engine's loop; one thread uses it, so it has no locks."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...graph.node import Node
 
 
 class OwnQueue(ReadyQueue):
-    """A ReadyQueue that one thread fills and empties, for one pass; no thread waits on it.
+    """A ReadyQueue that one thread fills and empties for one pass; no thread blocks on it.
 
-    Its tasks are not counted in the pass, which cannot look finished meanwhile: the thread counts
-    as one outstanding task, or several, until it has emptied it.
+    Its tasks are not counted as outstanding tasks of the pass. The pass still cannot look finished,
+    because the thread counts as one or more outstanding tasks until the queue is empty.
 
-    Thread  the one that made it. Tasks from devices go to the pass's own queue
+    Thread  the one that created it. Tasks from devices go to the pass's own queue
     """
 
     __slots__ = ()
@@ -26,7 +26,7 @@ class OwnQueue(ReadyQueue):
         self.pushed = 0
 
     def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
-        """Add a task, with a Node."""
+        """Add a task that has a Node."""
         assert task.node is not None
         assert task.inputs is not None
         self.put(task.node, task.inputs)
@@ -37,5 +37,5 @@ class OwnQueue(ReadyQueue):
         heappush(self.heap, (-node.seq, self.pushed, node, inputs))
 
     def take(self) -> tuple[Node, InputBuffer] | None:
-        """Return the deepest Node and its gradients, or None if there is none."""
+        """Return the deepest Node and its gradients, or None if the queue is empty."""
         return heappop(self.heap)[2:] if self.heap else None

@@ -1,4 +1,4 @@
-"""The metadata of messages about a pass: each tuple is the metadata of one kind of message."""
+"""The metadata of messages about a pass: one tuple class for each kind of message."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from ..rpc.message.metadata_fields import Metadata, filled, refuse
 
-# In a message with gradients, an abort and a question stand the Terms of the pass; in an abort also
-# why, and in a question which sends may have no receive, if it is that question.
+# A message with gradients, an abort and a query contain the Terms of the pass. An abort contains
+# REASON too. A query for missing receives contains SENDS, the message ids in doubt.
 REASON = "reason"
 SENDS = "sends"
 
 
 class Terms(NamedTuple):
-    """The terms that all workers of a pass agree on: its identity, and how it runs."""
+    """The terms that all workers of a pass share: its identity, and how it runs."""
 
     context_id: int
     pass_id: int
@@ -24,23 +24,25 @@ class Terms(NamedTuple):
 
 
 class Sends(NamedTuple):
-    """The answer to a question of sends: which have none, and whether the pass has begun there."""
+    """The answer to a query for missing receives: the ids without one, and whether the pass has
+    begun.
+    """
 
     sends: tuple[int, ...]
     begun: bool
 
 
 class Progress(NamedTuple):
-    """How a pass stands at one worker, for its root."""
+    """The progress of a pass at one worker, reported to its root."""
 
     running: int
     sent: int
     received: int
     begun: bool
-    # Message ids of sends to which no gradient came, and the workers that should send one.
+    # Message ids of sends that wait for gradients, and the ranks that should send them.
     waiting: tuple[int, ...] = ()
     waits_for: tuple[int, ...] = ()
-    # The workers that this worker knows: so the root reaches them all.
+    # The ranks that this worker knows, so that the root can reach all workers.
     workers: tuple[int, ...] = ()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where tensors that came in a message join this worker's graph: their gradients leave here."""
+"""The Node at which received tensors join this worker's graph; it sends their gradients back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Context(Protocol):
-    """The part of a context that a receive uses."""
+    """The part of a context's interface that a receive uses."""
 
     id: int
 
@@ -39,17 +39,17 @@ class Context(Protocol):
 class RecvRpcBackward(Node):
     """Backward of receiving tensors: sends their gradients to the worker that sent them.
 
-    Holds its context weakly, for the context holds it. `device_map` leads from the devices on which
-    the tensors came in to those on which the sender had them: gradients go back by it.
+    Holds its context weakly, because the context holds it. `device_map` maps the devices on which
+    the tensors arrived to the sender's devices; gradients use it on the way back.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/recvrpc_backward.cpp
     """
 
-    # The sender counts on an answer, also where nothing came.
+    # Run without any gradient too, because the sender waits for an answer.
     accepts_undefined = True
     takes_sparse: ClassVar[bool] = True
-    # For the copy to the CPU, and for a peer that takes nothing more.
-    # See Note [GPU to CPU continuations].
+    # It may block, for a copy to the CPU or for a peer that accepts no more bytes. See
+    # Note [GPU to CPU continuations].
     waits: ClassVar[bool] = True
     __slots__ = ("_context", "device_map", "from_worker", "message_id", "num_outputs")
 
@@ -72,7 +72,9 @@ class RecvRpcBackward(Node):
         self._context = ref(context)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Send the gradients; undefined ones become zeros: the other side needs one for each."""
+        """Send the gradients; undefined ones become zeros, because the sender needs one per
+        tensor.
+        """
         arrays = g if g.__class__ is tuple else (g,)
         grads = tuple(
             [
@@ -134,33 +136,35 @@ class RecvRpcBackward(Node):
             outbox.flush()
 
     def _stays_on_device(self, device: Device) -> bool:
-        """Return whether gradients go from a device of this worker to the sender's directly."""
+        """Return whether gradients on a device of this worker go directly to the sender's
+        device.
+        """
         lender, there = self.from_worker.lender, self.device_map.get(device)
         if there is None or lender is None or lender.devices is None:
             return False
         return bool(lender.devices.is_open(device, there))
 
     def _places(self) -> list[str]:
-        """Return on which devices of the sender gradients belong; none where no map leads there."""
+        """Return the sender's device for each gradient; empty without a device map."""
         if not self.device_map:
             return []
         there = [self.device_map.get(layout.device) for layout in self.output_layout]
         return ["" if device is None else str(device) for device in there]
 
     def name(self) -> str:
-        """Return the name that PyTorch shows."""
+        """Return the name that PyTorch uses."""
         return "torch::distributed::autograd::RecvRpcBackward"
 
 
 # Note [Gradients between GPUs]
-# Where tensors go from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), gradients do too, by the device
-# map of the receive, which may differ from that of the calls to its sender: the message names their
-# devices (`goals`). They stay on their device until the message is packed; `follow`, made with
-# them, makes the streams of the packing thread wait for them, and another one those of the
-# receiving pass. Their tangents travel with them, and gradients with a history join the graph there
-# by a receive with the inverted map, which gradients of a further pass follow back. The coordinates
-# of sparse gradients come to the CPU, because they are read where they arrive; gradients with
-# tangents come to the CPU whole.
+# If tensors travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), their gradients do so too. The
+# gradients use the device map of the receive, which may differ from that of calls to the same
+# worker, so the message names their devices (`goals`). They stay on their device until the message
+# is packed. Then `follow` makes the streams of the packing thread wait for them. At the receiver,
+# another `follow` makes the streams of the pass wait for them. Tangents travel with their
+# gradients. Gradients with a history get a receive with the inverted map, for the gradients of a
+# further pass. The coordinates of sparse gradients are copied to the CPU, because the receiver
+# reads them. Gradients with tangents are copied to the CPU completely.
 
 
 def _on_their_way(
@@ -169,9 +173,9 @@ def _on_their_way(
     stays_on_device: Callable[[Device], bool],
     has_history: bool,
 ) -> tuple[list[Tensor], HostCopies | None]:
-    """Return gradients on the CPU, to be read when the copies, if there are any, have been waited
-    for: by whoever sends them, at once for all that leave together; or on devices, where they stay.
-    With a history sparse ones become dense, for it to go on at the other side.
+    """Return the gradients on the CPU, perhaps with copies under way, or on devices where they
+    stay. The sending thread waits for the copies, once for all gradients of a message. With a
+    history, sparse gradients become dense, so that the history continues at the receiver.
     """
     grads: list[Tensor] = []
     away: list[int] = []
@@ -183,7 +187,7 @@ def _on_their_way(
         elif grad._layout.is_sparse and has_history:
             grad = grad.to_dense()
         grads.append(grad)
-        # The send puts them on the devices of the tensors that were sent, whatever the maps say.
+        # The send moves them to the devices of the sent tensors, whatever the device maps are.
         stays = stays and grad._layout.device is layout.device
         if grad._layout.device is not CPU and (not stays or grad._layout.is_sparse):
             away.append(i)
@@ -206,9 +210,9 @@ def _on_their_way(
 
 
 def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return gradients and behind them all tangents that travel with them."""
+    """Return gradients, followed by all tangents that travel with them."""
     found = [*grads]
-    for grad in found:  # grows meanwhile: a tangent may have tangents of outer levels
+    for grad in found:  # grows during the loop: a tangent may have tangents of outer levels
         for level in levels_of((grad,)):
             tangent = tangent_of(grad, level)
             if tangent is not None:
@@ -217,20 +221,20 @@ def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def _arrays_of(grad: Tensor) -> Sequence[Any]:
-    """Return the arrays of a gradient to copy: for a sparse one its coordinates and values."""
+    """Return the arrays of a gradient to copy; for a sparse one, its coordinates and values."""
     if not grad._layout.is_sparse:
         return (grad._array,)
     return grad._array.indices, grad._array.values
 
 
 def _half_on_host(grad: Tensor, indices: np.ndarray[Any, Any]) -> Tensor:
-    """Return a sparse gradient of which the coordinates alone are on their way to the CPU."""
+    """Return a sparse gradient whose coordinates alone are being copied to the CPU."""
     coo: Coo = grad._array
     return wrap(Coo(indices, coo.values, coo.layout, coo.is_coalesced), coo.layout)
 
 
 def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: bool) -> Tensor:
-    """Return a gradient whose arrays are on their way to the CPU, which nobody reads yet."""
+    """Return a gradient whose arrays are being copied to the CPU, and must not be read yet."""
     if has_history or levels_of((grad,)):
         return move.of_copy(grad, arrays[0], CPU) if len(arrays) == 1 else grad.to(CPU)
     if len(arrays) == 1:

@@ -11,9 +11,9 @@ from ...tensor.tensor import Tensor
 
 
 def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
-    """Return the edges and first gradients of a pass.
+    """Return the edges and the initial gradients of a pass.
 
-    Raises  GraphError for roots that are none, no scalars, or made by no recorded op
+    Raises  GraphError if there are no roots, or a root is not a scalar or has no history
     """
     if not roots:
         raise GraphError("No tensors provided for gradient computation.")

@@ -1,4 +1,4 @@
-"""RRef.backward: a pass whose root lives on another worker."""
+"""RRef.backward: a pass whose root is on another worker."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from .engine import dist_engine
 def rref_backward(
     self: RRef[Any], dist_autograd_ctx_id: int = INVALID_CONTEXT_ID, retain_graph: bool = False
 ) -> None:
-    """Run a backward pass from the tensor that this refers to, on its owner, and wait for it.
+    """Run a backward pass on the owner, from the tensor of this RRef, and wait for it.
 
-    With the id of a context it is a pass of that context; without one a local pass of the owner.
+    With a context id it is a distributed pass of that context; without one, a local pass of the
+    owner.
 
     Raises  RuntimeError if the value is not a tensor; errors of the pass
     """
@@ -36,7 +37,7 @@ def rref_backward(
 
 
 def handle_rref_backward(request: Message) -> None:
-    """Run the pass for a worker that refers to its root."""
+    """Run the pass on this worker, which owns its root."""
     metadata = request.metadata
     context_id = number(metadata, "context_id", request.peer.id)
     retain_graph = flag(metadata, "retain_graph", request.peer.id)

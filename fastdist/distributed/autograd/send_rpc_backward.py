@@ -1,4 +1,4 @@
-"""Where a worker's graph ends in a message: gradients that come back for it enter here."""
+"""The Node at which tensors leave this worker's graph in a message; their gradients enter here."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class SendRpcBackward(Node):
-    """Backward of sending tensors: hands on the gradients that a message brought.
+    """Backward of sending tensors: passes on the gradients that a message brought back.
 
-    Takes no inputs; `set_grads` says what it will give in a pass. `device_map` leads from the
-    devices of this worker's tensors to those to which they went.
+    It has no inputs; `set_grads` stores its results for a pass. `device_map` maps the devices of
+    this worker's tensors to the receiver's.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
@@ -55,10 +55,10 @@ class SendRpcBackward(Node):
         devices: Sequence[str] = (),
         follow: Callable[[], None] | None = None,
     ) -> None:
-        """Take the gradients of one message, for a pass; if they are fresh, nobody else holds
-        their memory. `follow` lets a thread's current streams wait for those that came on devices.
+        """Store the gradients of one message for a pass. `fresh` says that no other code holds
+        their memory. `follow` makes a thread's current streams wait for gradients on devices.
 
-        Raises  MessageError if there is not one for every tensor that was sent, where that was
+        Raises  MessageError if the number, shapes or devices do not fit the tensors that were sent
         """
         if len(grads) != len(self.edges):
             raise MessageError(
@@ -66,14 +66,14 @@ class SendRpcBackward(Node):
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
         for grad, layout in zip(grads, self.output_layout, strict=True):
-            # Places that a sparse gradient names are written unchecked: a dense one of that shape
-            # would not fit.
+            # The coordinates of a sparse gradient are used unchecked later, and would not fit a
+            # dense gradient of that shape.
             if grad is not None and grad._layout.is_sparse and grad._layout.shape != layout.shape:
                 raise MessageError(
                     f"a gradient of shape {grad._layout.shape} arrived from worker "
                     f"{self.to_worker.id} for a tensor of shape {layout.shape}"
                 )
-            # By a device map that leads back, or by the CPU.
+            # The gradients come over a device map that leads back, or over the CPU.
             if grad is not None and grad._layout.device not in (CPU, layout.device):
                 raise MessageError(
                     f"a gradient on {grad._layout.device} arrived from worker "
@@ -85,46 +85,46 @@ class SendRpcBackward(Node):
                     f"a gradient arrived from worker {self.to_worker.id} by a device map that "
                     f"leads to {device}, for a tensor that was sent from {layout.device}"
                 )
-        # First: they may be handed on from here.
+        # First, because the gradients may be passed on in these lines.
         self._is_fresh = fresh
         if follow is not None:
             part.follow[self] = follow
         part.received_grads[self] = grads
 
     def set_unused(self, part: BackwardPass) -> None:
-        """Accept the notice that the sent tensors get no gradients in a pass."""
+        """Record that the sent tensors get no gradients in a pass."""
         part.received_grads[self] = None
 
     @property
     def fresh(self) -> bool:  # type: ignore[override]
-        """Whether the gradients that wait here may be taken over."""
+        """Whether the stored gradients may be taken over without a copy."""
         return self._is_fresh
 
     def grads(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients that wait to be handed on in the pass that this thread is in."""
+        """Return the gradients that are stored for the pass of this thread."""
         part = _pass_here()
         return (None if part is None else part.received_grads.get(self)) or ()
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients as raw arrays; all must have come."""
+        """Return the gradients as raw arrays; all must have arrived."""
         return tuple([None if t is None else t._array for t in self.apply_recorded(g, keep)])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the gradients; all must have come."""
+        """Return the gradients; all must have arrived."""
         part = _pass_here()
         grads = () if part is None else part.received_grads.pop(self, ())
         if grads is None or (part is not None and part.state is PassState.OVER):
             return (None,) * len(self.edges)
         assert len(grads) == len(self.edges), "a send ran before its gradients arrived"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
-        # Here and not where they came: what is copied must be there on the stream of the pass.
+        # Waits here and not on arrival, so that the stream of the pass is the one that waits.
         if part is not None and (follow := part.follow.pop(self, None)) is not None:
             follow()
         placed = _on_devices_of(self.output_layout, grads)
         return tuple([densify_for_edge(g, edge) for g, edge in zip(placed, self.edges)])
 
     def name(self) -> str:
-        """Return the name that PyTorch shows."""
+        """Return the name that PyTorch uses."""
         return "torch::distributed::autograd::SendRpcBackward"
 
 

@@ -1,4 +1,4 @@
-"""Some of the contexts of a worker, under one lock."""
+"""A part of the contexts of a worker, under one lock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 AUTO_INCREMENT_BITS = 48
-# For so long a late message of a released context is refused instead of bringing the context back.
+# A late message of a context that was released less than this ago is refused.
 TOMBSTONE_S = 60.0
 
 
 class Tombstones(OrderedDict[int, float]):
-    """Ids of ended contexts in the order of their ends; each is kept for a minute."""
+    """Ids of ended contexts in the order of their ends; each is kept for one minute."""
 
     def put(self, number: int) -> None:
-        """Put up one, and take down those whose time is over."""
+        """Add an id, and remove those whose minute has passed."""
         now = time.monotonic()
         while self and next(iter(self.values())) < now:
             self.popitem(last=False)
@@ -30,7 +30,7 @@ class Tombstones(OrderedDict[int, float]):
 
 
 class Shard:
-    """Contexts whose ids have the same low bits, and where others were.
+    """The contexts whose ids have the same low bits, and tombstones of ended ones.
 
     Thread  any
     """
@@ -38,15 +38,17 @@ class Shard:
     __slots__ = ("contexts", "lock", "released")
 
     def __init__(self) -> None:
-        # Guards the two below; a look-up of a context that has been used goes without it.
+        # Guards the two fields below; a look-up of a context that has been used does not take it.
         self.lock = threading.Lock()
-        # None stands for one that was opened and not used yet: many never are, and others know
-        # nothing of it.
+        # None stands for a context that was opened and not used yet. Many are never used, and other
+        # workers do not know them.
         self.contexts: dict[int, DistAutogradContext | None] = {}
         self.released = Tombstones()
 
     def find(self, context_id: int) -> DistAutogradContext | None:
-        """Return a context, None if there is none; one that is used for the first time is made."""
+        """Return a context, or None if there is none; a context used for the first time is
+        created.
+        """
         context = self.contexts.get(context_id)
         if context is None:
             with self.lock:
@@ -55,16 +57,16 @@ class Shard:
         return context
 
     def made(self, context_id: int, owner: Worker | None = None) -> DistAutogradContext:
-        """Return a context, made if there is none; under the lock."""
+        """Return a context, and create it if there is none. The caller holds the lock."""
         context = self.contexts.get(context_id)
         if context is None:
             context = self.contexts[context_id] = DistAutogradContext(context_id, owner)
         return context
 
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
-        """Take a context out and put a tombstone in its place, or where it may come yet.
+        """Remove a context and add its tombstone; with may_come, even if it is not here.
 
-        Note    None also for an unused context: no worker must be notified of its end
+        Note    an unused context is also returned as None, because no other worker knows it
         """
         with self.lock:
             context = self.contexts.pop(context_id, None)
@@ -80,9 +82,9 @@ class Shard:
 
 
 def number_of_shards() -> int:
-    """Return the smallest power of two that is at least twice the hardware threads.
+    """Return the smallest power of two that is at least twice the number of hardware threads.
 
-    Note    128 where their number is unknown
+    Note    128 if that number is unknown
     """
     threads = os.cpu_count()
     return 128 if threads is None else 1 << (2 * threads - 1).bit_length()

@@ -1,8 +1,9 @@
-"""Sparse gradients in messages: coordinates and values, and numbers that describe them.
+"""Sparse gradients in messages: coordinates, values, and numbers that describe them.
 
-A gradient of few rows costs on the wire what these rows cost. Its two parts are tensors of the
-message like all others, so they need no pickle, and pass in strict mode. Sparse tensors that users
-send have values that are in the graph: their gradients come back dense, one for each value.
+A gradient with few nonzero rows takes only as many bytes in a message as these rows. Its two parts
+are ordinary tensors of the message, so they need no pickle and are allowed in strict mode. The
+values of sparse tensors that users send are in the graph: their gradients come back dense, one per
+value.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from ...tensor.tensor import Tensor
 from ..rpc.message.metadata import Value
 from ..rpc.message.metadata_fields import Metadata, numbers, refuse
 
-# A name in a message's metadata: for each sparse gradient where in the message its coordinates are,
-# before its values, whether they are coalesced, how many axes it has, and the lengths of these.
+# A name in a message's metadata. For each sparse gradient: the position of its coordinates among
+# the tensors (its values follow), whether it is coalesced, its number of axes, and their lengths.
 SPARSE = "sparse"
 
 
 def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
-    """Return gradients with sparse ones as their two parts, and the numbers that describe these."""
+    """Return the gradients with each sparse one replaced by its two parts, and the numbers for
+    SPARSE.
+    """
     tensors: list[Tensor] = []
     told: list[Value] = []
     for gradient in gradients:
@@ -38,9 +41,9 @@ def apart(gradients: Sequence[Tensor]) -> tuple[list[Tensor], list[Value]]:
 
 
 def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequence[Tensor]:
-    """Return the gradients of a message's tensors; what follows them stays.
+    """Return the gradients rebuilt from a message's tensors; tensors after the gradients stay.
 
-    Raises  MessageError where the numbers do not fit the tensors
+    Raises  MessageError if the numbers do not fit the tensors
     """
     if SPARSE not in metadata:
         return tensors
@@ -63,7 +66,7 @@ def together(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> Sequ
 
 
 def spread(names: Sequence[str], told: Sequence[int]) -> list[str]:
-    """Return one name for each tensor of a message that leaves, of one for each gradient."""
+    """Return one device name per tensor of an outgoing message, from one name per gradient."""
     found, at = [*names], 0
     while at < len(told):
         first, _, axes = told[at : at + 3]
@@ -73,8 +76,8 @@ def spread(names: Sequence[str], told: Sequence[int]) -> list[str]:
 
 
 def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ...]:
-    """Return the arguments with which rebuild_recorded makes a sparse tensor; its values have its
-    tangents, and its history with has_history.
+    """Return the arguments with which rebuild_recorded builds a sparse tensor. Its values have
+    their tangents, and with has_history their history.
     """
     if not has_history and not levels_of((tensor,)):
         return parts_of(tensor)
@@ -86,9 +89,9 @@ def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ..
 def rebuild_recorded(
     indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool, requires_grad: bool
 ) -> Tensor:
-    """Return the sparse tensor that was sent; a leaf, or part of the graph that its values are of.
+    """Return the sparse tensor that was sent: a leaf, or part of the graph of its values.
 
-    Raises  ValueError for parts that do not fit together
+    Raises  ValueError if the parts do not fit together
     """
     made = rebuild_sparse(indices, values, shape, is_coalesced, False)
     edge = values._edge

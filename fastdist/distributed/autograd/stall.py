@@ -1,4 +1,4 @@
-"""The root of a pass that does not move: it queries all workers, and ends what cannot end."""
+"""Detects a pass that makes no progress: its root queries all workers, and fails the pass."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
 
 # Note [A pass that cannot end]
-# In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
-# and the pass waits forever; it would also wait for a lost message. Gradient messages have no
-# timeout, since they may wait for a long computation. So when the root has waited
-# the rpc timeout it queries every worker that it can reach through known workers for its progress.
-# Two equal rounds, with no Node running and as many gradient messages received as sent, mean that
-# nothing will happen any more. Where all have begun and no send waits, answers are on their way:
-# they arrive, or their worker is lost.
+# In the fast mode every send of a context must get a gradient. A result that is never used gets
+# none, so the pass waits forever; it would also wait for a lost message. Gradient messages have no
+# timeout, since they may wait for a long computation. So when the root has waited for the rpc
+# timeout, it queries the progress of every worker that it can reach through known workers. The pass
+# is at rest after two equal rounds of answers in which no Node runs and as many gradient messages
+# were received as sent. If all workers have begun and no send waits, answers are on their way: they
+# arrive, or their worker is lost.
 
 # Note [Messages that did not arrive]
-# A message may have left a send behind and no receive: it waits for a thread at a callee whose
-# caller has given up, answers such a caller, or could not be sent. Only the root of a pass in the
-# auto mode can decide that this send is unused: it queries the worker that should have received it.
-# A receive that does not exist now, or was added after its worker had begun the pass, gets no
-# gradient in it: all that a root depends on was sent and received before the pass began. The
-# receive may still be reported as unused, if its worker begins later; a send uses only the first
-# report.
+# A message may have a send but no receive. It may be a request that still waits for a thread
+# although its caller has given up, an answer to such a caller, or a message that could not be sent.
+# Only the root of a pass in the auto mode can decide that this send is unused, by a query to the
+# worker that should have received the message. A receive that does not exist now, or was added
+# after its worker had begun the pass, gets no gradient in it. This is because everything that a
+# root depends on was sent and received before the pass began. The receive may still be reported as
+# unused if its worker begins later; a send uses only the first report.
 
 _ANSWER_WITHIN_S = 10.0
-# A pass of the auto mode that takes longer than this may be waiting for a worker that gets no
-# message, which happens each time that an answer needs no gradient (a metric, say). A query costs a
-# message to each worker, and queries end when all have begun; a worker that does not answer, or
+# A pass of the auto mode that takes longer than this may wait for a worker that gets no message.
+# That happens whenever an answer needs no gradient, such as a metric. A query costs one message per
+# worker, and queries end when all workers have begun. A worker that does not answer, or does not
 # begin, is queried again after twice the time, up to _LONGEST_POLL_S.
 FIRST_POLL_S = 0.01
 _LONGEST_POLL_S = 1.0
-# A thread that waits for one worker's answer checks this often whether another one has failed.
+# A thread that waits for one worker's answer checks this often whether another has failed.
 LOOK_S = 0.25
 
 Notified = dict[Worker, set[int]]
@@ -63,35 +63,36 @@ def wait_for_pass(
     wait: Callable[[float | None], bool],
     begun: list[Future[Any]] | None = None,
 ) -> None:
-    """Wait until wait(timeout in seconds) reports an end, or the pass is at rest.
+    """Wait until wait(timeout in seconds) returns True, or the pass is at rest.
 
-    In the auto mode workers without a message for a while get a request to begin, with the sends
-    that nobody received; `begun` gets their answers.
+    In the auto mode, workers that got no message for a while receive a request to begin, with the
+    sends that have no receive. `begun` collects their answers.
 
-    Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest;
-            WorkerLostError where these wait for a lost worker, and no worker has reported the loss
+    Raises  GraphError with the sends that got no gradient, if the pass is at rest; WorkerLostError
+            if these sends wait for a lost worker, and no worker has reported the loss
     """
     is_asking, poll_interval_s = part.terms.is_auto and begun is not None, FIRST_POLL_S
     began = time.monotonic()
     if is_asking and wait(poll_interval_s):
-        return  # nearly always
+        return  # the usual case
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
     notified = Notified()
 
     def look() -> Round | None:
-        """Return how the pass stands; None where that is not known, or somebody begins only now."""
+        """Return a round of progress; None if that is unknown, or a worker begins only now."""
         nonlocal is_asking
         found = _ask_round(get_current_agent(), context, part)
         if found is None or begun is None or not part.terms.is_auto:
             return found
-        # Without an answer of each somebody might sleep on, and the pass with it.
+        # Without an answer from every worker, one of them may not have begun, and the pass would
+        # hang.
         lost = _sends_without_receive(get_current_agent(), part, found)
         is_asking = lost is None or not all(answer.begun for answer in found.values())
         moved = _let_all_begin(get_current_agent(), part, found, lost or {}, notified)
         begun.extend(moved)
         return None if moved else found
 
-    # A worker that cannot begin must not keep the root from seeing that nothing moves.
+    # A worker that cannot begin must not keep the root from detecting that nothing moves.
     until = began + (timeout_s if timeout_s > 0 else math.inf)
     while is_asking:
         poll_interval_s = min(2 * poll_interval_s, _LONGEST_POLL_S)
@@ -109,17 +110,17 @@ def wait_for_pass(
 
 
 def is_over(done: Future[None], timeout_s: float | None) -> bool:
-    """Wait for an end of either kind; False after timeout_s without one."""
+    """Wait until `done` has a result or an error; return False after timeout_s."""
     try:
         done.wait(timeout_s)
     except Exception:
-        # Not this wait's end but the pass's, unless the time was up: whoever asked reads it there.
+        # A timeout of this wait, or an error of the pass, which the caller reads from `done`.
         return done.done()
     return True
 
 
 def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
-    """Wait until all that were begun are over, or one has failed; False after timeout_s.
+    """Wait until all parts have ended or one has failed; return False after timeout_s.
 
     A worker may wait for one that failed, and only the root notifies it.
     """
@@ -135,9 +136,8 @@ def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
 
 
 def has_answer(asked: LaneCall, begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
-    """Wait for an answer, the pass's end, which is the first of `begun`, or until one has failed.
-
-    False after timeout_s without either.
+    """Wait for an answer, for the end of the pass (the first of `begun`), or for a failed part.
+    Return False after timeout_s without any of these.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -149,12 +149,12 @@ def has_answer(asked: LaneCall, begun: Sequence[Future[Any]], timeout_s: float |
 
 
 def first_failed(begun: Sequence[Future[Any]]) -> Future[Any] | None:
-    """Return the first of these parts of a pass that has failed, None as long as none has."""
+    """Return the first of these parts of a pass that has failed, or None."""
     return next((one for one in begun if one.exception() is not None), None)
 
 
 def handle_progress(request: Message) -> Reply:
-    """Report the progress of a stalled pass here to its root."""
+    """Reply to the root of a stalled pass with its progress on this worker."""
     metadata, sender = request.metadata, request.peer.id
     terms = filled(Terms, metadata, sender)
     context = get_instance().find_context(terms.context_id)
@@ -164,7 +164,7 @@ def handle_progress(request: Message) -> Reply:
             missing = (*context.sends_without_receive(terms.pass_id, sends.sends),)
             sends = Sends(missing, context.find_pass(terms.pass_id) is not None)
         return Reply([], sends._asdict())
-    # A worker without such a context has no part in the pass: its answer is that of an ended part.
+    # A worker without such a context has no part in the pass, and answers as if its part were over.
     nothing = Progress(0, 0, 0, begun=True)
     return Reply([], (nothing if context is None else context.progress(terms.pass_id))._asdict())
 
@@ -176,9 +176,10 @@ def _let_all_begin(
     lost: dict[Worker, list[int]],
     notified: Notified,
 ) -> list[Future[Any]]:
-    """Request those that have not begun to do so, and report lost sends; return the answers.
+    """Send requests to begin, and reports of sends without receive; return the answers.
 
-    `notified` are the workers that need no second request, each with the sends that were reported.
+    `notified` has the workers that need no second request, with the sends that were reported to
+    each.
     """
     answers: list[Future[Any]] = []
     for worker, answer in found.items():
@@ -191,7 +192,7 @@ def _let_all_begin(
         metadata[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.mark_notified(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), metadata)
-        # Errors there that come later are only reported here: the pass must not wait for more.
+        # Later errors of that worker are only reported here: the pass must not wait any longer.
         part.add_outstanding_rpc(begun, wait=False)
         answers.append(begun)
     return answers
@@ -200,13 +201,13 @@ def _let_all_begin(
 def _sends_without_receive(
     agent: RpcAgent, part: BackwardPass, found: Round
 ) -> dict[Worker, list[int]] | None:
-    """Return, by worker, the sends that nobody will ever settle.
+    """Return, by worker, the sends that no receive will ever settle.
 
-    None unless all have answered, or where a context has just arrived.
+    None unless all workers have answered, or if a context has just arrived.
 
     See Note [Messages that did not arrive].
     """
-    # By rank: a worker that waits reports the sender by rank alone.
+    # By rank, because a waiting worker reports only the rank of the sender of gradients.
     senders: dict[int, dict[int, Worker]] = {}
     for worker, answer in found.items():
         for message_id, receiver in zip(answer.waiting, answer.waits_for, strict=True):
@@ -222,7 +223,7 @@ def _sends_without_receive(
         for one, of, answered in asked:
             without, begun = filled(Sends, answered.wait().metadata, one.id)
             if found[one].begun and not begun:
-                return None  # the context has arrived there meanwhile, without the pass
+                return None  # the context arrived there meanwhile, without the pass
             for message_id in without:
                 if message_id in of:
                     lost.setdefault(of[message_id], []).append(message_id)
@@ -232,9 +233,9 @@ def _sends_without_receive(
 
 
 def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass) -> Round | None:
-    """Return the progress of each living worker reached; None if one did not answer.
+    """Return the progress of each living worker that was reached; None if one did not answer.
 
-    If it is lost meanwhile, the pass ends anyway.
+    If that worker has been lost, the loss ends the pass.
     """
     me, kind = agent.worker(), MessageType.PASS_PROGRESS_REQ
     found: Round = {me: context.progress(part.terms.pass_id)}
@@ -258,7 +259,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
 
 
 def _living(agent: RpcAgent, ranks: Iterable[int]) -> set[Worker]:
-    """Return the present lives of ranks that answers name."""
+    """Return the living workers with the ranks in answers."""
     known = {agent.workers.find(rank) for rank in ranks}
     return {worker for worker in known if worker is not None and not worker.is_dead}
 
@@ -271,8 +272,8 @@ def _at_rest(found: Round) -> bool:
 
 
 def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
-    # All living workers that are reached have answered. The last to notice a peer's end may be one
-    # that waits for it.
+    # All living workers have answered. So a rank that sends wait for, and that did not answer, is
+    # lost, even if the waiting worker has not noticed it yet.
     waited_for = {rank for answer in found.values() for rank in answer.waits_for}
     gone = waited_for.difference(worker.id for worker in found)
     if gone:

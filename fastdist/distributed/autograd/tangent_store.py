@@ -1,4 +1,4 @@
-"""Forward mode across workers: tangents travel with tensors, and levels end everywhere."""
+"""Forward mode across workers: sends tangents with tensors, and ends levels on all workers."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 # Note [Levels on other workers]
-# A level has an index where it was opened, and gets a global id, (worker id << 48) + counter, when
-# it first travels. Other workers hold a mirror of it. A message names its levels together with all
-# that are outside of them, outermost first: mirrors are made in that order, and so have the same
-# order as the levels (graph/forward_grad.py, Note [Levels and their order]). A worker remembers to
+# A level has an index where it was opened. It gets a global id, (worker id << 48) + counter, when
+# it is first sent. Other workers hold a mirror of it. A message names its levels together with all
+# levels outside of them, outermost first. Mirrors are made in that order, and so have the same
+# order as the levels (graph/forward_grad.py, Note [Levels and their order]). A worker stores to
 # which workers it sent a level, and notifies them of the level's end; they do likewise
-# (endings.py). A message that arrives after the end is dropped: a level that is over has no
-# tangents.
+# (endings.py). Tangents that arrive after the end are dropped, because a level that is over has
+# none.
 
-# Names in a message's metadata: the levels it speaks of; the sender's innermost one.
+# Names in a message's metadata: the levels of its tangents, and the sender's innermost level.
 _LEVELS = "tangents.levels"
 _CURRENT = "tangents.current"
-# For each of the levels the incarnation of its owner, where the owner is neither the sender nor the
-# reader, else 0; left out where all are 0. An id has only the owner's rank.
+# For each level the incarnation of its owner, or 0 if the owner is the sender or the receiver; left
+# out if all are 0. An id contains only the owner's rank.
 _OWNERS = "tangents.owners"
 
 
 class TangentStore(EndsEverywhere):
-    """The levels of this process that other workers know, and those of others that it mirrors.
+    """The levels of this process that other workers know, and its mirrors of other workers' levels.
 
-    Thread  any; `_lock` guards all below it. No message is sent and no level ends while it is held
+    Thread  any; `_lock` guards the fields below it. No message is sent and no level ends under it
     """
 
     what, ids, failure = "level", "levels", "Could not end a level of forward mode"
@@ -53,8 +53,8 @@ class TangentStore(EndsEverywhere):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counter = itertools.count()
-        # By global id: the workers that were notified; for a mirror the owner of its level, and the
-        # levels outside of it, outermost first.
+        # By global id: the workers to which the level was sent; for a mirror also the owner of its
+        # level, and the levels outside of it, outermost first.
         self._notified: dict[int, set[Worker]] = {}
         self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
@@ -66,7 +66,9 @@ class TangentStore(EndsEverywhere):
         return get_instance().worker_id << AUTO_INCREMENT_BITS | own
 
     def chain_of(self, level: ForwardADLevel) -> tuple[int, ...]:
-        """Return the global ids of the levels around level, outermost first, and its own."""
+        """Return the global ids of the levels outside of level, outermost first, and then its
+        own.
+        """
         if level.is_mirror:
             assert level.global_id is not None
             with self._lock:
@@ -82,9 +84,9 @@ class TangentStore(EndsEverywhere):
         return tuple(found)
 
     def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:
-        """Remember that a worker will get levels, and return them, without those that are over.
+        """Record that levels will be sent to a worker; return the ids of those that have not ended.
 
-        A worker that gets one after its end would mirror it forever.
+        A worker that received a level after its end would mirror it forever.
         """
         with self._lock:
             alive = tuple([i for i in global_ids if i not in self._ended])
@@ -93,7 +95,9 @@ class TangentStore(EndsEverywhere):
         return alive
 
     def lives(self, global_ids: Iterable[int], worker: Worker) -> list[Value]:
-        """Return the incarnations of the owners of levels; 0 of this worker's and of worker's."""
+        """Return the incarnations of the levels' owners; 0 if the owner is this worker or the given
+        one.
+        """
         with self._lock:
             owners = [self._owner.get(global_id) for global_id in global_ids]
         return [
@@ -103,28 +107,30 @@ class TangentStore(EndsEverywhere):
     def register(
         self, chain: tuple[int, ...], brought_by: Worker, lives: Sequence[int] = ()
     ) -> None:
-        """Make mirrors of levels that a message names, outermost first, where they are not here.
+        """Create the missing mirrors of the levels in a message, which come outermost first.
 
-        `lives` has the incarnation of each one's owner, as `lives()` tells them; () for all 0.
+        `lives` has the incarnation of each level's owner, as `lives()` returns them; () if all are
+        0.
         """
         for position, global_id in enumerate(chain):
             owner = self._owner.get(global_id)
             if owner is None:
                 owner = _owner_of(global_id, brought_by, lives[position] if lives else 0)
             with self._lock:
-                # The loss is checked under the lock, too: for a worker that is lost later, the ends
-                # of its levels follow later, and the owners of levels that it brought are queried.
+                # The loss is checked under the lock, too: if a worker is lost later, handling the
+                # loss ends its levels and queries the owners of the levels that it sent.
                 is_lost = owner is None or owner.is_dead or brought_by.is_dead
                 if owner is None or is_lost or global_id in self._ended:
                     continue
                 self._owner[global_id] = owner
                 self._outer.setdefault(global_id, chain[:position])
-                # Under the lock, so that a notice of the end that arrives now finds the mirror.
+                # Under the lock, so that a notice of the level's end that arrives now finds the
+                # mirror.
                 ForwardADLevel.get_or_create_mirror(global_id)
 
     def end(self, number: int, notified_by: Worker | None = None) -> None:
-        """End a level here if it is a mirror, and notify all that we sent it to, except
-        notified_by.
+        """End a level here if it is a mirror, and notify all workers to which this one sent it,
+        except notified_by.
         """
         with self._lock:
             told = self._notified.pop(number, set())
@@ -136,10 +142,10 @@ class TangentStore(EndsEverywhere):
         self.tell_end(told - {notified_by}, number)
 
     def stop(self) -> None:
-        """End all mirrors, when RPC has shut down.
+        """End all mirrors after RPC's shutdown.
 
-        Levels that are open here lose their ids, which are those of this worker in its group: in
-        the next one another worker may give out the same.
+        Levels that were opened here lose their global ids, which contain this worker's id in its
+        group: in the next group another worker may generate the same ids.
         """
         with self._lock:
             mirrors = list(self._outer)
@@ -152,12 +158,12 @@ class TangentStore(EndsEverywhere):
         ForwardADLevel.forget_global_ids()
 
     def open_to(self, numbers: Sequence[int], worker: Worker) -> tuple[int, ...]:
-        """Return which levels are open here; the worker will be notified when they end."""
+        """Return the given levels that are open here, and notify the worker when they end."""
         is_open = ForwardADLevel.try_get_by_global_id
         return self.tell([i for i in numbers if is_open(i) is not None], worker)
 
     def held(self) -> dict[Worker, list[int]]:
-        """Return the levels of other workers that are known here."""
+        """Return the ids of other workers' levels that have a mirror here, by owner."""
         found: dict[Worker, list[int]] = {}
         with self._lock:
             for global_id, owner in self._owner.items():
@@ -165,7 +171,7 @@ class TangentStore(EndsEverywhere):
         return found
 
     def number_of_mirrors(self) -> int:
-        """Return how many levels of other workers are known here."""
+        """Return the number of mirrors."""
         with self._lock:
             return len(self._outer)
 
@@ -179,16 +185,18 @@ def tangent_store() -> TangentStore:
 
 
 class TangentInterceptor:
-    """Lets tensors take their tangents along, and functions see their caller's level."""
+    """Sends tensors with their tangents, and runs functions at their caller's level."""
 
     def request_out(self, request: Message) -> None:
-        """Add the tangents of a request's tensors, and the innermost level of its caller."""
-        # Nothing is open and nothing is mirrored: nearly always.
+        """Add the tangents of a request's tensors, and the caller's innermost level."""
+        # Usually no level is open and none is mirrored.
         if modes.special:
             _pack(request, ForwardADLevel.current())
 
     def request_in(self, request: Message) -> AbstractContextManager[None] | None:
-        """Give tensors their tangents; the caller's level is current while its function runs."""
+        """Attach the tangents to the tensors; the function runs with the caller's level as
+        current.
+        """
         metadata = request.metadata
         if _LEVELS in metadata:
             _unpack(request)
@@ -203,7 +211,7 @@ class TangentInterceptor:
             _pack(answer, None)
 
     def response_in(self, answer: Message, request: Message) -> None:
-        """Give tensors their tangents."""
+        """Attach the tangents to the tensors."""
         if _LEVELS in answer.metadata:
             _unpack(answer)
 
@@ -212,7 +220,7 @@ def _pack(message: Message, current: ForwardADLevel | None) -> None:
     levels: set[ForwardADLevel] = set() if current is None else {current}
     tensors, tangents = message.tensors, list[TangentEntry]()
     at = 0
-    # The list grows meanwhile: a tangent may have tangents of outer levels.
+    # The list grows during the loop: a tangent may have tangents of outer levels.
     while at < len(tensors):
         tensor = tensors[at]
         for level in levels_of((tensor,)):
@@ -246,7 +254,7 @@ def _unpack(message: Message) -> None:
         refuse(metadata, _OWNERS, sender.id, f"{len(chain)} numbers, one for each level")
     _store.register(chain, sender, lives)
     tensors: list[Tensor] = message.tensors
-    # Last first: a tangent has all its own tangents before it is given to its tensor.
+    # In reverse: a tangent gets its own tangents before it is attached to its tensor.
     for at, global_id, tangent in reversed(message.tangents):
         level = ForwardADLevel.try_get_by_global_id(global_id)
         if level is None:
@@ -254,13 +262,15 @@ def _unpack(message: Message) -> None:
         try:
             set_tangent(tensors[at], tensors[tangent], level)
         except GraphError:
-            # Over since it was found, it has no tangents, as if it had been over before.
+            # A level that has ended since the look-up has no tangents, as if it had ended before.
             if ForwardADLevel.try_get_by_global_id(global_id) is level:
                 raise
 
 
 def _owner_of(global_id: int, brought_by: Worker, life: int) -> Worker | None:
-    """Return whose level another worker has brought; None for ours, and for no present life."""
+    """Return the owner of a level that another worker sent; None for this worker or a past
+    incarnation.
+    """
     rank = global_id >> AUTO_INCREMENT_BITS
     if not life:
         return brought_by if rank == brought_by.id and not brought_by.is_self else None

@@ -1,33 +1,34 @@
-"""Checkpoints of jobs: each worker writes its part, and the whole appears at once or not at all.
+"""Checkpoints of jobs: each worker writes its part, and the checkpoint becomes visible atomically.
 
-saving.py       save: finds where the entries of a state dict are (contents.py), lets each worker
+saving.py       save: finds the owners of a state dict's entries (contents.py), lets each worker
                 take a snapshot (snapshot.py) and write it (part.py, shard_file.py) as a file of
                 fastdist.save, and then writes the manifest
-manifest.py     Note [When a checkpoint is there]; metadata.py, box.py: which worker wrote which
-                chunks of which key
-together.py     workers that each call save for one checkpoint; the first one coordinates
-loading.py      load: asks by key for what this job has now (reading.py); which worker wrote a key
-                does not matter. All workers read before any of them changes something
-folder.py       finds the newest complete checkpoint, and removes what is not needed any more
-filesystem.py   PyTorch's readers and writers of a file system
-rng_state.py    the state of random numbers; stateful.py: objects with state_dict()
-sharded_tensor.py  tensors of which each worker has a part
-open_inside.py  opens files of a checkpoint without following links out of it
+manifest.py     Note [When a checkpoint is there]; metadata.py, box.py: the chunks of each key,
+                and the worker that wrote each chunk
+together.py     for workers that all call save for one checkpoint; the first one coordinates
+loading.py      load: looks up by key the values for this job's objects (reading.py), whichever
+                worker wrote them. All workers read before any of them changes its state
+folder.py       finds the newest complete checkpoint, and removes old ones and leftovers
+filesystem.py   PyTorch's readers and writers for file systems
+rng_state.py    the states of random generators; stateful.py: objects with state_dict()
+sharded_tensor.py  tensors whose parts are on different workers
+open_inside.py  opens a checkpoint's files without following links out of its folder
 errors.py       CheckpointException
-state_dict.py   PyTorch's functions for state dicts; format_utils.py: to and from one file of
-                fastdist.save; tree.py: state dicts as leaves with their paths
+state_dict.py   PyTorch's functions for state dicts; format_utils.py: conversion to and from a
+                file of fastdist.save; tree.py: state dicts as leaves with paths
 
-The worker that calls save coordinates: it reaches what other workers have through RRefs, and asks
-for the parts by remote calls. Without RPC the only process does both.
+The worker that calls save is the coordinator: it reaches entries on other workers through RRefs,
+and requests their parts by remote calls. Without RPC the only process does both.
 
-A kill at any moment leaves a complete checkpoint, or files without a manifest, which the next save
-with keep= removes (an empty folder may stay, because another program may own it). Loading runs no
-code from a file: tensors are bytes, and values are read as with weights_only=True.
+If the job is killed at any moment, there is a complete checkpoint, or there are files without a
+manifest. The next save with keep= removes these files (an empty folder may remain, because another
+program may own it). Loading runs no code from a file: tensors are stored as bytes, and values are
+read as with weights_only=True.
 
-Saved are parameters, buffers, optimizers (also those behind a DistributedOptimizer), random number
+A checkpoint contains parameters, buffers, optimizers (also those of a DistributedOptimizer), random
 generators, and every object with state_dict and load_state_dict. To continue a DataLoader, give it
-a generator seeded by the epoch, save the epoch and the number of finished batches, and skip that
-many batches after loading, with itertools.islice.
+a generator that is seeded by the epoch, and save the epoch and the number of finished batches.
+After loading, skip that many batches with itertools.islice.
 """
 
 from __future__ import annotations

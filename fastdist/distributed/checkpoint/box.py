@@ -1,4 +1,4 @@
-"""Boxes: parts of a tensor by where they begin and how long they are along each axis."""
+"""Boxes: parts of a tensor, as the offset and the size along each axis."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Numbers = tuple[int, ...]
 
 
 class Box(NamedTuple):
-    """The elements from offsets on, so many along each axis."""
+    """The elements from `offsets` on; `sizes` has the number along each axis."""
 
     offsets: Numbers
     sizes: Numbers
 
     @property
     def numel(self) -> int:
-        """How many elements lie in it."""
+        """The number of elements in the box."""
         return prod(self.sizes)
 
     def overlap(self, other: Box) -> Box | None:
-        """Return the overlap of both, None where there is none."""
+        """Return the overlap of two boxes; None if they do not overlap."""
         starts = tuple(map(max, self.offsets, other.offsets))
         ends = map(min, self._ends(), other._ends())
         sizes = tuple(end - start for start, end in zip(starts, ends))
@@ -30,7 +30,7 @@ class Box(NamedTuple):
         return [start + size for start, size in zip(self.offsets, self.sizes)]
 
     def lies_in(self, size: Numbers) -> bool:
-        """Return whether a tensor of this size has all of it."""
+        """Return whether the box lies within a tensor of this size."""
         return (
             len(self.offsets) == len(self.sizes) == len(size)
             and all(number >= 0 for number in (*self.offsets, *self.sizes))
@@ -38,7 +38,7 @@ class Box(NamedTuple):
         )
 
     def within(self, outer: Box) -> tuple[slice, ...]:
-        """Return the index of this box in an array that holds the outer one."""
+        """Return the index of this box in an array with the elements of the outer box."""
         return tuple(
             slice(start - first, start - first + size)
             for start, size, first in zip(self.offsets, self.sizes, outer.offsets)
@@ -46,5 +46,5 @@ class Box(NamedTuple):
 
 
 def whole(size: Numbers) -> Box:
-    """Return the box of all of a tensor."""
+    """Return the box of a complete tensor."""
     return Box((0,) * len(size), tuple(size))

@@ -1,11 +1,12 @@
-"""The contents of objects, as leaves: modules, optimisers, Stateful objects, tensors, values."""
+"""The contents of objects as leaves: modules, optimisers, Stateful objects, tensors, values."""
 
-# Note [Optimisers by the names of parameters] A state dict of an optimiser numbers its parameters.
-# Numbers have no meaning on a worker with other parameters. So where all parameters of an optimiser
-# belong to modules that are saved with it, from one worker or several, its state is saved under
-# their names: the optimisers of all workers are parts of one thing, and find their state again
-# wherever a module moves. State of an optimiser whose parameters are not all in modules keeps its
-# numbers; for an optimiser behind a DistributedOptimizer, under the name of its worker.
+# Note [Optimisers by the names of parameters] An optimiser's state dict numbers its parameters.
+# These numbers mean nothing on a worker with other parameters. So if all parameters of an optimiser
+# belong to modules that are saved in the same checkpoint, by one worker or several, its state is
+# saved under the parameters' names. Then the optimisers of all workers are parts of one entry, and
+# find their state again wherever a module moves. If an optimiser has parameters outside of the
+# modules, its state is saved under the parameters' numbers; if it is a worker's part of a
+# DistributedOptimizer, the path also contains the worker's name.
 
 from __future__ import annotations
 
@@ -23,28 +24,30 @@ from .tree import Path, key_of, leaves
 
 @rpc.export
 class Thing(NamedTuple):
-    """An object, or an RRef of it; where in the state dict it stands, and in which dict."""
+    """An object, or an RRef to it, with its path in the state dict and the dict that contains
+    it.
+    """
 
     path: Path
     value: Any
     holder: Any = None
 
     def here(self) -> Thing:
-        """Return it with the RRef replaced by its value, which this worker owns."""
+        """Return the entry with an RRef replaced by its value, which this worker owns."""
         if isinstance(self.value, rpc.RRef):
             return Thing(self.path, self.value.local_value())
         return self
 
 
 class Plan(NamedTuple):
-    """The contents of a state dict: the local ones, and by owner those of other workers."""
+    """The entries of a state dict: local ones, and those of other workers by owner."""
 
     here: list[Thing]
     there: dict[str, list[Thing]]
 
 
 def planned(state_dict: Mapping[str, Any]) -> Plan:
-    """Return where everything in a state dict is.
+    """Return the owners of all entries in a state dict.
 
     Raises  TypeError for a value that is not a dict
     """
@@ -53,7 +56,7 @@ def planned(state_dict: Mapping[str, Any]) -> Plan:
     plan = Plan([], {})
     for thing in _things(state_dict, (), None):
         if isinstance(thing.value, rpc.RRef) and not thing.value.is_owner():
-            # Without the dict that it stands in, which is not to travel.
+            # Without the containing dict, which must not be sent.
             there = plan.there.setdefault(thing.value.owner_name(), [])
             there.append(Thing(thing.path, thing.value))
         else:
@@ -68,7 +71,7 @@ def _things(value: Any, path: Path, holder: Any) -> Iterator[Thing]:
         for key, inner in value.items():
             yield from _things(inner, (*path, key), value)
     elif isinstance(value, list | tuple) and value and _are_references(value):
-        # Parts of one thing: each owner adds what it has under the same key.
+        # The list is one entry: each owner adds its part under the same key.
         for part in value:
             yield Thing(path, part)
     elif isinstance(value, list | tuple) and any(map(is_stateful, value)):
@@ -83,7 +86,7 @@ def _are_references(values: Sequence[Any]) -> bool:
 
 
 def contents(things: Sequence[Thing]) -> Iterator[tuple[Path, Any]]:
-    """Yield all leaves of things, which are here, and the way to each."""
+    """Yield all leaves of local entries, each with its path."""
     names = names_of_parameters(things)
     for path, value, _ in things:
         optimizer, at = optimizer_at(path, value)
@@ -98,12 +101,12 @@ def contents(things: Sequence[Thing]) -> Iterator[tuple[Path, Any]]:
 
 
 def is_stateful(value: Any) -> bool:
-    """Return whether a value tells its state itself."""
+    """Return whether a value provides its state through state_dict()."""
     return isinstance(value, Stateful) and not isinstance(value, type)
 
 
 def names_of_parameters(things: Sequence[Thing]) -> dict[int, str]:
-    """Return the keys of the parameters of all modules among things, by the parameters' ids."""
+    """Return the keys of the parameters of all modules among the entries, by parameter id."""
     return {
         id(parameter): key_of((*path, name))
         for path, value, _ in things
@@ -113,14 +116,14 @@ def names_of_parameters(things: Sequence[Thing]) -> dict[int, str]:
 
 
 def optimizer_at(path: Path, value: Any) -> tuple[Optimizer | None, Path]:
-    """Return the optimiser that a thing is, if it is one, and where it stands with its numbers."""
+    """Return the optimiser of an entry, if it is one, and the path for its numbered state."""
     if isinstance(value, LocalOptimizer):
         return value.optimizer, (*path, rpc.get_worker_info().name)
     return (value if isinstance(value, Optimizer) else None), path
 
 
 def named_groups(optimizer: Optimizer, names: Mapping[int, str]) -> list[list[str]] | None:
-    """Return the names of each group's parameters, None where not all have one."""
+    """Return the names of each group's parameters; None unless all parameters have names."""
     groups = [[names.get(id(p)) for p in group["params"]] for group in optimizer.param_groups]
     found = [[name for name in group if name is not None] for group in groups]
     return found if found == groups else None

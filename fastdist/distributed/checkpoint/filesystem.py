@@ -1,4 +1,4 @@
-"""Where checkpoints are: a folder of files, by PyTorch's names for writers and readers of them."""
+"""Folders of checkpoints, with PyTorch's names for their writers and readers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ Where = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class FileSystemWriter:
-    """A folder to save to; what a checkpoint_id alone stands for.
+    """A folder to save to; passing only checkpoint_id means the same with default options.
 
-    overwrite: whether a checkpoint that is there may be replaced; None (the default) lets those
-    replace it who wrote it. cache_staged_state_dict: keep the copies that async_save makes for the
-    next one, which then stops the training for a tenth of the time, and as much memory stays taken.
+    overwrite: whether an existing checkpoint may be replaced; None (the default) allows it for
+    the worker that wrote it. cache_staged_state_dict: keep the copies that async_save makes, for
+    reuse by the next one. Training is then blocked for a tenth of the time, but the copies stay
+    in memory.
     """
 
     path: Where
@@ -34,7 +35,7 @@ class FileSystemWriter:
 
 @dataclass(frozen=True)
 class FileSystemReader:
-    """A folder to load from; what a checkpoint_id alone stands for."""
+    """A folder to load from; passing only checkpoint_id means the same."""
 
     path: Where
 
@@ -46,22 +47,22 @@ class FileSystemReader:
     def read_metadata(self) -> Metadata:
         """Return the metadata of the checkpoint.
 
-        Raises  CheckpointException where there is none, or its manifest is damaged
+        Raises  CheckpointException if there is no checkpoint, or its manifest is damaged
         """
         return read_manifest(self.checkpoint_id)
 
 
 @dataclass(frozen=True)
 class DefaultLoadPlanner:
-    """How load takes what is missing: allow_partial_load leaves it as it is here."""
+    """Selects how load handles missing values: with allow_partial_load they stay unchanged."""
 
     allow_partial_load: bool = False
 
 
 def chosen(function: str, kind: type, checkpoint_id: Any, storage: Any) -> Any:
-    """Return the writer or reader that a caller means.
+    """Return the writer or reader for the caller's arguments.
 
-    Raises  TypeError, CheckpointException where neither, or both and different, say where
+    Raises  TypeError; CheckpointException if no folder is given, or two different ones
     """
     if storage is None:
         if checkpoint_id is None:

@@ -1,4 +1,4 @@
-"""Folders of checkpoints: which is the newest whole one, and what may go."""
+"""Folders of checkpoints: finds the newest complete one, and removes those no longer needed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ except ImportError:  # Windows
 
 
 def latest(folder: str | os.PathLike[str], *, verify: bool = False) -> str | None:
-    """Return the newest whole checkpoint in a folder, as a checkpoint_id for load; None if none is.
+    """Return the path of the newest complete checkpoint in a folder; None if there is none.
 
-    Whole is one whose manifest's checksum holds and whose files are all there, each as long as it
-    should be. With verify, all data are read and their checksums must hold as well.
+    A checkpoint is complete if the checksum of its manifest is right, and all files exist with the
+    right length. With verify, all data is read, and its checksums must be right as well.
     """
     parent = os.fspath(folder)
     for name in reversed(_in_order(parent)):
@@ -35,7 +35,7 @@ def latest(folder: str | os.PathLike[str], *, verify: bool = False) -> str | Non
 
 
 def _in_order(parent: str) -> list[str]:
-    """Return the names of the folders that have a manifest, the newest last."""
+    """Return the names of the folders with a manifest, the newest last."""
     found = [(when, name) for name in _names(parent) if (when := _saved_at(parent, name))]
     return [name for _, name in sorted(found)]
 
@@ -75,18 +75,18 @@ def _read_all(path: str) -> None:
 
 
 def after_all(folder: str, now: int) -> int:
-    """Return a time for a new checkpoint that is later than that of its neighbours, whatever became
-    of the clock.
+    """Return a time for a new checkpoint that is later than those of its neighbours.
+
+    This holds even if the clock was set back.
     """
     parent = os.path.dirname(os.path.abspath(folder))
     return max([now, *(1 + (_saved_at(parent, name) or 0) for name in _names(parent))])
 
 
 def keep_newest(folder: str, keep: int) -> None:
-    """Remove all but the newest checkpoints in the parent folder, and leftovers of interrupted
-    saves there.
+    """Remove old checkpoints in the parent folder, and leftovers of interrupted saves.
 
-    Only what fastdist wrote goes: folders in which there is more stay, with that.
+    Only files of fastdist are removed: a folder with other files stays, with those files.
     """
     parent = os.path.dirname(os.path.abspath(folder))
     own = os.path.basename(os.path.abspath(folder))
@@ -105,19 +105,20 @@ def _is_ours(name: str) -> bool:
 def _remove_unless_used(path: str) -> None:
     try:
         with FolderLock(path):
-            # The manifest first: what is half removed must not look whole.
+            # The manifest is removed first, so that a half-removed checkpoint does not look
+            # complete.
             for name in sorted(filter(_is_ours, _names(path)), key=lambda name: name != NAME):
                 _unlink(os.path.join(path, name))
             remove_if_empty(path)
     except CheckpointException:
-        # Somebody saves there just now; it is for him to keep or to remove.
+        # Another save is using the folder, and will keep or remove it.
         return
 
 
 def remove_leftovers(folder: str, metadata: Metadata | None, session: str = "") -> None:
-    """Remove the parts in a folder that its manifest does not name: all, or those of one session.
+    """Remove a folder's parts that are not in its manifest: all of them, or those of one session.
 
-    Note    whoever calls holds the folder's lock: no other save is under way there
+    Note    the caller must hold the folder's lock, so no other save is under way there
     """
     named = metadata.files if metadata is not None else {}
     for name in _names(folder):
@@ -127,7 +128,7 @@ def remove_leftovers(folder: str, metadata: Metadata | None, session: str = "") 
 
 
 def remove_if_empty(folder: str) -> None:
-    """Remove a folder in which nothing is."""
+    """Remove a folder if it is empty."""
     try:
         os.rmdir(folder)
     except OSError as error:
@@ -144,7 +145,7 @@ def _unlink(path: str) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """Make a folder for a checkpoint, and bring its name to the disk."""
+    """Create a folder for a checkpoint, and write its name to the disk."""
     parent = os.path.dirname(os.path.abspath(folder))
     if os.path.isdir(folder):
         return
@@ -153,10 +154,10 @@ def make_folder(folder: str) -> None:
 
 
 class FolderLock:
-    """Keeps a second save out of a folder; the system releases the lock when the process dies.
+    """Prevents a second save to a folder; the system releases the lock when the process dies.
 
-    Raises  CheckpointException where another save is under way
-    Note    where the file system or the system has no such locks, nobody is kept out
+    Raises  CheckpointException if another save is under way
+    Note    without such locks in the file system or the system, a second save is not prevented
     """
 
     def __init__(self, folder: str) -> None:
@@ -165,7 +166,7 @@ class FolderLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether others are kept out now."""
+        """Whether the lock is held."""
         return self._descriptor >= 0
 
     def __enter__(self) -> FolderLock:
@@ -195,7 +196,7 @@ class FolderLock:
         traceback: TracebackType | None,
     ) -> None:
         if self._descriptor >= 0:
-            # Said, not left to close: a forked process has the same descriptor.
+            # Unlocked explicitly, because a forked process has the same descriptor.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,4 +1,4 @@
-"""From a checkpoint to one file of `fastdist.save`, and back."""
+"""Converts a checkpoint to one file of `fastdist.save`, and back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .tree import rebuilt
 def dcp_to_torch_save(
     dcp_checkpoint_dir: str | os.PathLike[str], torch_save_path: str | os.PathLike[str]
 ) -> None:
-    """Write all that a checkpoint holds, put together, to one file; PyTorch reads it as well.
+    """Write the joined contents of a checkpoint to one file, which PyTorch can read as well.
 
-    Raises  CheckpointException for a checkpoint that is damaged
+    Raises  CheckpointException if the checkpoint is damaged
     """
     with Reader(os.fspath(dcp_checkpoint_dir)) as reader:
         metadata = reader.metadata
@@ -29,7 +29,7 @@ def dcp_to_torch_save(
 def torch_save_to_dcp(
     torch_save_path: str | os.PathLike[str], dcp_checkpoint_dir: str | os.PathLike[str]
 ) -> None:
-    """Write the state dict of a file, PyTorch's or ours, as a checkpoint."""
+    """Write the state dict in a file of PyTorch or fastdist as a checkpoint."""
     save(load_file(torch_save_path), checkpoint_id=dcp_checkpoint_dir)
 
 

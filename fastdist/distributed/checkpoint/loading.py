@@ -1,4 +1,4 @@
-"""`load`: what a checkpoint has for a state dict, wherever its parts are now."""
+"""`load`: restores a state dict from a checkpoint, wherever its parts are now."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def load(
     storage_reader: FileSystemReader | None = None,
     planner: DefaultLoadPlanner | None = None,
 ) -> None:
-    """Let what a state dict names be as it was when a checkpoint was saved.
+    """Restore the objects in a state dict to their state in a checkpoint.
 
-    Tensors are changed in place, other values replaced in the state dict; an object with
-    load_state_dict() gets its state, a module the entries that it has now, others everything that
-    was saved under their key. The owners load RRefs and DistributedOptimizers. All values are
-    looked up by key, so it does not matter how many workers saved them, nor which; each
-    ShardedTensor gets the part that it has now. Each worker may load alone, or one for all through
-    RRefs.
+    Tensors are changed in place, and other values are replaced in the state dict. An object with
+    load_state_dict() gets its state; a module gets its present entries, other objects get
+    everything that was saved under their key. The owners load RRefs and DistributedOptimizers. All
+    values are looked up by key, so it does not matter which workers saved them, or how many. Each
+    ShardedTensor gets its present parts. Each worker may load separately, or one worker for all
+    through RRefs.
 
-    Raises  CheckpointException for a checkpoint that is not there, is damaged or lacks a key,
-            ShapeError and DTypeError for tensors that were others, WorkerLostError; nothing has
-            changed on any worker then
+    Raises  CheckpointException if the checkpoint does not exist, is damaged or lacks a key;
+            ShapeError or DTypeError for tensors of another shape or dtype; WorkerLostError. After
+            an error, nothing has changed on any worker
     """
     reader = chosen("load", FileSystemReader, checkpoint_id, storage_reader)
     allow_partial = planner is not None and planner.allow_partial_load

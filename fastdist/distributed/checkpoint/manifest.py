@@ -1,12 +1,13 @@
-"""The manifest: the one small file whose coming makes a checkpoint be there."""
+"""The manifest: a small file; a checkpoint exists as soon as its manifest exists."""
 
 # Note [When a checkpoint is there] Each worker writes its file to the disk under a new name. When
-# all have, the coordinator publishes the manifest, which names them, in one atomic step
-# (system/atomic_file.py). Before it the folder holds no checkpoint, or the older one, whole; after
-# it the new one, whole. Files that no manifest names are leftovers of a save that did not end.
+# all have done so, the coordinator publishes the manifest, which names the files, in one atomic
+# step (system/atomic_file.py). Before that step the folder contains no checkpoint, or a complete
+# older one; after it, the complete new one. Files that no manifest names are leftovers of a save
+# that did not end.
 #
-# It is two lines: how long the second is, its checksum and what `latest` orders by; and what files
-# there are, with all that they hold.
+# The manifest has two lines. The first has the length and the checksum of the second, and the sort
+# key for `latest`. The second lists the files and their contents.
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ _HALF = re.compile(rf"\.{re.escape(NAME)}\.[0-9a-f]+\.tmp")
 
 
 def is_half(name: str) -> bool:
-    """Return whether a file is a manifest that was not finished."""
+    """Return whether a file is an unfinished manifest."""
     return _HALF.fullmatch(name) is not None
 
 
 def write_manifest(folder: str, metadata: Metadata) -> None:
-    """Let the checkpoint be there: replace an older manifest in one step."""
+    """Publish the checkpoint, replacing an older manifest atomically."""
     content = {"coordinator": metadata.coordinator, "files": metadata.rows}
     body = json.dumps(content, separators=(",", ":")).encode()
     head = {
@@ -51,7 +52,7 @@ def write_manifest(folder: str, metadata: Metadata) -> None:
 def read_manifest(folder: str) -> Metadata:
     """Return the metadata of the checkpoint in a folder, from its manifest.
 
-    Raises  CheckpointException where there is none, or a damaged one
+    Raises  CheckpointException if the manifest is missing or damaged
     """
     path = os.path.join(folder, NAME)
     try:
@@ -76,7 +77,7 @@ def read_manifest(folder: str) -> Metadata:
 
 
 def saved_at(folder: str) -> int | None:
-    """Return the sort key of the checkpoint in a folder; None if there seems to be none."""
+    """Return the sort key of the checkpoint in a folder; None if there is no valid manifest."""
     path = os.path.join(folder, NAME)
     try:
         with open(path, "rb") as file:
@@ -87,8 +88,9 @@ def saved_at(folder: str) -> int | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a dict of what JSON says, which may say each thing once: readers differ on which of
-    two is meant.
+    """Return a dict of JSON's key-value pairs, without duplicates.
+
+    JSON readers differ in which of two equal keys they use.
     """
     found = dict(pairs)
     if len(found) != len(pairs):

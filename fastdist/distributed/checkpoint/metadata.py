@@ -1,9 +1,9 @@
 """The contents of a checkpoint: a tensor's size, dtype and chunks, or a plain value, by key."""
 
-# Note [One form of the list] A worker describes its file in a FileRow: plain lists, as they are
-# sent and written into the manifest. `merged` makes Metadata of all rows and checks them against
-# each other, before the manifest is written and again when it is read: the same check finds a
-# manifest that was cut off, edited by hand or made to harm.
+# Note [One form of the list] A worker describes its file in a FileRow of plain lists, which is sent
+# and written into the manifest in this form. `merged` creates Metadata from all rows and checks
+# their consistency, before the manifest is written and again when it is read. So the same check
+# detects a manifest that is truncated, edited by hand or malicious.
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TensorProperties:
 
 @dataclass(frozen=True)
 class ChunkStorageMetadata:
-    """A part of a tensor, and the record of a file that holds it."""
+    """A part of a tensor, and the record of a file that contains it."""
 
     offsets: Size
     sizes: Size
@@ -46,13 +46,13 @@ class ChunkStorageMetadata:
 
     @property
     def box(self) -> Box:
-        """Where in the tensor it stands."""
+        """The position of the chunk in the tensor."""
         return Box(tuple(self.offsets), tuple(self.sizes))
 
 
 @dataclass(frozen=True)
 class TensorStorageMetadata:
-    """A tensor and the chunks that it was saved in, which cover it and do not overlap."""
+    """A tensor and its saved chunks, which cover it without overlaps."""
 
     properties: TensorProperties
     size: Size
@@ -61,7 +61,7 @@ class TensorStorageMetadata:
 
 @dataclass(frozen=True)
 class BytesStorageMetadata:
-    """A value that is not a tensor, and the file that holds it."""
+    """A value that is not a tensor, and the file that contains it."""
 
     file: str
     checksum: int
@@ -71,8 +71,8 @@ class BytesStorageMetadata:
 class Metadata:
     """The contents of a checkpoint.
 
-    `files` has the length of each, `workers` the writers, `paths` the path to each key in the state
-    dict; `saved_at` grows from one checkpoint of a folder to the next.
+    `files` has the length of each file, `workers` the writers, `paths` the path of each key in the
+    state dict. `saved_at` increases from one checkpoint in a folder to the next.
     """
 
     state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]
@@ -84,18 +84,17 @@ class Metadata:
     rows: list[FileRow] = field(default_factory=list, repr=False)
 
     def below(self, path: Path) -> dict[Path, str]:
-        """Return the keys of all that was saved at or below a place, by the rest of the way."""
+        """Return the keys of everything saved at or below a path, by their remaining paths."""
         depth = len(path)
         return {way[depth:]: key for key, way in self.paths.items() if way[:depth] == path}
 
 
 def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) -> Metadata:
-    """Return the merged contents of files.
+    """Return the merged contents of several files.
 
-    A value that several files hold alike counts once.
+    A value that is equal in several files counts once.
 
-    Raises  CheckpointException for what does not fit together or lacks parts, and for rows that no
-            worker of ours tells
+    Raises  CheckpointException if parts are missing or do not fit together, or a row is invalid
     """
     rows = list(rows)
     found = Metadata({}, {}, {}, {}, coordinator, saved_at, rows)
@@ -118,14 +117,14 @@ def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) ->
             _require_whole(key, known)
             for chunk in known.chunks:
                 left[chunk.file] -= chunk.box.numel * known.properties.dtype.itemsize
-    # Nobody is made to allocate more than there is to read.
+    # A manifest must not cause larger allocations than its files have data.
     if any(number < 0 for number in left.values()):
         raise CheckpointException("the manifest is damaged: it has more data than its files")
     return found
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a file's name stays in its folder."""
+    """Return whether a file name has no path, so that the file is in its folder."""
     return bool(name) and not any(sign in name for sign in "/\\:\0") and not name.startswith(".")
 
 

@@ -1,4 +1,4 @@
-"""Opening a file that a manifest names: an ordinary one, in the folder of the checkpoint."""
+"""Checks a file that a manifest names: it must be a regular file in the checkpoint's folder."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .errors import CheckpointException
 
 
 def require_inside(folder: str, name: str) -> os.stat_result:
-    """Return the facts of a file in a folder.
+    """Return the stat result of a file in a folder.
 
-    Raises  CheckpointException for a link that leads out of the folder, and for what is not an
-            ordinary file, such as a pipe, which would be waited for; FileNotFoundError
+    Raises  CheckpointException for a link that leads out of the folder, and for anything but a
+            regular file (opening a pipe would block); FileNotFoundError
     """
     path = os.path.join(folder, name)
     found = os.stat(path)

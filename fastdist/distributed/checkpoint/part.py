@@ -1,8 +1,8 @@
-"""A worker's part in saving and loading, whoever asked for it: the coordinator, or another."""
+"""A worker's part in saving and loading, on request of the coordinator or for itself."""
 
-# Note [Two calls for a save, two for a load] `begin_part` returns once the state was checked, and
-# copied if the save is asynchronous. A thread writes it, and `finish_part` returns the content of
-# the file. `read_part` reads the file and compares it with the state here; `apply_part` then
+# Note [Two calls for a save, two for a load] `begin_part` returns after the state was checked, and
+# copied if the save is asynchronous. A thread writes it, and `finish_part` returns the contents of
+# the file. `read_part` reads the file and compares it with the present state; `apply_part` then
 # changes the state. So if one worker cannot read its part, no worker has changed anything. If the
 # coordinator dies in between, the unfinished save or load is kept until the next one begins.
 
@@ -26,8 +26,8 @@ from .snapshot import Kept, Snapshot, snapshot
 _FILE = re.compile(r"\.?[0-9a-f]{16}-\d+\.pt(\.[0-9a-f]+\.tmp)?")
 _MOST_FORGOTTEN = 16
 
-# Guards the two below it. The lock of the turn is taken before it and held while a part is copied:
-# of two saves that meet on a worker, the later copies when the earlier is written.
+# Guards the two fields below. The turn's lock is acquired before it, and held while a part is
+# copied: if two saves meet on a worker, the later one copies after the earlier one was written.
 _parts_lock = threading.Lock()
 _writes: dict[str, Future[FileRow]] = {}
 _reads: dict[str, list[Callable[[], object]]] = {}
@@ -36,7 +36,7 @@ _kept: Kept = {}
 
 
 def is_part(name: str) -> bool:
-    """Return whether a file has the name of some worker's part, written or half written."""
+    """Return whether a file has the name of a worker's part, complete or incomplete."""
     return _FILE.fullmatch(name) is not None
 
 
@@ -44,9 +44,9 @@ def is_part(name: str) -> bool:
 def begin_part(
     session: str, folder: str, things: Sequence[Thing], copies: bool, keeps: bool
 ) -> None:
-    """Take things, which are here, as they are now, and begin to write them.
+    """Take a snapshot of local entries, and start to write it.
 
-    Raises  what snapshot raises; OSError where the folder cannot be made
+    Raises  the errors of snapshot; OSError if the folder cannot be created
     """
     with _turn_lock:
         for earlier in _of_now():
@@ -63,9 +63,10 @@ def begin_part(
             while len(_writes) >= _MOST_FORGOTTEN:
                 del _writes[next(iter(_writes))]
             _writes[session] = written
-        # Not a daemon: a program that ends while its last checkpoint is written waits for it.
+        # Not a daemon, so that a program that ends while its last checkpoint is written waits for
+        # it.
         threading.Thread(
-            # Its name is read now: RPC may be down when all is written.
+            # The name is read now, because RPC may be down when the write ends.
             target=_write,
             args=(f"{session}-{worker_id}.pt", worker, folder, taken, written),
             name="fastdist-checkpoint-part",
@@ -81,14 +82,14 @@ def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future
     try:
         path = os.path.join(folder, name)
         checksums = write_shard(path, taken.tensors, taken.values)
-        # Before the end is reported: the next save takes as much memory, and releasing it takes
+        # Before the end is reported: the next save needs as much memory, and releasing it takes
         # time.
         taken.tensors.clear()
         row = taken.row(name, os.stat(path).st_size, worker, checksums)
     except BaseException as error:
         note = f"while the worker {worker!r} wrote its part of the checkpoint {folder!r}"
         if isinstance(error, OSError) and error.errno is not None and error.strerror:
-            # In the words themselves, which stand where notes are not shown.
+            # In the text itself, because notes of an error are not always shown.
             said = type(error)(error.errno, f"{error.strerror}; {note}", error.filename)
             error = said.with_traceback(error.__traceback__)
         error.add_note(f"{note}, which is not there now")
@@ -108,9 +109,9 @@ def own_name() -> tuple[int, str]:
 @rpc.export
 @async_execution
 def finish_part(session: str) -> Future[FileRow]:
-    """Return the contents of the file, once it is on the disk.
+    """Return the contents of the file, when it is on the disk.
 
-    Raises  OSError where the disk was full
+    Raises  OSError if the disk is full
     """
     with _parts_lock:
         written = _writes.pop(session, None)
@@ -121,9 +122,10 @@ def finish_part(session: str) -> Future[FileRow]:
 
 @rpc.export
 def read_part(session: str, folder: str, things: Sequence[Thing], allow_partial: bool) -> None:
-    """Read what the checkpoint in a folder has for things, which are here, and change nothing yet.
+    """Read a checkpoint's values for local entries, without changing anything yet.
 
-    Raises  CheckpointException, ShapeError, DTypeError for what is damaged, missing or different
+    Raises  CheckpointException, ShapeError or DTypeError if a value is damaged, missing or
+            different
     """
     steps = readied(folder, [thing.here() for thing in things], allow_partial=allow_partial)
     with _parts_lock:
@@ -134,7 +136,7 @@ def read_part(session: str, folder: str, things: Sequence[Thing], allow_partial:
 
 @rpc.export
 def apply_part(session: str, is_for_all: bool) -> None:
-    """Let things be what was read, if all workers have read theirs; otherwise forget it."""
+    """Apply the values that were read if all workers could read theirs; otherwise drop them."""
     with _parts_lock:
         steps = _reads.pop(session, [])
     if is_for_all:

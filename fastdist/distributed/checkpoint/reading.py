@@ -1,4 +1,4 @@
-"""Loads files of a checkpoint into a state: all is read and compared first, then changed."""
+"""Loads files of a checkpoint: everything is read and checked first, and changed afterwards."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _LISTED = 5
 
 
 def readied(folder: str, things: Sequence[Thing], *, allow_partial: bool) -> list[Change]:
-    """Return a function that restores values from a checkpoint when it is called; everything is
-    read before.
+    """Read and check a checkpoint's values; return functions that apply them.
 
-    Raises  CheckpointException, ShapeError, DTypeError for what is damaged, missing or different
+    Raises  CheckpointException, ShapeError or DTypeError if a value is damaged, missing or
+            different
     """
     with Reader(folder, allow_partial=allow_partial) as reader:
         names = names_of_parameters(things)
@@ -46,7 +46,7 @@ def readied(folder: str, things: Sequence[Thing], *, allow_partial: bool) -> lis
 
 
 class Reader:
-    """A checkpoint that is read. Each file is opened once; a checksum stands over every chunk."""
+    """A checkpoint that is read. Each file is opened once, and each chunk has a checksum."""
 
     def __init__(self, folder: str, *, allow_partial: bool = False) -> None:
         self.metadata: Metadata = read_manifest(folder)
@@ -54,13 +54,13 @@ class Reader:
         self._folder = folder
         self._files: dict[str, ShardFile] = {}
         self._open = ExitStack()
-        # Parts of one tensor often lie in one chunk.
+        # Several parts of one tensor are often in the same chunk.
         self._latest: tuple[ChunkStorageMetadata, Array] | None = None
 
     def require(self, keys: Iterable[str]) -> None:
-        """See that keys were saved.
+        """Check that keys were saved.
 
-        Raises  CheckpointException naming those that were not
+        Raises  CheckpointException with the keys that are missing
         """
         keys = list(keys)
         saved = self.metadata.state_dict_metadata
@@ -89,10 +89,11 @@ class Reader:
         return key in self.metadata.state_dict_metadata
 
     def value(self, key: str, like: Any = None) -> Any:
-        """Return the value that was saved under a key, a tensor whole; `like` is the value that it
-        will replace.
+        """Return the value that was saved under a key; a tensor is complete.
 
-        Raises  ShapeError, DTypeError for a tensor of another size or dtype than `like`
+        `like` is the value that it will replace.
+
+        Raises  ShapeError or DTypeError if the tensor's size or dtype differs from `like`
         """
         known = self.metadata.state_dict_metadata[key]
         if isinstance(known, TensorStorageMetadata):
@@ -104,7 +105,9 @@ class Reader:
         return self._file(known.file).value(key)
 
     def into_shards(self, key: str, like: ShardedTensor) -> list[Change]:
-        """Return a function that fills the local parts, read from the chunks that cover them."""
+        """Return functions that fill the local parts, which are read from the chunks that cover
+        them.
+        """
         known = self.metadata.state_dict_metadata[key]
         if not isinstance(known, TensorStorageMetadata):
             raise _no_tensor(key)
@@ -131,7 +134,7 @@ class Reader:
             )
 
     def array(self, key: str, box: Box) -> Array:
-        """Return a part of a tensor, copied."""
+        """Return a copy of a part of a tensor."""
         known = self.metadata.state_dict_metadata[key]
         assert isinstance(known, TensorStorageMetadata)
         dtype = known.properties.dtype
@@ -139,7 +142,7 @@ class Reader:
         if len(touched) == 1 and touched[0][0].box == box:
             return self._chunk(touched[0][0], dtype)
         for chunk, _ in touched:
-            self._file(chunk.file)  # which sees whether it is as long as it should be
+            self._file(chunk.file)  # this checks the file's length
         made: Array = np.empty(box.sizes, dtype.numpy)
         for chunk, part in touched:
             made[part.within(box)] = self._chunk(chunk, dtype)[part.within(chunk.box)]
@@ -165,7 +168,7 @@ class Reader:
         self._open.close()
 
 
-# The keys that a thing must find in the checkpoint, and what reads them.
+# The keys that an entry needs in the checkpoint, and a function that reads them.
 _Asked = tuple[list[str], Callable[[], list[Change]]]
 
 
@@ -188,7 +191,7 @@ def _asked(thing: Thing, names: Mapping[int, str], reader: Reader) -> _Asked:
 
 
 def _module(module: Module, path: Path, reader: Reader) -> _Asked:
-    """A module loads the entries that it has now, whatever else other parts have saved."""
+    """A module loads its present entries, whatever else was saved."""
     own = module.state_dict()
     keys = {name: key_of((*path, name)) for name in own}
 
@@ -200,7 +203,9 @@ def _module(module: Module, path: Path, reader: Reader) -> _Asked:
 
 
 def _stateful(value: Any, path: Path, reader: Reader) -> _Asked:
-    """Another object gets all that was saved under its key: its state may have other parts now."""
+    """Another object gets everything that was saved under its key: its state may have other parts
+    now.
+    """
     below = reader.metadata.below(path)
 
     def ready() -> list[Change]:
@@ -222,11 +227,11 @@ def _stateful(value: Any, path: Path, reader: Reader) -> _Asked:
 
 
 def _plain(thing: Thing, reader: Reader) -> _Asked:
-    """Tensors are changed in place; other values are put where the old ones stand."""
+    """Tensors are changed in place; other values are replaced in their container."""
     wanted: dict[Path, Any] = {}
     for way, leaf in leaves(thing.value, ()):
-        # An empty dict asks for all that was saved there: an optimiser's state before its first
-        # step.
+        # An empty dict requests everything that was saved there: an optimiser's state before its
+        # first step.
         below = reader.metadata.below((*thing.path, *way)) if leaf == {} else {}
         wanted.update(dict.fromkeys(((*way, *more) for more in below), None) or {way: leaf})
     keys = {way: key_of((*thing.path, *way)) for way in wanted}
@@ -296,7 +301,7 @@ def _copy_into(tensor: Tensor, found: Tensor) -> None:
 
 
 def _put(thing: Thing, way: Path, value: Any) -> None:
-    """Put a value into the dict or list that a state dict has at a place."""
+    """Replace the value at a path in the dict or list of a state dict."""
     holder = thing.holder if not way else thing.value
     steps = way or thing.path[-1:]
     for step, following in zip(steps, (*steps[1:], None)):

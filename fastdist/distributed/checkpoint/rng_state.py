@@ -1,4 +1,4 @@
-"""Where all streams of random numbers of a process stand, to be saved and gone on from."""
+"""The states of all random generators of a process, to be saved and restored."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from .. import rpc
 
 @rpc.export
 class RngState:
-    """The default generators of the CPU and of all GPUs, Python's `random` and NumPy's, as one.
+    """The default generators of the CPU and all GPUs, Python's `random` and NumPy's, in one object.
 
-    In a state dict each worker's needs a separate key: {f"rng.{name}": RngState(), ...}. Other
-    generators are saved by their get_state().
+    In a state dict each worker's RngState needs a separate key: {f"rng.{name}": RngState(), ...}.
+    Other generators are saved with their get_state().
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the streams stand; NumPy's if it was loaded."""
+        """Return the states of the generators; NumPy's only if NumPy's generator was imported."""
         found = {
             "devices": [default_generator_of(device).get_state() for device in _devices()],
             "python": random.getstate(),
         }
         if (numpy := sys.modules.get("numpy.random")) is not None:
             kind, key, place, has_normal, normal = numpy.get_state()
-            # As numbers: there are no tensors of uint32.
+            # As numbers, because there are no tensors of uint32.
             found["numpy"] = (kind, key.tolist(), int(place), int(has_normal), float(normal))
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from where the streams stood; GPUs that were not there then go on as they are."""
+        """Restore the states; GPUs that did not exist when they were saved keep their present
+        states.
+        """
         for device, state in zip(_devices(), state_dict["devices"]):
             default_generator_of(device).set_state(state)
         random.setstate(state_dict["python"])

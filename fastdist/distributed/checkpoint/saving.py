@@ -1,4 +1,4 @@
-"""`save` and `async_save`: all parts of a checkpoint are written, then it appears at once."""
+"""`save` and `async_save`: all parts of a checkpoint are written, then it appears atomically."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .metadata import FileRow, Metadata, merged
 from .part import begin_part, finish_part, own_name
 from .together import Together, require_group
 
-# Guards _latest, the save of this process that was begun last.
+# Guards _latest, the most recent save of this process.
 _latest_lock = threading.Lock()
 _latest: Future[Metadata] | None = None
 
@@ -41,19 +41,19 @@ def save(
     process_group: Sequence[str] | None = None,
     keep: int | None = None,
 ) -> Metadata:
-    """Write a checkpoint into the folder checkpoint_id, and return when all of it is on the disk.
+    """Write a checkpoint into the folder checkpoint_id; return when all of it is on the disk.
 
-    A state dict holds tensors, ShardedTensors, numbers, text, dicts, lists and tuples of them, and
-    objects with state_dict() and load_state_dict(). An RRef stands for its value, a list of RRefs
-    for the parts of one thing, a DistributedOptimizer for the optimisers of all its owners: each
-    owner writes its part. process_group names the workers that call save together, for one
-    checkpoint; without it this worker alone does. keep removes all but so many of the newest
-    checkpoints in the same parent folder.
+    A state dict contains tensors, ShardedTensors, numbers, text, dicts, lists and tuples of these,
+    and objects with state_dict() and load_state_dict(). An RRef stands for its value, a list of
+    RRefs for the parts of one object, a DistributedOptimizer for the optimisers of all its owners;
+    each owner writes its part. process_group names the workers that call save together for one
+    checkpoint; without it only this worker calls it. keep is the number of newest checkpoints to
+    keep in the parent folder; older ones are removed.
 
     Thread  any; waits for an earlier save of this process
-    Raises  CheckpointException for what does not fit together, or a group that did not come;
-            TypeError for what could not be loaded; OSError where the disk is full, WorkerLostError
-            for a worker that died: the folder then holds what it held before
+    Raises  CheckpointException if parts do not fit together, or a worker of the group did not join;
+            TypeError for a value that could not be loaded; OSError if the disk is full;
+            WorkerLostError if a worker died. After an error the folder has its earlier contents
     """
     writer = chosen("save", FileSystemWriter, checkpoint_id, storage_writer)
     begun = _Save(state_dict, writer, process_group, keep, is_async=False)
@@ -69,14 +69,14 @@ def async_save(
     process_group: Sequence[str] | None = None,
     keep: int | None = None,
 ) -> Future[Metadata]:
-    """Copy what save would write, and write it in the background; as save otherwise.
+    """Copy the state, and write it in the background; otherwise like save.
 
-    Return when all owners have copied theirs: what is done to anything after that is not in the
-    checkpoint. The Future is done when the checkpoint is there, or has the error. While an earlier
-    save of this process runs, this one waits for its end before it copies.
+    It returns when all owners have copied their parts: later changes are not in the checkpoint. The
+    Future is done when the checkpoint exists, or has the error. While an earlier save of this
+    process runs, this one waits for its end before it copies.
 
-    Raises  what concerns the state dict; all else is the Future's
-    Note    wait for the Future before rpc.shutdown(), if other workers take part
+    Raises  errors in the state dict; all other errors are in the Future
+    Note    if other workers take part, wait for the Future before rpc.shutdown()
     """
     writer = chosen("async_save", FileSystemWriter, checkpoint_id, storage_writer)
     begun = _Save(state_dict, writer, process_group, keep, is_async=True)
@@ -85,7 +85,9 @@ def async_save(
 
 
 class _Save:
-    """One checkpoint on its way: begun by the constructor, which has copied what must be copied."""
+    """A checkpoint under way. The constructor starts it, and has made the copies when it
+    returns.
+    """
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class _Save:
             self._begin(plan.here, plan.there, is_async=is_async)
         except BaseException as error:
             self._fail(error)
-            self.done.was_read()  # it is raised here
+            self.done.was_read()  # the error is raised here
             raise
 
     @property
@@ -163,7 +165,7 @@ class _Save:
             )
 
     def complete(self) -> None:
-        """Wait for all parts, and publish the checkpoint; `done` gets the result."""
+        """Wait for all parts, publish the checkpoint, and complete `done`."""
         try:
             rows = self._own_rows()
             if self._together is None or self._together.is_first:
@@ -216,8 +218,8 @@ class _Save:
         return metadata
 
     def _fail(self, error: BaseException) -> None:
-        """Tell everybody, and leave nothing behind."""
-        # Workers that were called still write: their files can be removed when they have ended.
+        """Report the error to all workers, and remove the written files."""
+        # Called workers are still writing: their files can be removed only when they have ended.
         _note(error, self._own_rows)
         _note(error, self._tidy_up)
         self._lock.__exit__(None, None, None)
@@ -226,12 +228,15 @@ class _Save:
             if self._together.is_first:
                 self._together.tell_outcome(error)
             else:
-                # Not before the first one: its clean-up must not interfere with the next save.
+                # After the first worker, whose clean-up must not interfere with this worker's next
+                # save.
                 _note(error, self._together.await_first)
         self.done.try_complete(error=error)
 
     def _tidy_up(self) -> None:
-        """Remove what was written for nothing: by all, if nobody else can be writing there now."""
+        """Remove the files of a failed save; those of all workers, if none can be writing any
+        more.
+        """
         there = None if saved_at_of(self._folder) is None else read_manifest(self._folder)
         is_last = self._lock.is_held and (self._together is None or self._together.has_gathered)
         remove_leftovers(self._folder, there, "" if is_last else self._session)
@@ -240,7 +245,7 @@ class _Save:
 
 
 def _note(error: BaseException, work: Callable[[], object]) -> None:
-    """Clean up after an error; further errors in the clean-up are added to it."""
+    """Run a part of the clean-up after an error; add a further error as a note."""
     try:
         work()
     except Exception as another:
@@ -249,7 +254,7 @@ def _note(error: BaseException, work: Callable[[], object]) -> None:
 
 
 def _await_earlier(own: Future[Metadata]) -> None:
-    """Wait until no other save of this process runs; the next ones wait for this one."""
+    """Wait until no other save of this process runs; later saves wait for this one."""
     global _latest
     with _latest_lock:
         earlier, _latest = _latest, own

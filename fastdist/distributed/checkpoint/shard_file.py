@@ -1,9 +1,9 @@
-"""The file of one worker: a file of `fastdist.save`, read record by record."""
+"""The file of one worker, in the format of `fastdist.save`, which is read record by record."""
 
 # Note [Records and tensors] Each tensor that is written has separate memory, so the first one is
-# the record data/0, the next data/1, and so on. The manifest has the checksum of each, as the
-# archive's table has it: the table shows whether the file belongs to another save, and reading the
-# record shows whether bits have changed since.
+# the record data/0, the next data/1, and so on. The manifest has each record's checksum from the
+# archive's table. Comparing with the table shows whether the file belongs to another save. Reading
+# the record shows whether its bits have changed since.
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def write_shard(path: str, tensors: list[Tensor], values: dict[str, Any]) -> list[int]:
-    """Write a file and bring it to the disk; return the checksum of each tensor's bytes.
+    """Write a file to the disk; return the checksum of each tensor's bytes.
 
-    Raises  OSError where the disk is full
+    Raises  OSError if the disk is full
     """
     save({"tensors": tensors, "values": values}, path)
     with open(path, "rb", buffering=0) as file:
@@ -40,7 +40,7 @@ def write_shard(path: str, tensors: list[Tensor], values: dict[str, Any]) -> lis
 class ShardFile:
     """The file of a worker, open for reading.
 
-    Raises  CheckpointException for one that is missing, damaged, or not of this save
+    Raises  CheckpointException if it is missing, damaged, or from another save
     """
 
     def __init__(self, folder: str, name: str, size: int) -> None:
@@ -64,7 +64,7 @@ class ShardFile:
             raise self._broken(str(error)) from error
 
     def read(self, chunk: ChunkStorageMetadata, dtype: DType) -> Array:
-        """Return a chunk, copied."""
+        """Return a copy of a chunk."""
         record = f"data/{chunk.record}"
         archive = self._archive
         try:

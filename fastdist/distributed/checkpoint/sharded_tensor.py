@@ -1,4 +1,4 @@
-"""Parts of one tensor that is spread over workers: each says where in the whole it stands."""
+"""ShardedTensor: the local parts of a tensor that is distributed over workers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .box import Box
 
 
 class Shard(NamedTuple):
-    """A part of a larger tensor, and the index of its first element there."""
+    """A part of a larger tensor, and the index of its first element in that tensor."""
 
     tensor: Tensor
     shard_offsets: tuple[int, ...]
 
 
 class ShardedTensor:
-    """The parts of a tensor of `size` that this worker has; others have the rest.
+    """This worker's parts of a tensor with shape `size`; other workers have the other parts.
 
-    In a state dict it is saved as one tensor under its key, together with the parts that other
-    workers give for that key. It is loaded from whatever parts the checkpoint was written in.
+    In a state dict it is saved as one tensor under its key, together with other workers' parts
+    under that key. It can be loaded from any division into parts.
 
-    Raises  ShapeError for a part that does not lie in the whole
+    Raises  ShapeError if a part does not lie within the tensor
     """
 
     def __init__(self, local_shards: Sequence[Shard], size: Sequence[int]) -> None:
@@ -46,7 +46,7 @@ class ShardedTensor:
     def from_local(
         cls, tensor: Tensor, shard_offsets: Sequence[int], size: Sequence[int]
     ) -> ShardedTensor:
-        """Return a tensor of which this worker has one part."""
+        """Return a ShardedTensor with one local part."""
         return cls([Shard(tensor, tuple(shard_offsets))], size)
 
     def local_shards(self) -> tuple[Shard, ...]:
@@ -54,7 +54,7 @@ class ShardedTensor:
         return self._shards
 
     def size(self) -> Size:
-        """Return the shape of the whole."""
+        """Return the shape of the complete tensor."""
         return self._size
 
     def __repr__(self) -> str:

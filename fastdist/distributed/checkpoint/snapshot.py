@@ -1,4 +1,4 @@
-"""The tensors and values of a worker at one moment, from which its file is made."""
+"""The tensors and values of a worker at one moment, which are written to its file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .metadata import FileRow
 from .sharded_tensor import ShardedTensor
 from .tree import Path, key_of
 
-# Copies of the last save, to be written over by the next: memory that a process has touched before
-# takes copies some ten times as fast as new memory.
+# Copies of the last save, which the next one overwrites: copying to memory that the process has
+# used before is about ten times as fast as to new memory.
 Kept = dict[str, Tensor]
 
 
 class Snapshot(NamedTuple):
-    """The tensors in the order of their records, the values, and an entry for each."""
+    """The tensors in the order of their records, the values, and one entry per tensor and value."""
 
     tensors: list[Tensor]
     values: dict[str, Any]
@@ -77,7 +77,7 @@ def _is_dense(leaf: Any) -> bool:
 
 
 def _parts(leaf: Any) -> list[tuple[Tensor, tuple[int, ...], tuple[int, ...]]]:
-    """Return each tensor of a leaf, where it stands in the whole, and the size of that."""
+    """Return each tensor of a leaf, its offsets in the complete tensor, and that tensor's size."""
     if isinstance(leaf, ShardedTensor):
         return [(part, at, tuple(leaf.size())) for part, at in leaf.local_shards()]
     if _is_dense(leaf):
@@ -87,7 +87,7 @@ def _parts(leaf: Any) -> list[tuple[Tensor, tuple[int, ...], tuple[int, ...]]]:
 
 
 def _is_by_itself(tensor: Tensor, others: set[int]) -> bool:
-    """Return whether a tensor's memory is this tensor and nothing else, and no other's before."""
+    """Return whether a tensor fills its memory completely, and shares it with no earlier tensor."""
     return (
         tensor.device == CPU
         and tensor.is_contiguous()
@@ -111,7 +111,7 @@ def _room_for(tensor: Tensor) -> Tensor:
 
 
 def _loadable(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values as they will be loaded, which nobody else can change."""
+    """Return independent copies of the values, as they will be loaded."""
     stream = io.BytesIO()
     try:
         save(values, stream)
@@ -139,7 +139,7 @@ def _cannot_be_saved(key: str, value: Any, error: Exception) -> TypeError:
 
 def _digest(key: str, value: Any) -> int:
     try:
-        # Pickles of equal values differ where one has the same text twice and the other two alike.
+        # Pickles of equal values can differ, if one contains the same text object twice.
         text = repr(value).encode() if _is_plain(value) else pickle.dumps(value, 4)
     except _NOT_PICKLED as error:
         raise _cannot_be_saved(key, value, error) from error

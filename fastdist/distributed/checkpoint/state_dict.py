@@ -1,4 +1,4 @@
-"""State dicts of models and optimisers in which parameters have names, as PyTorch's module."""
+"""State dicts of models and optimisers with parameters by name, like PyTorch's module."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class StateDictOptions:
-    """cpu_offload copies tensors to the CPU; ignore_frozen_params leaves out parameters that need
-    no gradient; strict refuses names that are missing or unknown.
+    """Options of the functions below.
+
+    cpu_offload copies tensors to the CPU; ignore_frozen_params leaves out parameters that need no
+    gradient; strict rejects missing and unknown names.
     """
 
     cpu_offload: bool = False
@@ -42,9 +44,9 @@ def get_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> State:
-    """Return the state of optimisers with the names of the model's parameters for their numbers.
+    """Return the state of optimisers, with the names of the model's parameters as keys.
 
-    Raises  CheckpointException for an optimiser of parameters that are not the model's
+    Raises  CheckpointException if an optimiser has parameters that are not the model's
     """
     names = {id(p): name for name, p in model.named_parameters()}
     found: State = {"state": {}, "param_groups": []}
@@ -66,9 +68,9 @@ def get_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> tuple[State, State]:
-    """Return the state dict of a model and that of its optimisers, both by the parameters' names.
+    """Return the state dicts of a model and its optimisers, both with parameter names as keys.
 
-    Note    an optimiser has no state before its first step; load fills the empty dict all the same
+    Note    an optimiser has no state before its first step; load fills the empty dict nevertheless
     """
     return (
         get_model_state_dict(model, options=options),
@@ -79,7 +81,7 @@ def get_state_dict(
 def set_model_state_dict(
     model: Module, model_state_dict: State, *, options: StateDictOptions | None = None
 ) -> Any:
-    """Let a model go on from a state dict; return what was missing and what was unknown."""
+    """Load a model's state dict; return the missing and the unknown names."""
     strict = (options or StateDictOptions()).strict
     return model.load_state_dict(model_state_dict, strict=strict)
 
@@ -91,9 +93,9 @@ def set_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> None:
-    """Let optimisers go on from a state dict of get_optimizer_state_dict.
+    """Load a state dict of get_optimizer_state_dict into optimisers.
 
-    Raises  CheckpointException for a parameter that it does not know, unless strict is False
+    Raises  CheckpointException if the dict lacks a parameter, unless strict is False
     """
     names = {id(p): name for name, p in model.named_parameters()}
     strict = (options or StateDictOptions()).strict
@@ -128,7 +130,7 @@ def set_state_dict(
     optim_state_dict: State,
     options: StateDictOptions | None = None,
 ) -> Any:
-    """Let a model and its optimisers go on from the dicts of get_state_dict."""
+    """Load the state dicts of get_state_dict into a model and its optimisers."""
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return set_model_state_dict(model, model_state_dict, options=options)
 

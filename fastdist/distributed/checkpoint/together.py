@@ -1,10 +1,10 @@
-"""Several workers that save one checkpoint: what each has to tell, and where the others wait."""
+"""Saves by several workers for one checkpoint: the data that they publish to each other."""
 
-# Note [Pulled, not pushed] A worker that needs data of another calls it and waits there: the first
-# of the group for the parts of each, each for the result from the first. So the death of a worker
-# ends the calls to it, and the callers learn at once which worker it was. Before that, all must
-# join within the group's timeout for calls; the time of the writing is unknown, and waited for
-# without a timeout.
+# Note [Pulled, not pushed] A worker that needs data of another one calls it and waits: the first
+# worker of the group calls the others for their parts, and they call the first one for the result.
+# So the death of a worker ends the calls to it, and the callers learn immediately which worker it
+# was. Before that, all workers must join within the group's timeout for calls. The duration of the
+# writing is unknown, so the wait for it has no timeout.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..rpc.functions import async_execution
 from .errors import CheckpointException
 from .metadata import FileRow
 
-# Guards the two below it.
+# Guards the two fields below.
 _announced_lock = threading.Lock()
 _announced: dict[str, Future[Any]] = {}
 _saves: Counter[str] = Counter()
@@ -29,13 +29,13 @@ _saves: Counter[str] = Counter()
 @rpc.export
 @async_execution
 def announced(key: str) -> Future[Any]:
-    """Return the value that this worker publishes under a key, once it does."""
+    """Return a Future of the value that this worker publishes under a key."""
     return _promise(key)
 
 
 @rpc.export
 def nobody_waits(key: str) -> None:
-    """End requests to this worker under a key: the caller has given up."""
+    """End other workers' waits for a key of this worker, because the caller has given up."""
     _promise(key).try_complete(error=CheckpointException("nobody waits for this any more"))
 
 
@@ -45,9 +45,9 @@ def _promise(key: str) -> Future[Any]:
 
 
 def require_group(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the workers that save together, this one among them.
+    """Return the names of the workers that save together, which must include this one.
 
-    Raises  TypeError, CheckpointException for other things; RpcError for unknown workers
+    Raises  TypeError or CheckpointException for invalid names; RpcError for unknown workers
     """
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"process_group: expected a list of workers' names, got {names!r}")
@@ -64,21 +64,21 @@ def require_group(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class Together:
-    """One save by a group, as its first worker or another one sees it."""
+    """One save by a group, from the point of view of one of its workers."""
 
     def __init__(self, group: tuple[str, ...], folder: str) -> None:
         self._group = group
         self._folder = folder
         self._own = rpc.get_worker_info().name
-        # Whether no other worker writes any more.
+        # Whether no other worker is writing any more.
         self.has_gathered = False
         stem = f"{folder}\0{','.join(group)}"
         with _announced_lock:
             _saves[stem] += 1
             number = _saves[stem]
             self._stem = f"{stem}\0{number}\0"
-            # The others have fetched the result of the save before the last: they have ended the
-            # one since.
+            # All other workers have ended the last save, so they have fetched the result of the one
+            # before it.
             for key in [key for key in _announced if key.startswith(f"{stem}\0{number - 2}\0")]:
                 del _announced[key]
 
@@ -88,19 +88,19 @@ class Together:
         return self._own == self._group[0]
 
     def tell_parts(self, rows: list[FileRow] | None, error: BaseException | None) -> None:
-        """Give the first worker the part that this one has written, or its error."""
+        """Publish this worker's parts, or its error, for the first worker."""
         self.come()
         _promise(f"{self._stem}parts {self._own}").try_complete(rows, error)
 
     def come(self) -> None:
-        """Say that this worker saves, too."""
+        """Publish that this worker has joined the save."""
         _promise(f"{self._stem}here {self._own}").try_complete(None)
 
     def gathered(self) -> list[FileRow]:
         """Return the parts that all other workers have written.
 
-        Raises  CheckpointException for one that did not come, WorkerLostError for one that died;
-                what kept another one from writing
+        Raises  CheckpointException if a worker did not join; WorkerLostError if one died; the error
+                that kept another worker from writing
         """
         others = [name for name in self._group if name != self._own]
         try:
@@ -113,14 +113,14 @@ class Together:
     def await_first(self) -> None:
         """Wait until the first worker has written the manifest.
 
-        Raises  CheckpointException, WorkerLostError if it did not
+        Raises  CheckpointException or WorkerLostError if the first worker failed
         """
         first = self._group[0]
         self._meet([first])
         self._ask(first, "outcome", timeout=0).wait()
 
     def tell_outcome(self, error: BaseException | None) -> None:
-        """Let all others go on."""
+        """Publish the result, so that the other workers can continue."""
         _promise(f"{self._stem}outcome").try_complete(None, error)
 
     def _meet(self, names: list[str]) -> None:

@@ -1,9 +1,10 @@
-"""State dicts as leaves with the way to each, and back."""
+"""Converts state dicts to leaves with their paths, and back."""
 
-# Note [Which leaves there are] Dicts are walked into, lists and tuples where a tensor stands in
-# them; all else is a leaf, kept as it is: so betas stay a tuple, and an empty dict a dict. The way
-# to a leaf tells the key of a dict from a place in a list or tuple, so that `below` makes the same
-# structure again. Its text, joined by dots, is the key under which others ask for the leaf.
+# Note [Which leaves there are] Dicts are traversed, and lists and tuples only if they contain a
+# tensor. Every other value is a leaf and is kept unchanged: so betas stay a tuple, and an empty
+# dict a dict. The path of a leaf distinguishes keys of dicts from indices of lists and tuples, so
+# that `below` can rebuild the structure. Its steps, joined by dots, are the key by which other
+# workers request the leaf.
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ...tensor.tensor import Tensor
 from .errors import CheckpointException
 from .sharded_tensor import ShardedTensor
 
-# A key of a dict, or ("list" or "tuple", place).
+# A key of a dict, or ("list" or "tuple", index).
 Step: TypeAlias = str | int | tuple[str, int]
 Path: TypeAlias = tuple[Step, ...]
 
@@ -27,7 +28,7 @@ def key_of(path: Path) -> str:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield each leaf of a value and the way to it. See Note [Which leaves there are].
+    """Yield each leaf of a value with its path. See Note [Which leaves there are].
 
     Raises  TypeError for a tensor in a dict under a key that is neither text nor an int
     """
@@ -57,9 +58,9 @@ def _has_tensor(value: Any) -> bool:
 
 
 def rebuilt(found: Mapping[Path, Any]) -> Any:
-    """Return the structure whose leaves these are.
+    """Return the structure that has these leaves.
 
-    Raises  CheckpointException for paths that do not make a structure
+    Raises  CheckpointException if the paths do not form a structure
     """
     if set(found) == {()}:
         return found[()]

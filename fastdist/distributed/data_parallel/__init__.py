@@ -1,16 +1,16 @@
-"""The reductions of DistributedDataParallel, whose class is in nn/parallel/distributed.py.
+"""Gradient reduction for DistributedDataParallel (the class is in nn/parallel/distributed.py).
 
-reducer.py      from a leaf's gradient to the mean over the group: when a bucket is full, and when
-                a backward pass has ended
-buckets.py      which parameters share a buffer, and the buffers
-grad_bucket.py  what communication hooks get; comm_hooks.py: the checks of a hook
-backward_pass.py  outputs of a forward, the parameters behind them, and the pass that begins there
-messages.py     errors that name parameters
-for_wrappers.py  private functions of PyTorch that wrappers of others call
-same_model.py   all members have one model: checks, and the values of rank 0
-logging_data.py  facts about the reductions
-times.py        when each part of an iteration began
-sync_batch_norm.py  batch norms over the batches of all members
+reducer.py      averages the gradients over the group: starts the reduction of full buckets, and
+                waits at the end of a backward pass
+buckets.py      assigns parameters to shared buffers, the buckets
+grad_bucket.py  the argument of communication hooks; comm_hooks.py: the checks of a hook
+backward_pass.py  finds the outputs of a forward, the parameters behind them, and their pass
+messages.py     texts of errors that name parameters
+for_wrappers.py  private functions of PyTorch that other module wrappers call
+same_model.py   checks that all members have the same model, and copies the values of rank 0
+logging_data.py  statistics of the reductions
+times.py        start and end times of the parts of an iteration
+sync_batch_norm.py  batch normalisation over the batches of all members
 
 docs/glossary.md explains the terms.
 """

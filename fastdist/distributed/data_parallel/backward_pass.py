@@ -1,4 +1,4 @@
-"""The outputs of a forward, the parameters behind them, and the pass that begins at them."""
+"""The outputs of a forward, the parameters behind them, and the backward pass from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...tensor.tensor import Tensor
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors of nested lists, tuples, mappings and dataclasses."""
+    """Yield the tensors in nested lists, tuples, mappings and dataclasses."""
     if isinstance(value, Batched):
         yield from tensors_in(value.value)
     elif isinstance(value, Tensor):
@@ -32,7 +32,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 
 def nodes_of_outputs(outputs: Any) -> list[Node]:
-    """Return the Nodes that made the tensors of a forward's result, each once."""
+    """Return the distinct Nodes that produced the tensors of a forward's result."""
     found: dict[Node, None] = {}
     for tensor in tensors_in(outputs):
         if tensor._edge is not None:
@@ -41,7 +41,7 @@ def nodes_of_outputs(outputs: Any) -> list[Node]:
 
 
 def leaves_below(nodes: Iterable[Node]) -> set[AccumulateGrad]:
-    """Return the leaves to which gradients may flow from Nodes."""
+    """Return the leaves that can get gradients from the given Nodes."""
     stack = list(nodes)
     seen: set[Node] = set(stack)
     found: set[AccumulateGrad] = set()
@@ -57,7 +57,7 @@ def leaves_below(nodes: Iterable[Node]) -> set[AccumulateGrad]:
 
 
 def is_accumulating() -> bool:
-    """Return whether the pass that this thread is in adds into `.grad` of leaves."""
+    """Return whether the current pass of this thread adds to `.grad` of leaves."""
     if tls.inline_pass is not None:
         return tls.inline_pass[2] is None
     task = running.graph_task
@@ -65,7 +65,7 @@ def is_accumulating() -> bool:
 
 
 def is_distributed() -> bool:
-    """Return whether this thread works for a pass over several workers of RPC.
+    """Return whether this thread works on a distributed pass over RPC.
 
     Such a pass captures the gradients of leaves, and adds them to its context or to `.grad`.
     """
@@ -73,7 +73,7 @@ def is_distributed() -> bool:
 
 
 def captured_of(leaves: Collection[AccumulateGrad]) -> list[AccumulateGrad]:
-    """Return those leaves whose gradients the pass of this thread returns (autograd.grad)."""
+    """Return the leaves whose gradients the pass of this thread returns (autograd.grad)."""
     if tls.inline_pass is not None:
         reached = tls.inline_pass[2]
         return [] if reached is None else [leaf for leaf in leaves if leaf in reached]
@@ -89,7 +89,7 @@ def captured_of(leaves: Collection[AccumulateGrad]) -> list[AccumulateGrad]:
 
 
 def call_when_reached(nodes: Iterable[Node], begin: Callable[[], None]) -> None:
-    """Call begin() when a pass reaches one of the Nodes, before that runs."""
+    """Call begin() when a pass reaches one of the Nodes, before that Node runs."""
 
     def hook(grads: Any) -> None:
         begin()

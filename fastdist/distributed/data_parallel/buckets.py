@@ -1,4 +1,4 @@
-"""Buckets: which parameters share a buffer, in which order, and the buffers."""
+"""Buckets: assigns parameters to shared buffers in a fixed order, and holds the buffers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..constants import FIRST_BUCKET_BYTES
 
 
 def first_bytes() -> int:
-    """Return from which size on the first bucket is full.
+    """Return the size in bytes at which the first bucket is full.
 
-    Programs change it as an attribute of the package, as in PyTorch.
+    Programs may set it as an attribute of the package, as in PyTorch.
     """
     package = sys.modules["fastdist.distributed"]
     return int(vars(package).get("_DEFAULT_FIRST_BUCKET_BYTES", FIRST_BUCKET_BYTES))
 
 
 class Kind(NamedTuple):
-    """The dtype and device of all gradients of one bucket."""
+    """The common dtype and device of the gradients in a bucket."""
 
     dtype: DType
     device: Device
@@ -38,14 +38,14 @@ def assign(
     cap_bytes: int,
     sparse: frozenset[int] = frozenset(),
 ) -> list[list[int]]:
-    """Return which parameters share a bucket, as lists of their numbers.
+    """Return the parameters of each bucket, as lists of indices.
 
     Args:
-        parameters: All of them.
-        order: Their numbers, in the order in which their gradients are expected.
-        first_bytes: A bucket is full from this size on, if it is the first of its dtype and device.
-        cap_bytes: The same for all others.
-        sparse: The numbers of those whose gradients are sparse: each has a separate bucket.
+        parameters: All parameters.
+        order: The indices, in the order in which gradients are expected.
+        first_bytes: The size at which the first bucket of a dtype and device is full.
+        cap_bytes: The size at which all other buckets are full.
+        sparse: The indices of parameters with sparse gradients; each has a separate bucket.
     """
     found: list[list[int]] = []
     open_buckets: dict[Kind, list[int]] = {}
@@ -63,13 +63,13 @@ def assign(
             found.append(open_buckets.pop(kind))
             sizes[kind], limits[kind] = 0, cap_bytes
     found.extend(open_buckets.values())
-    # A bucket can be reduced when the last of its gradients is there.
+    # Sorted by the parameter that comes first in this order.
     place = {index: number for number, index in enumerate(order)}
     return sorted(found, key=lambda indices: min(place[index] for index in indices))
 
 
 class Bucket:
-    """The gradients of some parameters, one after the other in one flat tensor."""
+    """The gradients of some parameters, concatenated in one flat tensor."""
 
     def __init__(self, indices: list[int], parameters: Sequence[Tensor], *, sparse: bool) -> None:
         self.indices, self.is_sparse = indices, sparse
@@ -86,7 +86,7 @@ class Bucket:
         self.flat = zeros(0 if sparse else begin, dtype=first.dtype, device=first.device)
         self.views = [] if sparse else self.views_of(self.flat)
         self.pending = 0
-        # The Work or the Future of the reduction that is under way.
+        # The Work or Future of the reduction under way.
         self.work: Any = None
 
     def views_of(self, flat: Tensor) -> list[Tensor]:

@@ -13,11 +13,11 @@ from .grad_bucket import GradBucket
 
 
 def require_hook(hook: Any) -> None:
-    """Raise unless a hook can be called with (state, bucket) and is annotated so, if at all.
+    """Raise unless a hook accepts (state, bucket) and its annotations, if any, agree with that.
 
     Raises:
-        TypeError: It cannot be called.
-        ValueError: An annotation is of another type.
+        TypeError: The hook is not callable.
+        ValueError: An annotation names another type.
     """
     if not callable(hook):
         raise TypeError("Communication hook must be callable.")
@@ -42,14 +42,14 @@ def require_hook(hook: Any) -> None:
 
 
 class HookResultError(GraphError, TypeError):
-    """A communication hook returned something else than a Future."""
+    """A communication hook returned something other than a Future."""
 
 
 def call_hook(hook: Callable[[Any, GradBucket], Any], state: Any, bucket: GradBucket) -> Any:
-    """Return the Future of a hook.
+    """Call a hook, and return its Future.
 
     Raises:
-        HookResultError: It returned something else.
+        HookResultError: The hook returned something other than a Future.
     """
     future = hook(state, bucket)
     if not hasattr(future, "wait"):

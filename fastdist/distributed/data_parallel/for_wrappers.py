@@ -1,4 +1,4 @@
-"""Private functions of PyTorch that other wrappers of modules call, as DistributedDataParallel."""
+"""Private functions of DistributedDataParallel in PyTorch that other module wrappers call."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ def _compute_bucket_assignment_by_size(
     tensor_indices: Sequence[int] = (),
     logger: Any = None,
 ) -> tuple[list[list[int]], list[int]]:
-    """Return which tensors share a bucket, and the limit of each bucket in bytes.
+    """Return the tensors of each bucket, as indices, and the limit of each bucket in bytes.
 
     Args:
         tensors: Parameters, in the order in which buckets are filled.
-        bucket_size: A bucket is full from this size on: the first number is for the first bucket
-            of a dtype and device, the last for all from its place on.
-        expect_sparse_gradient: Whether the gradient of each tensor is sparse: such a tensor has a
-            bucket for itself, whose limit is 0.
-        tensor_indices: The number of each tensor; its place in `tensors` if empty. The buckets are
-            then in the order of their lowest numbers, else in that in which they became full.
+        bucket_size: The sizes at which buckets are full: the first number applies to the first
+            bucket of a dtype and device, and so on; the last number applies to all later buckets.
+        expect_sparse_gradient: Whether the gradient of each tensor is sparse. Such a tensor has a
+            separate bucket, whose limit is 0.
+        tensor_indices: The index of each tensor; if the list is empty, its position in `tensors`.
+            With an empty list buckets are ordered by their lowest index, otherwise in the order in
+            which they became full.
         logger: Ignored.
 
     Raises:
-        ValueError: There are no tensors or sizes, or not as many numbers as tensors.
+        ValueError: There are no tensors or no sizes, or tensor_indices has another length.
         RuntimeError: A tensor is sparse.
     """
     if not tensors or not bucket_size:
@@ -72,15 +73,15 @@ def _limit(bucket_size: Sequence[int], number: int) -> int:
 def _verify_params_across_processes(
     process_group: Any, params: Sequence[Tensor], logger: Any = None
 ) -> None:
-    """Raise on all members, at once, unless all have parameters of the same shapes and dtypes.
+    """Raise on all members unless their parameters have the same shapes and dtypes.
 
     Args:
-        process_group: The members.
+        process_group: The group.
         params: The parameters of this member.
         logger: Ignored.
 
     Raises:
-        RuntimeError: They differ; it names the first that does.
+        RuntimeError: The parameters differ; the message names the first difference.
     """
     named = [(f"number {number}", one) for number, one in enumerate(params)]
     require_same_model(group_of(process_group), named)
@@ -89,13 +90,13 @@ def _verify_params_across_processes(
 def _broadcast_coalesced(
     process_group: Any, tensors: Sequence[Tensor], buffer_size: int, src: int = 0
 ) -> None:
-    """Give tensors the values that one member has, in messages of a limited size.
+    """Copy one member's values into the tensors of all members, in messages of limited size.
 
     Args:
-        process_group: The members.
-        tensors: Tensors of the same shapes and dtypes on all members.
-        buffer_size: The bytes of a message, which a larger tensor exceeds.
-        src: The rank in the group of the member whose values count.
+        process_group: The group.
+        tensors: Tensors with the same shapes and dtypes on all members.
+        buffer_size: The size of a message in bytes; a larger tensor gets a larger message.
+        src: The group rank of the member whose values are copied.
     """
     with no_grad():
         broadcast_tensors(group_of(process_group), tensors, src, buffer_size)

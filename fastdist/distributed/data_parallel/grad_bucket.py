@@ -1,4 +1,4 @@
-"""GradBucket: the gradients that a communication hook gets."""
+"""GradBucket: the argument of a communication hook."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class GradBucket:
-    """The gradients of some parameters in one flat tensor, for a communication hook.
+    """The gradients of some parameters as one flat tensor, for a communication hook.
 
     Args:
-        bucket: The bucket whose gradients these are.
-        index: Its number in the iteration.
-        is_last: Whether it is the last of the iteration.
+        bucket: The bucket with the gradients.
+        index: The index of the bucket in the iteration.
+        is_last: Whether the bucket is the last of the iteration.
         parameters: The parameters of the bucket.
     """
 
@@ -26,15 +26,15 @@ class GradBucket:
         self._buffer = bucket.flat
 
     def index(self) -> int:
-        """Return the number of the bucket; that of the last layers is 0."""
+        """Return the index of the bucket; bucket 0 belongs to the last layers."""
         return self._index
 
     def buffer(self) -> Tensor:
-        """Return the gradients as one tensor of one axis, not yet divided by the group's size."""
+        """Return the gradients as a 1-D tensor, not yet divided by the group's size."""
         return self._buffer
 
     def set_buffer(self, buffer: Tensor) -> None:
-        """Replace the tensor of all gradients."""
+        """Replace the flat tensor of gradients."""
         self._buffer = buffer
 
     def gradients(self) -> list[Tensor]:
@@ -46,7 +46,7 @@ class GradBucket:
         return self._parameters
 
     def is_last(self) -> bool:
-        """Return whether it is the last bucket of the iteration."""
+        """Return whether the bucket is the last of the iteration."""
         return self._is_last
 
     def __repr__(self) -> str:

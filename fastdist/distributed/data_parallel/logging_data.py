@@ -1,4 +1,4 @@
-"""Facts about the reductions of a DistributedDataParallel, by the names that PyTorch gives them."""
+"""Statistics of the reductions of a DistributedDataParallel, with PyTorch's names."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _ENVIRONMENT: Final = (
 
 
 def logging_data(model: Any) -> dict[str, Any]:
-    """Return sizes in bytes, times in nanoseconds, and variables of the environment ("N/A": unset).
+    """Return sizes in bytes, times in nanoseconds, and environment variables ("N/A" if unset).
 
-    "iteration" is the number, counted from 0, of the last iteration whose times were kept.
+    "iteration" is the 0-based index of the last iteration whose times were recorded.
     """
     reducer, group = model.reducer, model.process_group
     sizes = ", ".join(str(bucket.nbytes) for bucket in reducer.buckets)
@@ -52,7 +52,7 @@ def logging_data(model: Any) -> dict[str, Any]:
         **{name.lower(): os.environ.get(name, "N/A") for name in _ENVIRONMENT},
     }
     if group.name() in ("gloo", "zmq"):
-        # Those of links.
+        # The number of threads in distributed/links.
         data["gloo_num_threads"] = 2
     if hook is not None:
         data["comm_hook"] = getattr(hook[1], "__qualname__", repr(hook[1]))

@@ -1,4 +1,4 @@
-"""Errors of reductions, which name parameters."""
+"""Texts of errors in reductions, which name parameters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _UNFINISHED = (
 def unfinished(
     rank: int, missing: Sequence[int], names: Sequence[str], *, finds: bool, static: bool
 ) -> str:
-    """Return the error of a forward that begins while gradients of the last backward are missing.
+    """Return the error for a forward that starts while gradients of the last backward are missing.
 
     Args:
-        rank: This process's, in the group.
-        missing: The numbers of the parameters without a gradient.
+        rank: The group rank of this process.
+        missing: The indices of the parameters without a gradient.
         names: The names of all parameters.
-        finds: Whether unused parameters are looked for.
-        static: Whether the graph is the same in each iteration.
+        finds: Whether find_unused_parameters is on.
+        static: Whether static_graph is on.
     """
     if static:
         text = (
@@ -55,7 +55,7 @@ def _missing(rank: int, missing: Sequence[int], names: Sequence[str]) -> str:
 
 
 def ready_twice(index: int, name: str) -> str:
-    """Return the error of a parameter that got its gradient twice in one backward."""
+    """Return the error for a parameter that got its gradient twice in one backward."""
     return (
         "Expected to mark a variable ready only once. This error is caused by one of the following "
         "reasons: 1) Use of a module parameter outside the `forward` function. 2) Reused "
@@ -68,7 +68,7 @@ def ready_twice(index: int, name: str) -> str:
 
 
 def graph_changed(index: int, name: str) -> str:
-    """Return the error of a gradient that the first iteration of a static graph did not have."""
+    """Return the error for a gradient that was missing in the first iteration of a static graph."""
     return (
         "Your training graph has changed in this iteration, e.g., one parameter is unused in first "
         "iteration, but then got used in the second iteration. this is not compatible with "
@@ -77,7 +77,7 @@ def graph_changed(index: int, name: str) -> str:
 
 
 def not_reduced(names: Iterable[str]) -> str:
-    """Return the error of autograd.grad by parameters."""
+    """Return the error for autograd.grad with respect to parameters."""
     listed = ", ".join(names)
     return (
         "autograd.grad through DistributedDataParallel would return gradients of this process "

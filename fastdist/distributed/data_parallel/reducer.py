@@ -1,12 +1,12 @@
-"""Reducer: from the gradient of each leaf to the mean over the group."""
+"""Reducer: averages the gradients of leaves over the group."""
 
 # Note [One iteration]
-# A forward calls prepare(), if the gradients will be reduced. When the backward pass adds a
-# gradient to a leaf, the leaf's hook copies it into its bucket; a bucket that is full starts its
-# reduction, in the order of the buckets, which is the same on all members. At the end of the pass
-# in which the last bucket was started, finish() waits, and writes the means into `.grad`. A pass
-# that begins again at outputs of the same forward (a second loss) is reduced as well: what it adds
-# is averaged, since the rest of `.grad` is the same on all members.
+# A forward calls prepare() if its gradients will be reduced. When the backward pass adds a gradient
+# to a leaf, the leaf's hook copies it into its bucket. A full bucket starts its reduction; buckets
+# are reduced in a fixed order, which is the same on all members. At the end of the pass in which
+# the last bucket was started, finish() waits, and writes the means into `.grad`. A second pass from
+# outputs of the same forward (a second loss) is reduced as well. Averaging all of `.grad` again is
+# correct then, because its earlier part is the same on all members.
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _State(enum.Enum):
-    # Gradients stay as they are: before the first forward, and after one in no_sync.
+    # Gradients are not reduced: before the first forward, and after a forward in no_sync.
     LOCAL = 0
     PREPARED = 1
     STARTED = 2
@@ -58,7 +58,7 @@ class _State(enum.Enum):
 
 
 def _noted(method: Method) -> Method:
-    """Return a method of a Reducer that keeps the text of an error which it raises."""
+    """Return a wrapper of a Reducer method that stores the text of an error and raises it again."""
 
     @functools.wraps(method)
     def call(self: Reducer, *args: Any, **named: Any) -> Any:
@@ -77,11 +77,11 @@ class Reducer:
     Args:
         named: The parameters, with their names.
         group: The members.
-        cap_bytes: From this size on a bucket is full.
-        finds_unused: Whether parameters may be missing in a backward.
+        cap_bytes: The size at which a bucket is full.
+        finds_unused: Whether parameters may get no gradient in a backward.
         is_static: Whether the graph is the same in each iteration.
         as_views: Whether `.grad` is a view of the bucket.
-        sparse: The numbers of the parameters whose gradients are sparse.
+        sparse: The indices of the parameters with sparse gradients.
 
     Threads: hooks run on the threads of the engine; one forward and backward at a time.
     """
@@ -104,27 +104,28 @@ class Reducer:
         self.sparse, self.times = sparse, Times()
         self.iterations = 0
         self.has_rebuilt = False
-        # By how many members sums are divided; the group's size, but for uneven inputs.
+        # The divisor of the sums; None means the group's size. Uneven inputs set it.
         self.divisor: int | None = None
         self.hook: tuple[Any, Any] | None = None
-        # The text of the last error, for logs.
+        # The text of the last error, for logging_data.
         self.error = ""
         self._lock = threading.RLock()
         self._state = _State.LOCAL
-        # Numbers of parameters, in the order in which their gradients came.
+        # Indices of parameters, in the order in which their gradients arrived.
         self._order: list[int] = []
         count = len(self.parameters)
         self._ready: set[int] = set()
         self._unused: list[int] = []
         self._used = np.zeros(count, np.int32)
         self._used_work: Any = None
-        # For a static graph: how often each hook ran in the first iteration, and how often it will
-        # run in this one.
+        # For a static graph: how often each hook ran in the first iteration, and how often it must
+        # still run in this one.
         self._times_fired = [0] * count
         self._left = [0] * count
         self._launched = 0
         self._is_end_queued = self._has_begun = self._shares_used = False
-        # A pass that began at outputs of the forward, and whether its end is that of the iteration.
+        # Whether a pass from outputs of the forward is under way, and whether its end ends the
+        # iteration.
         self._is_in_pass = self._ends_with_pass = False
         self._has_warned = False
         reverse = range(count - 1, -1, -1)
@@ -136,7 +137,7 @@ class Reducer:
             for index, parameter in enumerate(self.parameters)
         ]
         self._leaves = {accumulator_of(one): i for i, one in enumerate(self.parameters)}
-        # The context to which a distributed pass adds gradients; None where they are in `.grad`.
+        # The context to which a distributed pass adds gradients; None if they are added to `.grad`.
         self._context: Any = None
         for leaf, index in self._leaves.items():
             context_hooks[leaf] = _ArrivalInContext(self, index)
@@ -152,7 +153,7 @@ class Reducer:
         }
 
     def remove_hooks(self) -> None:
-        """Let backward leave gradients alone."""
+        """Remove the hooks from the leaves."""
         for handle in self._handles:
             handle.remove()
         for leaf in self._leaves:
@@ -160,10 +161,10 @@ class Reducer:
 
     @_noted
     def set_static(self) -> None:
-        """Take the graph for the same in each iteration.
+        """Declare that the graph is the same in each iteration.
 
         Raises:
-            RuntimeError: A backward has run.
+            RuntimeError: A backward has run already.
         """
         if self.iterations:
             raise RuntimeError(messages.STATIC_LATE)
@@ -171,11 +172,11 @@ class Reducer:
 
     @_noted
     def set_hook(self, state: Any, hook: Any) -> None:
-        """Let a communication hook reduce the buckets.
+        """Make a communication hook reduce the buckets.
 
         Raises:
-            TypeError, ValueError: It is not a hook.
-            RuntimeError: There is one, or a backward has run without it.
+            TypeError, ValueError: The hook is invalid.
+            RuntimeError: A hook is set already, or a backward has run.
         """
         require_hook(hook)
         if self.hook is not None:
@@ -189,7 +190,7 @@ class Reducer:
         """Raise if gradients of the last backward are missing.
 
         Raises:
-            GraphError: It names their parameters.
+            GraphError: Gradients are missing; the message names the parameters.
         """
         if self._state is not _State.STARTED:
             return
@@ -204,11 +205,11 @@ class Reducer:
         raise GraphError(text)
 
     def stay_local(self) -> None:
-        """Leave the gradients of the next backward as they are."""
+        """Do not reduce the gradients of the next backward."""
         self._state = _State.LOCAL
 
     def prepare(self, outputs: Any) -> None:
-        """Expect a backward from the outputs of a forward."""
+        """Prepare for a backward from the outputs of a forward."""
         nodes = nodes_of_outputs(outputs)
         self._unused = []
         if self.finds_unused and not self.is_static:
@@ -230,15 +231,15 @@ class Reducer:
         self._left = list(self._times_fired)
         self._is_end_queued = self._has_begun = False
         self._is_in_pass = self._ends_with_pass = False
-        # Whether some parameters may be left alone: those that no member used.
+        # Whether parameters that no member used keep their `.grad` unchanged.
         self._shares_used = self.finds_unused or self.is_static
 
     @_noted
     def begin(self, *, ends_with_pass: bool) -> None:
-        """Note that a pass begins at outputs of the forward.
+        """Record that a pass begins at outputs of the forward.
 
         Raises:
-            GraphError: The pass is one of autograd.grad, and returns gradients of parameters.
+            GraphError: The pass belongs to autograd.grad, and returns gradients of parameters.
         """
         with self._lock:
             if self._state is _State.LOCAL:
@@ -271,11 +272,11 @@ class Reducer:
 
     @_noted
     def arrive(self, index: int, context: Any = None) -> None:
-        """Take the gradient that was added to a parameter, or in a context."""
+        """Handle the gradient that was added to a parameter, or in a context."""
         with self._lock:
             self._used[index] = 1
             if self._state is _State.FINISHED and self._is_in_pass:
-                # A nested pass of the same backward, after the means are in place.
+                # A nested pass of the same backward ran after the means were written.
                 raise GraphError(messages.ready_twice(index, self.names[index]))
             if self._state in (_State.LOCAL, _State.FINISHED):
                 return
@@ -316,7 +317,7 @@ class Reducer:
             self._mark(index)
 
     def _mark(self, index: int) -> None:
-        """Copy a gradient into its bucket, and start the buckets that are full."""
+        """Copy a gradient into its bucket, and start the reduction of full buckets."""
         bucket, place = self._bucket_of[index]
         if not bucket.is_sparse:
             view: Any = bucket.views[place]
@@ -355,7 +356,7 @@ class Reducer:
         if self.divisor is None:
             op = ReduceOp.AVG
             if bucket.flat._layout.dtype is float16:
-                # A sum could be too large for the dtype where the mean is not.
+                # Divide first: the sum could overflow the dtype where the mean does not.
                 op = ReduceOp.SUM
                 with no_grad():
                     flat: Any = bucket.flat
@@ -388,7 +389,7 @@ class Reducer:
         self._used_work = self.group._for_objects().allreduce([used], AllreduceOptions())
 
     def _end_of_pass(self) -> None:
-        """Reduce what the pass brought, where some parameters got no gradient."""
+        """Reduce all buckets at the end of a pass in which some parameters got no gradient."""
         with self._lock:
             self._is_in_pass = False
             if self._state not in (_State.PREPARED, _State.STARTED) or not self._ends_with_pass:
@@ -401,7 +402,7 @@ class Reducer:
             self._unused = []
 
     def _finish(self) -> None:
-        """Wait for the reductions, and place the means in `.grad`."""
+        """Wait for the reductions, and write the means into `.grad`."""
         with self._lock:
             if self._state not in (_State.PREPARED, _State.STARTED):
                 return
@@ -460,9 +461,9 @@ class Reducer:
                     grad.copy_(view)
 
     def rebuild(self) -> None:
-        """Sort the buckets once, after the first iteration, by the order in which gradients came.
+        """Rebuild the buckets once, after the first iteration, in the gradients' order of arrival.
 
-        Rank 0's order counts, so that the buckets are the same on all members.
+        The order of rank 0 is used on all members, so that they have the same buckets.
         """
         if self.has_rebuilt or not self.iterations or (self.finds_unused and not self.is_static):
             return
@@ -478,7 +479,7 @@ class Reducer:
         self._order = []
 
     def shadow(self) -> None:
-        """Take part in the reductions of members that still have inputs, with zeros."""
+        """Contribute zeros to the reductions of members that still have inputs."""
         self._used[:] = 0
         for bucket in self.buckets:
             if bucket.is_sparse:
@@ -504,7 +505,7 @@ class Reducer:
 
 
 class _Arrival:
-    """The hook of one leaf; it does not keep the reducer alive."""
+    """The hook of one leaf; it holds the reducer weakly."""
 
     __slots__ = ("_index", "_reducer")
 
@@ -518,7 +519,7 @@ class _Arrival:
 
 
 class _ArrivalInContext(_Arrival):
-    """The hook of one leaf for distributed passes."""
+    """The hook of one leaf in distributed passes."""
 
     __slots__ = ()
 
@@ -529,7 +530,7 @@ class _ArrivalInContext(_Arrival):
 
 
 class _Begin:
-    """Called where a pass reaches outputs of a forward; it does not keep the reducer alive."""
+    """Called when a pass reaches outputs of a forward; it holds the reducer weakly."""
 
     __slots__ = ("_ends_with_pass", "_reducer")
 

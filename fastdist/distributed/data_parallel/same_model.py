@@ -1,4 +1,4 @@
-"""All members of a group have one model: what is compared, and the values of one rank."""
+"""Checks that all members of a group have the same model, and copies one member's values."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ..process_group.objects import all_gather_object
 from ..process_group.options import BroadcastOptions
 from ..process_group.work import wait_for
 
-# Tensors travel together up to this size.
+# The largest size of several tensors in one message.
 _TOGETHER_BYTES = 250 * 1024 * 1024
 
 
 def require_same_model(
     group: ProcessGroup, named: Sequence[tuple[str, Tensor]], what: str = "params"
 ) -> None:
-    """Raise on all members, at once, unless they have tensors of the same shapes and dtypes.
+    """Raise on all members unless their tensors have the same shapes and dtypes.
 
     Args:
-        group: The members.
+        group: The group.
         named: The tensors of this process, with their names.
-        what: How errors call them: "params" or "buffers".
+        what: The name of the tensors in errors: "params" or "buffers".
 
     Raises:
-        RuntimeError: Counts, shapes, strides or dtypes differ; it names the tensors.
+        RuntimeError: Counts, shapes, strides or dtypes differ; the message names the tensors.
     """
     if group.size() == 1:
         return
@@ -70,7 +70,7 @@ def broadcast_tensors(
     root: int = 0,
     together_bytes: int = _TOGETHER_BYTES,
 ) -> None:
-    """Give tensors without gradients the values of one member on all, in few messages."""
+    """Copy one member's values, without gradients, into the tensors of all members."""
     if group.size() == 1:
         return
     for batch in _batches(tensors, together_bytes):
@@ -82,7 +82,7 @@ def broadcast_tensors(
 
 
 def _batches(tensors: Sequence[Tensor], together_bytes: int) -> list[list[Tensor]]:
-    """Return the tensors, those of one dtype and device together, in parts of limited size."""
+    """Return the tensors in batches of limited size; each batch has one dtype and device."""
     by_kind: dict[Any, list[list[Tensor]]] = {}
     for tensor in tensors:
         lists = by_kind.setdefault((tensor._layout.dtype, tensor._layout.device), [[]])

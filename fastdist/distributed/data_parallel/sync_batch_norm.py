@@ -25,16 +25,16 @@ def sync_batch_norm(
     momentum: float,
     group: ProcessGroup,
 ) -> Tensor:
-    """Return input, with each channel of all members' batches brought to mean 0 and variance 1.
+    """Return input with each channel normalised to mean 0 and variance 1 over all members' batches.
 
     Args:
-        input: A batch of shape (N, C, ...); N may differ over the members, and be 0.
-        weight: A factor for each channel, of shape (C,).
-        bias: A number for each channel, added last.
-        running: The running mean and variance, which move by momentum; None for none.
+        input: A batch of shape (N, C, ...); N may differ between members, and be 0.
+        weight: A factor per channel, of shape (C,).
+        bias: A summand per channel, of shape (C,).
+        running: The running mean and variance to update; None for each that is not kept.
         eps: Added to the variance.
-        momentum: How far the running numbers move.
-        group: The members, all of which call.
+        momentum: The weight of the new values in the running ones.
+        group: The group; all members must call.
     """
     channels = input.shape[1]
     with no_grad():
@@ -45,7 +45,7 @@ def sync_batch_norm(
 
 
 def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]:
-    """Return mean and variance of each channel over all batches, and the count of numbers."""
+    """Return the mean and variance of each channel over all batches, and the number of elements."""
     axes = [axis for axis in range(x.ndim) if axis != 1]
     count = x.numel() // channels
     wide = x.to(promote(x.dtype, float32))
@@ -55,7 +55,7 @@ def _moments(x: Any, channels: int, group: ProcessGroup) -> tuple[Any, Any, int]
     rows = from_array(np.empty((group.size(), own.size)), CPU)
     options = AllgatherOptions(asyncOp=False)
     group._for_objects()._allgather_base(rows, from_array(own, CPU), options)
-    # In the order of the ranks on all members, so all get the same bits.
+    # Summed in the order of ranks on all members, so that the results are bitwise equal.
     means, sums, counts = np.split(rows._array, [channels, 2 * channels], axis=1)
     total = int(counts.sum())
     joined = (means * counts).sum(0) / max(total, 1)
@@ -74,12 +74,12 @@ def _move(running: tuple[Any, Any], mean: Any, variance: Any, total: int, by: fl
 
 
 def _across(numbers: Any, ndim: int) -> Any:
-    """Return one number for each channel in a shape that broadcasts over a batch."""
+    """Return one number per channel, in a shape that broadcasts over a batch."""
     return numbers.reshape((1, -1) + (1,) * (ndim - 2))
 
 
 class _Normalise(Function):
-    """Normalises by given moments, which depend on the inputs of all members."""
+    """Normalises with given moments, which depend on the inputs of all members."""
 
     @staticmethod
     def forward(
@@ -106,7 +106,7 @@ class _Normalise(Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Return the gradients; those of the input need the sums of all members."""
+        """Return the gradients; the gradient of the input needs sums over all members."""
         (grad,) = grad_outputs
         input, weight, mean, inverse = ctx.saved_tensors
         axes = [axis for axis in range(input.ndim) if axis != 1]

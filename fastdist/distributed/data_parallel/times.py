@@ -1,4 +1,4 @@
-"""When the parts of an iteration of DistributedDataParallel began and ended."""
+"""Start and end times of the parts of an iteration of DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ class Times:
         self._marks: dict[str, int] = {}
         self._sums: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        # After the first iterations, times of one in so many are kept.
+        # After the first iterations, times are recorded once per this many iterations.
         self.sample_rate = 1
-        # The number of the last iteration whose times were kept, counted from 0.
+        # The 0-based index of the last iteration whose times were recorded.
         self.last_kept = 0
         self._iterations = 0
 
     def mark(self, name: str, *, keep: bool = False) -> None:
-        """Remember that something happens now; with keep, only the first of the iteration."""
+        """Record the current time under a name; with keep, a time that was recorded before
+        stays.
+        """
         with self._lock:
             if not (keep and name in self._marks):
                 self._marks[name] = time.perf_counter_ns()
@@ -55,7 +57,7 @@ class Times:
         self._sums[f"last {name}"] = duration
 
     def means(self) -> dict[str, int]:
-        """Return the last and the mean duration of each part, by PyTorch's names."""
+        """Return the last and the mean duration of each part, with PyTorch's names."""
         with self._lock:
             found = {}
             for name, count in self._counts.items():

@@ -1,4 +1,4 @@
-"""PyTorch's names of its elastic launcher; `fastdist run` does its work."""
+"""PyTorch's names of its elastic launcher; in fastdist use `fastdist run`."""
 
 from __future__ import annotations
 

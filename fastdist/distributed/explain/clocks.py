@@ -1,4 +1,4 @@
-"""How far other workers' clocks are from this one's, from round trips and messages."""
+"""Estimates the offsets of other workers' clocks, from round trips and messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROUNDS: Final = 8
 
 
 class Sighting(NamedTuple):
-    """At a moment of our clock: what to add to theirs to have ours, and how wrong it may be.
+    """The offset from another clock to this one at a moment, and its largest possible error.
 
     Units   nanoseconds
     """
@@ -22,10 +22,10 @@ class Sighting(NamedTuple):
 
 
 def sight(ask: Callable[[], int]) -> Sighting:
-    """Return the offset of the clock that ask() reads, from the quickest of some round trips.
+    """Return the offset of the clock that ask() reads, from the fastest of several round trips.
 
-    Note    it was read somewhere between question and answer: the middle is wrong by half a round
-            trip at most
+    Note    the clock was read at some time between question and answer, so the assumption that it
+            was in the middle is wrong by at most half a round trip
     """
     found: list[Sighting] = []
     for _ in range(_ROUNDS):
@@ -38,7 +38,7 @@ def sight(ask: Callable[[], int]) -> Sighting:
 
 
 class Passage(NamedTuple):
-    """A message: when it left, on the sender's clock, and when it arrived, on the receiver's.
+    """The times of a message: departure on the sender's clock, and arrival on the receiver's.
 
     Units   nanoseconds
     """
@@ -50,13 +50,15 @@ class Passage(NamedTuple):
 
 
 def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int) -> dict[int, int]:
-    """Return the offset of each worker's clock from that of `own`: the middle of the range that
-    both the sightings and the messages allow, since no message arrives before it left.
+    """Return the offset of each worker's clock from the clock of worker `own`.
 
-    Note    where clocks drift, that range may be empty: then the sightings are taken as less exact
-            than they claim
+    It is the middle of the range that both the sightings and the messages allow, given that no
+    message arrives before it left.
+
+    Note    if clocks drift, that range may be empty; then the sightings' errors are assumed to be
+            larger than stated
     """
-    # One for each pair: that with the least time to spare.
+    # For each pair of workers, the smallest difference of arrival and departure.
     least: dict[tuple[int, int], int] = {}
     for passage in passages:
         pair = (passage.to_worker, passage.from_worker)
@@ -74,7 +76,7 @@ def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int
         turned = {(there, here): bound for (here, there), bound in bounds.items()}
         lowest = _distances(turned, own, sightings)
         if highest is not None and lowest is not None:
-            # Both of them do, and so does what lies between.
+            # All offsets between both bounds satisfy the constraints, so the middle does too.
             return {worker: (highest[worker] - lowest[worker]) // 2 for worker in sightings}
     return {worker: sighting.offset_ns for worker, sighting in sightings.items()}
 
@@ -88,7 +90,7 @@ def _lower(bounds: _Bounds, pair: tuple[int, int], bound: int) -> None:
 
 
 def _distances(bounds: _Bounds, own: int, workers: Iterable[int]) -> dict[int, int] | None:
-    """Return the greatest offsets with offset[b] - offset[a] <= bounds[a, b], if there are any.
+    """Return the largest offsets with offset[b] - offset[a] <= bounds[a, b]; None if none exist.
 
     Source  R. Bellman 1958, "On a routing problem"
     """
@@ -105,18 +107,19 @@ def _distances(bounds: _Bounds, own: int, workers: Iterable[int]) -> dict[int, i
 
 
 class Clock:
-    """Another worker's clock, sighted before and after: between the two it is taken to drift
-    evenly.
+    """Another worker's clock, from sightings before and after a period.
+
+    In between it is assumed to drift linearly.
     """
 
     def __init__(self, first: Sighting, last: Sighting) -> None:
         self._first, self._last = first, last
 
     def ours(self, theirs_ns: int) -> int:
-        """Return our clock's time when theirs showed that."""
+        """Return the time of this process's clock when the other clock showed theirs_ns."""
         first, last = self._first, self._last
         passed_ns = last.at_ns - first.at_ns
-        # A drift that is smaller than what the sightings may be wrong by is none.
+        # A drift within the sightings' errors is ignored.
         if (
             passed_ns <= 0
             or abs(last.offset_ns - first.offset_ns) <= first.error_ns + last.error_ns

@@ -1,4 +1,4 @@
-"""The graph of a context over its workers, and where a pass spent its time."""
+"""The graph of a context over its workers, and the time of each part of a pass."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from .picture import Drawing
 from .pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
 
 # Note [Clocks of several machines]
-# Each worker's clock is aligned with the clock of the worker that runs explain: by the fastest of
-# several round trips, and by the rule that a gradient arrives after it was sent (clocks.py). The
-# report is requested before the round trips, so that these do not include opening the connection.
+# Each worker's clock is aligned with the clock of the worker that runs explain. The offset comes
+# from the fastest of several round trips, and from the rule that a gradient arrives after it was
+# sent (clocks.py). The report is requested before the round trips, so that these do not include
+# opening the connection.
 
 # Note [Passes that failed]
-# Each worker keeps the text of the error that ended its part. The report names that of the worker
-# where it happened: the others' came in an answer, or with the notice to give up. Lost workers get
-# no query; the others name them, and their hops end nowhere.
+# Each worker keeps the text of the error that ended its part. The report shows the error of the
+# worker on which it was raised; the other workers got it in an answer, or with the notice to give
+# up. Lost workers are not queried. The other workers report them, and hops to them have no end.
 
 _TIMEOUT_S = 10.0
 _AT_ONCE = 10
@@ -43,12 +44,12 @@ _EXPECTED = (
 
 
 class Explanation:
-    """A picture of a context's graph over its workers; `str()` gives it as text.
+    """The graph of a context over its workers; `str()` returns it as text.
 
-    `state` is "not begun", "running", "settling", "over" or "failed"; `critical_path` is what the
-    pass waited for, or, where none has run, its longest way in Nodes; `seconds` is how long the
-    pass took, None where it is under way or none has run. `failures` are the words of the errors
-    that ended a failed pass, by the worker on which they happened, and `lost` who was lost.
+    `state` is "not begun", "running", "settling", "over" or "failed". `critical_path` has the
+    pieces for which the pass waited; if no pass has run, it is the path with the most Nodes.
+    `seconds` is the duration of the pass, or None if it is under way or none has run. `failures`
+    has the texts of the errors that ended a failed pass, by worker, and `lost` the lost workers.
     """
 
     def __init__(
@@ -107,10 +108,10 @@ class Explanation:
             lines += [f"  {self.describe(hop)}" for hop in waiting[:_AT_ONCE]]
             if (more := len(waiting) - _AT_ONCE) > 0:
                 lines.append(f"  {' ' * 10}  and {_count(more, 'more message')}")
-        return "\n".join(map(one_line, lines))  # names that other workers gave are in them
+        return "\n".join(map(one_line, lines))  # they contain names from other workers
 
     def _told_path(self) -> list[str]:
-        """Return lines of the critical path, and what of it was spent on which kind of piece."""
+        """Return lines about the critical path, and the time spent on each kind of piece."""
         path = self.critical_path
         if not path:
             return []
@@ -135,7 +136,7 @@ class Explanation:
 
     @property
     def is_timed(self) -> bool:
-        """Whether it knows when something happened."""
+        """Whether the times of the pieces are known."""
         return any(one.began is not None for one in self.stretches)
 
     def describe(self, piece: Piece) -> str:
@@ -154,7 +155,7 @@ class Explanation:
         more = f" and {len(piece.ends) - 4} more" if len(piece.ends) > 4 else ""
         to = [f"message{'s' if len(piece.ends) > 1 else ''} {ends}{more}"] if ends else []
         to += [_count(piece.leaves, "leaf")] if piece.leaves else []
-        # Roots that nobody holds any more have no Nodes to count.
+        # If the roots have been freed, their Nodes cannot be counted.
         what = f"{_count(piece.nodes, 'Node')} " if piece.nodes else ""
         if piece.has_failed:
             where = f"in {piece.failed_in}, " if piece.failed_in else ""
@@ -165,21 +166,23 @@ class Explanation:
         )
 
     def to_dot(self) -> str:
-        """Return the graph in the language of Graphviz; the critical path is drawn bold."""
+        """Return the graph in Graphviz's DOT language; the critical path is bold."""
         return self._drawing().dot()
 
     def to_svg(self) -> str:
-        """Return a picture: a row for each worker, over time, or over steps where none is known."""
+        """Return a picture with one row per worker, over time, or over steps if the times are
+        unknown.
+        """
         return self._drawing().svg()
 
     def _repr_html_(self) -> str:
-        """Return the picture, and the text to unfold, for a notebook."""
+        """Return the picture and a folded text, for a notebook."""
         return picture(self.to_svg(), str(self))
 
     def save(self, path: str | Path) -> None:
-        """Write a picture that needs nothing else, as the name ends: .html, .svg, .dot or .txt.
+        """Write a self-contained file in the format of its suffix: .html, .svg, .dot or .txt.
 
-        Raises  ValueError for another ending
+        Raises  ValueError for another suffix
         """
         path = Path(path)
         drawing = self._drawing()
@@ -202,16 +205,16 @@ class Explanation:
 
 
 def explain(context_id: int | str) -> Explanation:
-    """Return the graph of a context over its workers, and how its last pass went.
+    """Return the graph of a context over its workers, and the progress of its last pass.
 
-    Before a pass it describes the graph alone; during one, what has happened so far; after it,
-    where the time went, and for a failed pass, what failed where. The Nodes below the roots are
-    known as long as somebody holds the roots. The id may be given as explain, errors and the log
-    write it, `"0:5"` for the context of number 5 of worker 0.
+    Before a pass it describes only the graph; during a pass, its progress; after a pass, the time
+    of each part, and for a failed pass, the failure. The Nodes below the roots are known only
+    while the roots are alive. The id may be given as text, as in explanations, errors and the log:
+    `"0:5"` is context 5 of worker 0.
 
     Thread  any; queries every worker that the context reached, and waits for the answers
     Raises  ContextError if this worker has no such context; RpcError if a worker does not answer;
-            TypeError and ValueError for a value that is not an id
+            TypeError or ValueError if context_id is not an id
 
     Args:
         context_id: The id of an open context, or its text.
@@ -280,7 +283,7 @@ def _clock_here() -> int:
 
 
 def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
-    """Return one worker's report on a context and a pass, in plain values."""
+    """Return this worker's report on a context and a pass, as plain values."""
     context = get_instance().find_context(context_id)
     name = get_current_agent().get_worker_info().name if is_current_agent_set() else "this worker"
     found: dict[str, Any] = {"name": name, "workers": {}, "lost": {}, "stretches": []}
@@ -312,9 +315,9 @@ def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
 
 
 def _below(nodes: Sequence[Node], all_leaves: set[Node]) -> tuple[set[Node], int, list[int]]:
-    """Return the Nodes below a start, itself included, how many leaves, and which receives.
+    """Return the Nodes below and including a start, the number of leaves, and the receives.
 
-    The leaves are put into `all_leaves`: several starts may lead to one.
+    The leaves are added to `all_leaves`, because several starts may lead to one leaf.
     """
     seen, stack, leaves, ends = set(nodes), [*nodes], 0, list[int]()
     while stack:
@@ -336,7 +339,7 @@ def _known(context: DistAutogradContext) -> dict[int, str]:
 
 
 class _Times:
-    """When what happened, by worker and message id, in nanoseconds of the asking worker's clock."""
+    """Event times by worker and message id, in nanoseconds of this worker's clock."""
 
     def __init__(self, reports: dict[int, dict[str, Any]], offsets: Mapping[int, int]) -> None:
         self.began: dict[int, int] = {}
@@ -440,8 +443,9 @@ def _with_forgotten_roots(
     times: _Times,
     since: Callable[[int | None], float | None],
 ) -> list[Stretch]:
-    """Return the stretches, and what roots led to that nobody holds any more: what has left, and
-    was below nothing that had begun.
+    """Return the stretches, with stretches added for roots that have been freed.
+
+    A freed root sent the hops that left a worker although no started stretch leads to them.
     """
     found = {(one.worker, one.start): one for one in stretches}
     for hop in hops:
@@ -460,9 +464,7 @@ def _with_forgotten_roots(
 
 
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
-    """Return the failures, where they happened; of failures elsewhere, those that are known
-    here.
-    """
+    """Return the errors on the workers that raised them; without any, the reported ones."""
     told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
     own = {worker: words for worker, (_, is_own, words, *_) in told.items() if is_own}
     return own or {worker: words for worker, (_, _, words, *_) in told.items()}

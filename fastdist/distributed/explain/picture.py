@@ -1,4 +1,4 @@
-"""How the graph of a context is drawn: as SVG, as a page, and in the language of Graphviz."""
+"""Draws the graph of a context as SVG, as an HTML page, or in Graphviz's DOT language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STYLE = """
 
 
 class Drawing:
-    """Draws the pieces of a graph: a row for each worker, from the beginning to the end."""
+    """Draws the pieces of a graph, with one row per worker and time from left to right."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Drawing:
         self._longest = max((ended for _, ended in self._spans.values()), default=0.0) or 1.0
 
     def svg(self) -> str:
-        """Return a picture that needs nothing else."""
+        """Return a self-contained SVG picture."""
         lanes, height = self._lanes()
         shapes = [f'<rect width="{_WIDTH}" height="{height}" class="ground"/>']
         shapes.append(f'<text x="16" y="26" class="ink title">{escape(self._title)}</text>')
@@ -72,7 +72,7 @@ class Drawing:
         )
 
     def html(self, text: str) -> str:
-        """Return a page of the picture and the text."""
+        """Return an HTML page with the picture and the text."""
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f"<title>{escape(self._title)}</title>"
@@ -81,7 +81,7 @@ class Drawing:
         )
 
     def dot(self) -> str:
-        """Return the graph in the language of Graphviz, a box for each worker."""
+        """Return the graph in the DOT language, with one box per worker."""
         lines = ["digraph pass {", "  rankdir=LR;", "  node [shape=box];"]
         for worker, name in self._names.items():
             lines += [f"  subgraph cluster_{worker} {{", f"    label={_quoted(name)};"]
@@ -110,7 +110,7 @@ class Drawing:
         return one.worker, one.start
 
     def _placed(self) -> dict[tuple[int, int], tuple[float, float]]:
-        """Return from where to where each stretch reaches, in seconds or steps."""
+        """Return the start and the end of each stretch, in seconds or steps."""
         if not self._is_timed:
             return {
                 key: (step, step + 0.6) for key, step in steps(self._stretches, self._hops).items()
@@ -122,8 +122,9 @@ class Drawing:
         }
 
     def _lanes(self) -> tuple[dict[int, tuple[int, int, dict[tuple[int, int], int]]], int]:
-        """Return for each worker its top, its number of lanes, and the lane of each stretch; and
-        the height of all. Stretches that overlap are drawn below each other.
+        """Return each worker's top, number of lanes and lane of each stretch, and the total height.
+
+        Stretches that overlap in time are drawn below each other, in different lanes.
         """
         found: dict[int, tuple[int, int, dict[tuple[int, int], int]]] = {}
         top, gap = _TOP, self._longest / 200
@@ -171,7 +172,7 @@ class Drawing:
             start = max(above, key=lambda key: self._spans[key][0])
             left, y = self._spans[start][1], places[start]
         else:
-            # From unknown roots.
+            # The hop comes from unknown roots.
             left, y = -0.5, tops[hop.from_worker]
         if self._is_timed and hop.left is not None:
             left = hop.left

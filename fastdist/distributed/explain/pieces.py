@@ -1,4 +1,4 @@
-"""The pieces of a context's graph over its workers, and the way through them that takes longest."""
+"""The pieces of a context's graph over its workers, and the critical path through them."""
 
 from __future__ import annotations
 
@@ -6,52 +6,56 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # Note [Stretches and hops]
-# A pass over workers is a graph of two kinds of pieces. A stretch is a worker's work from one start
-# on: from the roots, or from the gradients of one message that it sent, through the Nodes below, to
-# leaves and to receives, which send gradients on. A hop is such gradients on their way from a
-# receive to its send. A receive sends gradients on when all starts that lead to it have arrived;
-# the last one is on the critical path. Where no pass has run the path with the most Nodes stands
-# for it. For a pass that failed it is the path to the failure: to the hop to a worker which was
-# lost, to the stretch that leads to the Node that raised, or, where the pass came to rest, to a hop
-# that no Node leads to. The Nodes of roots that nobody holds are unknown, but their outgoing hops
-# are known: such a stretch has no Nodes.
+# A distributed pass is a graph of two kinds of pieces. A stretch is the work of one worker
+# after one start. A start is the roots of the pass, or the gradients of one message that the
+# worker had sent. A stretch runs the Nodes below its start, and ends at leaves and at receives,
+# which send gradients on. A hop is the transfer of gradients from a receive to its send. A
+# receive sends gradients when all starts that lead to it have arrived; the last of these starts
+# is on the critical path.
+# If no pass has run, the path with the most Nodes takes the place of the critical path. For a
+# failed pass the critical path leads to the failure. It ends with the hop to a lost worker, or
+# with the stretch that leads to the Node that raised. If the pass came to rest, it ends with a
+# hop to which no Node leads.
+# If the roots have been freed, the Nodes below them are unknown, but the hops from there are
+# known. So such a stretch has no Nodes.
 
 ROOT = -1
 
 
 class Stretch(NamedTuple):
-    """A worker's work from one start on."""
+    """The work of one worker after one start."""
 
     worker: int
     start: int  # the message id of a send; ROOT for the roots
     ends: tuple[int, ...]  # message ids of receives
     nodes: int
     leaves: int
-    began: float | None  # seconds since the pass began on the worker that runs explain
+    began: float | None  # seconds since the start of the pass on the worker that runs explain
     ended: float | None
     has_failed: bool = False
     failed_in: str = ""  # the name of the Node that raised the error, if one did
 
 
 class Hop(NamedTuple):
-    """Gradients on their way from the receive of a message to its send."""
+    """The transfer of gradients from the receive of a message to its send."""
 
     message_id: int
     from_worker: int
     to_worker: int
     left: float | None
     arrived: float | None
-    is_unused: bool = False  # nothing follows from what was sent: word of that goes instead
-    made_by: str = ""  # the name of the Node whose result the message held first
-    is_unreached: bool = False  # the pass came to rest, for none of its Nodes leads to the receive
+    is_unused: bool = False  # there are no gradients; a notice of that was sent
+    made_by: str = ""  # the name of the Node that produced the first tensor of the message
+    # the pass came to rest, because none of its Nodes leads to the receive
+    is_unreached: bool = False
 
 
 class Failed(NamedTuple):
-    """Where and when a pass failed on a worker."""
+    """The place and time of a pass's failure on a worker."""
 
     at: float | None
-    failed_in: str = ""  # the name of the Node that raised, none where it was found out by waiting
-    starts: Sequence[int] = ()  # the starts above it
+    failed_in: str = ""  # the name of the Node that raised; empty if a wait detected the failure
+    starts: Sequence[int] = ()  # the starts that lead to that Node
 
 
 Piece = Stretch | Hop
@@ -64,10 +68,9 @@ def critical_path(
     failed: Mapping[int, Failed] | None = None,
     lost: Collection[int] = (),
 ) -> tuple[Piece, ...]:
-    """Return the pieces that a pass waited for, from its beginning to its end; the longest path if
-    none ran.
+    """Return the pieces for which a pass waited, in order; the longest path if none ran.
 
-    `failed` are the workers where a pass failed, and `lost` those that were lost in it.
+    `failed` has the workers on which the pass failed, and `lost` the workers that were lost in it.
     """
     timed = [one for one in stretches if one.began is not None]
     if not timed:
@@ -86,8 +89,9 @@ def critical_path(
 def _where_it_failed(
     timed: Sequence[Stretch], hops: Sequence[Hop], failed: Mapping[int, Failed]
 ) -> Stretch | None:
-    """Return the last stretch to begin that leads to the Node that raised; where that Node is
-    unknown, the last one that did not end on a worker where the pass failed.
+    """Return the latest stretch that leads to the Node that raised.
+
+    If that Node is unknown, it is the last unfinished one on the workers where the pass failed.
     """
     there = [one for one in timed if one.worker in failed]
     found = [one for one in there if one.start in failed[one.worker].starts]
@@ -103,7 +107,7 @@ def _where_it_failed(
 
 
 def _unreached(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> Hop | None:
-    """Return the first hop that no Node leads to, if the roots' successors are known."""
+    """Return the first hop to which no Node leads, if the Nodes below the roots are known."""
     if not any(one.start == ROOT and one.nodes for one in stretches):
         return None
     led_to = {key for one in stretches for key in _ends(one)}
@@ -116,7 +120,7 @@ def _ends(stretch: Stretch) -> set[_Key]:
 
 
 def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return, from the end backwards, what each piece waited for last."""
+    """Return the path to a piece, found by stepping back to what each piece waited for last."""
     by_message = {(hop.to_worker, hop.message_id): hop for hop in hops}
     path: list[Piece] = []
     seen: set[_Key] = set()
@@ -137,19 +141,20 @@ def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -
 
 
 def _above(hop: Hop, timed: Sequence[Stretch]) -> Stretch | None:
-    """Return the stretch that the gradients of a hop waited for last before they left."""
+    """Return the stretch for which a hop's gradients waited last."""
     above = [o for o in timed if o.worker == hop.from_worker and hop.message_id in o.ends]
     before = [one for one in above if _began(one) <= _left(hop)]
     return max(before or above, key=_began, default=None)
 
 
 def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
-    """Return the part of a stretch that ends where the gradients of a hop leave."""
+    """Return the part of a stretch up to the departure of a hop's gradients."""
     return stretch._replace(ended=hop.left, ends=(hop.message_id,), leaves=0)
 
 
 def _last_seen(stretch: Stretch) -> tuple[float, float]:
-    # All that lead to leaves end with their worker's part: who began last was waited for.
+    # All stretches that lead to leaves end with their worker's part; the one that began last
+    # counts.
     ended = _began(stretch) if stretch.ended is None else stretch.ended
     return ended, _began(stretch)
 
@@ -163,7 +168,9 @@ def _began(stretch: Stretch) -> float:
 
 
 def _longest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return the way with the most Nodes; messages lead from younger to older ones, so it ends."""
+    """Return the path with the most Nodes; it is finite, because messages lead from newer to older
+    ones.
+    """
     by_start = {(one.worker, one.start): one for one in stretches}
     by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}
     best: dict[_Key, tuple[int, tuple[Piece, ...]]] = {}
@@ -188,7 +195,7 @@ def _hops_of(stretch: Stretch, by_end: dict[_Key, Hop]) -> list[Hop]:
 
 
 def _lowest_first(by_start: dict[_Key, Stretch], by_end: dict[_Key, Hop]) -> list[_Key]:
-    """Return all starts, each behind those that it leads to."""
+    """Return all starts, each after the starts to which it leads."""
     order: list[_Key] = []
     seen: set[_Key] = set()
     for first in by_start:
@@ -207,7 +214,7 @@ def _lowest_first(by_start: dict[_Key, Stretch], by_end: dict[_Key, Hop]) -> lis
 
 
 def steps(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> dict[_Key, int]:
-    """Return, by worker and start, behind how many hops each stretch stands at most."""
+    """Return, by worker and start, the largest number of hops before each stretch."""
     by_start = {(one.worker, one.start): one for one in stretches}
     by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}
     found = dict.fromkeys(by_start, 0)

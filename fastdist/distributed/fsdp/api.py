@@ -1,4 +1,4 @@
-"""Options of fully sharded data parallelism, as programs write them."""
+"""Options of fully sharded data parallelism, with PyTorch's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ShardingStrategy(enum.Enum):
-    """Which of parameters, gradients and optimizer state are split between the workers."""
+    """Selects which parameters, gradients and optimizer states are sharded over the workers."""
 
     FULL_SHARD = 1
     SHARD_GRAD_OP = 2
@@ -29,14 +29,16 @@ class ShardingStrategy(enum.Enum):
 
 
 class BackwardPrefetch(enum.Enum):
-    """When a backward pass gathers the next parameters: before or after this gradient."""
+    """Whether a backward pass gathers the next parameters before or after computing this
+    gradient.
+    """
 
     BACKWARD_PRE = 1
     BACKWARD_POST = 2
 
 
 class StateDictType(enum.Enum):
-    """Which state_dict a sharded module returns."""
+    """The kind of state_dict that a sharded module returns."""
 
     FULL_STATE_DICT = 1
     LOCAL_STATE_DICT = 2
@@ -44,7 +46,7 @@ class StateDictType(enum.Enum):
 
 
 class OptimStateKeyType(enum.Enum):
-    """The kind of keys of an optimizer's state are."""
+    """The kind of keys in an optimizer's state."""
 
     PARAM_NAME = 1
     PARAM_ID = 2
@@ -52,7 +54,7 @@ class OptimStateKeyType(enum.Enum):
 
 @dataclasses.dataclass
 class MixedPrecision:
-    """The dtypes in which parameters compute, gradients are reduced and buffers are kept."""
+    """The dtypes of parameters in computations, of reduced gradients, and of buffers."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -65,7 +67,7 @@ class MixedPrecision:
 
 @dataclasses.dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """The dtypes in which parameters compute, gradients are reduced and results are returned."""
+    """The dtypes of parameters in computations, of reduced gradients, and of results."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -75,26 +77,26 @@ class MixedPrecisionPolicy:
 
 @dataclasses.dataclass
 class CPUOffload:
-    """Whether parameters wait in the host's memory."""
+    """Whether parameters are kept in CPU memory while they are not used."""
 
     offload_params: bool = False
 
 
 @dataclasses.dataclass
 class OffloadPolicy:
-    """The policy that leaves parameters on the device."""
+    """The policy that keeps parameters on the device."""
 
 
 @dataclasses.dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """The policy that keeps parameters in the host's memory, pinned or not."""
+    """The policy that keeps parameters in CPU memory, optionally pinned."""
 
     pin_memory: bool = True
 
 
 @dataclasses.dataclass
 class DataParallelMeshDims:
-    """The dimensions of a device mesh along which parameters are split and repeated."""
+    """The dimensions of a device mesh along which parameters are sharded and replicated."""
 
     shard: str | tuple[str, ...] | None = None
     replicate: str | tuple[str, ...] | None = None
@@ -109,19 +111,19 @@ class StateDictConfig:
 
 @dataclasses.dataclass
 class FullStateDictConfig(StateDictConfig):
-    """Options of a state_dict of whole parameters."""
+    """Options of a state_dict with complete parameters."""
 
     rank0_only: bool = False
 
 
 @dataclasses.dataclass
 class LocalStateDictConfig(StateDictConfig):
-    """Options of a state_dict of the worker's own flat parameters."""
+    """Options of a state_dict with the worker's flat parameters."""
 
 
 @dataclasses.dataclass
 class ShardedStateDictConfig(StateDictConfig):
-    """Options of a state_dict of the worker's parts of parameters."""
+    """Options of a state_dict with the worker's shards of parameters."""
 
     _use_dtensor: bool = False
 
@@ -135,28 +137,28 @@ class OptimStateDictConfig:
 
 @dataclasses.dataclass
 class FullOptimStateDictConfig(OptimStateDictConfig):
-    """Options of the state for whole parameters."""
+    """Options of an optimizer's state for complete parameters."""
 
     rank0_only: bool = False
 
 
 @dataclasses.dataclass
 class LocalOptimStateDictConfig(OptimStateDictConfig):
-    """Options of the state for the worker's own flat parameters."""
+    """Options of an optimizer's state for the worker's flat parameters."""
 
     offload_to_cpu: bool = False
 
 
 @dataclasses.dataclass
 class ShardedOptimStateDictConfig(OptimStateDictConfig):
-    """Options of the state for the worker's parts of parameters."""
+    """Options of an optimizer's state for the worker's shards of parameters."""
 
     _use_dtensor: bool = False
 
 
 @dataclasses.dataclass
 class StateDictSettings:
-    """The type of state_dict that is set, with its options."""
+    """The selected type of state_dict, with its options."""
 
     state_dict_type: StateDictType
     state_dict_config: StateDictConfig

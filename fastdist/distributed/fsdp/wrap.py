@@ -1,7 +1,7 @@
-"""Which modules of a model are wrapped, such as by fully sharded data parallelism.
+"""Policies that select the modules of a model to wrap, for example for sharding.
 
-A policy is called with a module as `policy(module, recurse=..., nonwrapped_numel=...)`. With
-recurse=True it returns whether to look at the children, with False whether to wrap the module.
+A policy is called as `policy(module, recurse=..., nonwrapped_numel=...)`. With recurse=True it
+returns whether to visit the module's children, with False whether to wrap the module.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = [
 ]  # fmt: skip
 
 _Policy = Callable[..., bool]
-# The wrapper and its options within `enable_wrap`, innermost last.
+# The wrappers and options of the open `enable_wrap` blocks, innermost last.
 _wrappers: list[tuple[Any, dict[str, Any]]] = []
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
-    """Return True: wrap each module."""
+    """Return True, to wrap each module."""
     return True
 
 
@@ -41,14 +41,14 @@ def transformer_auto_wrap_policy(
     nonwrapped_numel: int,
     transformer_layer_cls: set[type[Module]],
 ) -> bool:
-    """Return whether to wrap a module: those of the given classes, such as a model's layers."""
+    """Return whether to wrap a module: True for the given classes, such as a model's layers."""
     return _module_wrap_policy(module, recurse, nonwrapped_numel, transformer_layer_cls)
 
 
 def lambda_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]
 ) -> bool:
-    """Return whether to wrap a module: where lambda_fn(module) says so."""
+    """Return whether to wrap a module: the result of lambda_fn(module)."""
     return recurse or lambda_fn(module)
 
 
@@ -60,15 +60,15 @@ def size_based_auto_wrap_policy(
     force_leaf_modules: set[type[Module]] | None = None,
     exclude_wrap_modules: set[type[Module]] | None = None,
 ) -> bool:
-    """Return whether to wrap a module: those with so many parameters that are not wrapped yet.
+    """Return whether to wrap a module: True if enough of its parameters are not wrapped yet.
 
     Args:
         module: The module.
-        recurse: Ask whether to look at its children instead.
-        nonwrapped_numel: How many numbers its unwrapped parameters have.
-        min_num_params: The smallest count to wrap.
-        force_leaf_modules: Classes whose children are left alone: attention by default.
-        exclude_wrap_modules: Classes that are never wrapped: lists and dicts by default.
+        recurse: Return whether to visit the children instead.
+        nonwrapped_numel: The number of elements of its unwrapped parameters.
+        min_num_params: The smallest number of elements for which a module is wrapped.
+        force_leaf_modules: Classes whose children are not visited; attention by default.
+        exclude_wrap_modules: Classes that are never wrapped; lists and dicts by default.
     """
     leaves = {MultiheadAttention} if force_leaf_modules is None else force_leaf_modules
     excluded = {ModuleList, ModuleDict} if exclude_wrap_modules is None else exclude_wrap_modules
@@ -86,7 +86,7 @@ def _or_policy(
 
 
 class ModuleWrapPolicy:
-    """The policy that wraps modules of the given classes."""
+    """A policy that wraps modules of the given classes."""
 
     def __init__(self, module_classes: Iterable[type[Module]]) -> None:
         self._module_classes = set(module_classes)
@@ -100,10 +100,11 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """The policy that wraps where a function says so.
+    """A policy that wraps the modules that a function selects.
 
     Args:
-        lambda_fn: Takes a module; returns whether to wrap it, or the wrapper's options as a dict.
+        lambda_fn: Called with a module; returns whether to wrap it, or a dict of the wrapper's
+            options.
     """
 
     def __init__(self, lambda_fn: Callable[[Module], bool | dict[str, Any]]) -> None:
@@ -112,10 +113,10 @@ class CustomPolicy:
 
 @contextmanager
 def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
-    """Let `wrap` wrap modules within the block.
+    """Make `wrap` wrap modules inside the block.
 
     Args:
-        wrapper_cls: The wrapper: it is called with the module and the options.
+        wrapper_cls: The wrapper; it is called with the module and the options.
         wrapper_kwargs: The options.
     """
     _wrappers.append((wrapper_cls, wrapper_kwargs))
@@ -126,7 +127,7 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
-    """Return the module wrapped within `enable_wrap`, and unchanged outside of it.
+    """Return the module wrapped if inside an `enable_wrap` block, and unchanged otherwise.
 
     Args:
         module: The module.
@@ -148,10 +149,10 @@ def wrap_below(
         module: The module, whose children are replaced in place.
         policy: The policy.
         wrapper: Returns the wrapped module.
-        seen: The ids of modules that were looked at, which are left alone.
+        seen: The ids of modules that were visited, which are not visited again.
 
     Returns:
-        The module or its wrapper, and how many numbers of parameters are wrapped.
+        The module or its wrapper, and the number of wrapped elements of parameters.
     """
     whole = sum(parameter.numel() for parameter in module.parameters())
     if not policy(module=module, recurse=True, nonwrapped_numel=whole):

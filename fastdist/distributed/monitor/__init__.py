@@ -2,14 +2,14 @@
 
 reading.py     get_metrics(): one reading of this process
 exposition.py  the reading in Prometheus's format (package prometheus_client)
-http_server.py a small HTTP server for strangers: /metrics and /healthz
-answers.py     a socket file by which the launcher reads it, for `fastdist top`
-listener.py    the listening socket and the thread of both
-beginning.py   starts both when RPC or a process group starts, where the environment wants them
+http_server.py a small HTTP server for monitoring systems: /metrics and /healthz
+answers.py     a socket file on which the launcher reads metrics for `fastdist top`
+listener.py    the listening socket, and the thread of both servers
+beginning.py   starts both servers with RPC or a process group if the environment says so
 
-Nothing here runs on a thread of the program: each reader has a thread that sleeps until somebody
-asks. A reading holds locks only while it copies counts. Nothing secret is shown: no
-values of calls or tensors, no addresses, no variables of the environment.
+Nothing here runs on a thread of the program: each server has a thread that sleeps until a request
+arrives. A reading holds locks only while it copies counts. It contains no secrets: no values of
+calls or tensors, no addresses, no environment variables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A socket file in the job's folder, by which the launcher reads this worker for `fastdist top`."""
+"""A socket file in the job's folder, on which the launcher reads metrics for `fastdist top`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Answers(Listener):
         folder: The job's folder, which other users cannot enter.
 
     Raises:
-        OSError: The file cannot be made.
+        OSError: The file cannot be created.
 
-    Threads: one daemon, which sleeps until somebody connects.
+    Threads: one daemon thread, which sleeps until a process connects.
     """
 
     def __init__(self, folder: str) -> None:
@@ -47,6 +47,6 @@ class Answers(Listener):
 
 
 def _send_reading(connection: socket.socket) -> None:
-    with connection, suppress(OSError):  # the launcher does not wait any more
+    with connection, suppress(OSError):  # the launcher does not wait any longer
         connection.settimeout(_SEND_S)
         connection.sendall(json.dumps(get_metrics()).encode())

@@ -1,4 +1,4 @@
-"""Starts what shows this worker, once in each process, where the environment wants it."""
+"""Starts the servers of metrics, once in each process, if the environment says so."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .http_server import HttpServer
 
 PORT: Final = "FASTDIST_METRICS_PORT"
 HOST: Final = "FASTDIST_METRICS_HOST"
-# Set by `fastdist run`: the folder of the job, in which the launcher looks for socket files.
+# Set by `fastdist run`: the job's folder, in which the launcher looks for socket files.
 MONITOR: Final = "FASTDIST_MONITOR_DIR"
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
-# The process that has begun: a forked child has none of the threads.
+# The process that has started the servers: a forked child does not have their threads.
 _begun_by = 0
 
 
 def begin() -> None:
-    """Show this worker by what the environment names; later calls do nothing.
+    """Start the servers that the environment requests; later calls have no effect.
 
-    A port that is taken, or a package that is missing, is a warning: the job goes on.
+    A port in use or a missing package only causes a warning, and the job continues.
 
     Raises:
-        ValueError: The port is not one.
+        ValueError: The port is invalid.
     """
     global _begun_by
     with _lock:
@@ -61,10 +61,10 @@ def begin() -> None:
 
 
 def metrics_port() -> int | None:
-    """Return the port of this worker: the given one plus its LOCAL_RANK; None for none.
+    """Return this worker's port: the given one plus its LOCAL_RANK; None if none is given.
 
     Raises:
-        ValueError: The variable does not hold a port, or the sum is not one.
+        ValueError: The variable does not contain a port, or the sum is not a valid port.
     """
     text = os.environ.get(PORT)
     if not text:

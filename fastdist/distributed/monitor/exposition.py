@@ -1,4 +1,4 @@
-"""/metrics and /healthz: a reading of this process in the text format of Prometheus."""
+"""/metrics and /healthz: a reading of this process in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Exposition:
         self._registry.register(self)
 
     def answer(self, path: str) -> Answer:
-        """Return the page of a path."""
+        """Return the page for a path."""
         if path == "/metrics":
             return Answer(200, generate_latest(self._registry), _TEXT)
         if path == "/healthz":
@@ -38,7 +38,7 @@ class Exposition:
         return Answer(404, b"pages: /metrics /healthz\n")
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of one reading, as prometheus_client asks for them."""
+        """Yield the metrics of one reading, for prometheus_client."""
         reading = get_metrics()
         rank = str(reading["rank"])
         rpc = reading["rpc"]
@@ -66,7 +66,7 @@ class Exposition:
         if not rpc:
             return
         for name, value in rpc["metrics"].items():
-            # torch's names, such as agent.client_active_calls.
+            # torch's names of metrics, such as agent.client_active_calls.
             plain = name.removeprefix("agent.").replace(".", "_")
             yield _gauge(f"rpc_{plain}", f"{name} of get_metrics()", rank, float(value))
         if "peers" not in rpc:
@@ -90,7 +90,7 @@ class Exposition:
 
 
 def health() -> Answer:
-    """Return 200 where this worker takes part in its job, 503 with the reason otherwise."""
+    """Return 200 if this worker takes part in its job, or 503 with the reason."""
     reading = get_metrics()
     if reading["rpc"].get("given_up"):
         return Answer(503, b"the other workers have given this one up\n")

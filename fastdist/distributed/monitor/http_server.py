@@ -1,4 +1,4 @@
-"""A small HTTP server for a monitoring system, and for whoever else reaches the port."""
+"""A small HTTP server for monitoring systems; any other client may reach its port too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from .listener import Listener
 
-# Bounds for strangers: connections at a time, bytes of a request, and seconds for all of it.
+# Limits for unknown clients: connections at a time, bytes of a request, and seconds for a request.
 MOST_CONNECTIONS: Final = 8
 MOST_REQUEST_BYTES: Final = 8192
 REQUEST_S: Final = 5.0
@@ -25,7 +25,7 @@ _REASONS: Final = {
 
 
 class Answer(NamedTuple):
-    """The answer to one request: its status, its type and its text."""
+    """The response to one request: its status, its content type and its body."""
 
     status: int
     text: bytes
@@ -33,17 +33,17 @@ class Answer(NamedTuple):
 
 
 class HttpServer(Listener):
-    """Answers GET and HEAD requests, each on a short-lived thread; one connection, one request.
+    """Answers GET and HEAD requests, with one short-lived thread and one connection per request.
 
     Args:
         host: The address to bind.
-        port: The port; 0 for a free one.
+        port: The port; 0 for any free port.
         answer: Called with the path of each request, on a thread of the server.
 
     Raises:
-        OSError: The address or the port cannot be had.
+        OSError: The address or the port is not available.
 
-    Threads: any. They are daemons: the server ends with the process.
+    Threads: any. The server's threads are daemons, so it ends with the process.
     """
 
     def __init__(self, host: str, port: int, answer: Callable[[str], Answer]) -> None:
@@ -71,7 +71,7 @@ class HttpServer(Listener):
                 connection.settimeout(REQUEST_S)
                 connection.sendall(_head(answer) + (answer.text if has_body else b""))
         except OSError:
-            pass  # the client has gone, or is too slow
+            pass  # the client is gone, or is too slow
         finally:
             self._free.release()
 
@@ -84,12 +84,12 @@ class HttpServer(Listener):
             return Answer(405, b"only GET and HEAD\n"), True
         try:
             return self._answer(path), method == "GET"
-        except Exception as error:  # one request must not end the thread without an answer
+        except Exception as error:  # one request must not end the thread without a response
             return Answer(500, f"{type(error).__name__}\n".encode()), method == "GET"
 
 
 def _read_request(connection: socket.socket) -> bytes:
-    """Return the head of a request; empty if it does not end within the bounds."""
+    """Return the head of a request; empty if the request exceeds the limits."""
     until, data = time.monotonic() + REQUEST_S, b""
     while b"\r\n\r\n" not in data and b"\n\n" not in data:
         left_s = until - time.monotonic()

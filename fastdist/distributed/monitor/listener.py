@@ -11,12 +11,12 @@ _PAUSE_S: Final = 0.1
 
 
 class Listener:
-    """Accepts connections on a daemon thread, which sleeps until somebody connects.
+    """Accepts connections on a daemon thread, which sleeps until a client connects.
 
     Args:
-        listening: The bound socket; it is closed with this object.
-        serve: Called with each connection, on that thread. It closes the connection, and raises
-            nothing.
+        listening: The bound socket; it is closed together with this object.
+        serve: Called with each connection, on that thread. It must close the connection, and must
+            not raise.
         name: The name of the thread.
 
     Threads: any.
@@ -29,13 +29,13 @@ class Listener:
         self._is_closed = threading.Event()
 
     def start(self) -> None:
-        """Begin to accept connections."""
+        """Start to accept connections."""
         threading.Thread(target=self._accept, name=self._name, daemon=True).start()
 
     def close(self) -> None:
-        """Accept no more connections."""
+        """Stop accepting connections."""
         self._is_closed.set()
-        # A blocked accept() ends by this, and not by close().
+        # This ends a blocked accept(), which close() would not.
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -1,4 +1,4 @@
-"""One reading of this process: its work so far, and its waits."""
+"""A reading of this process: counts of its work until now, and its present waits."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc import get_metrics as rpc_metrics
 
-# Peers with their own numbers in a reading; the others are added up.
+# The most peers with separate numbers in a reading; those of further peers are added up.
 _MOST_PEERS: Final = 64
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _began: Final = time.monotonic()
 
 
 def get_metrics() -> dict[str, Any]:
-    """Return counts of the work of this worker so far and its waits, as values of JSON.
+    """Return counts of this worker's work until now, and its waits, as JSON values.
 
     Returns:
         A dictionary: `pid`, `rank`, `restarts`, `up_s` (seconds since this module was imported),
-        `rss_bytes`, `threads`, `files` (open descriptors); `rpc` with the name of the worker, all
-        of `rpc.get_metrics()`, bytes, calls and errors by peer, and the peers that it waits for;
-        `passes` (backward passes that run here, and contexts); `groups`, each with its name,
-        members, number of collectives, bytes of their tensors, and the collective under way.
-        Parts that the process does not have are empty.
+        `rss_bytes`, `threads`, `files` (open descriptors). `rpc` has the worker's name, everything
+        in `rpc.get_metrics()`, bytes, calls and errors by peer, and the peers for which this worker
+        waits. `passes` has the backward passes that run here, and the contexts. `groups` has for
+        each group its name, members, number of collectives, the bytes of their tensors, and the
+        collective under way. Parts that the process does not have are empty.
 
     Threads: any; takes about 0.2 ms.
 
@@ -58,8 +58,9 @@ def _rank() -> int:
 
 
 def _world() -> Any:
-    """Return the process groups of this process; None where nothing has made one."""
-    # Not imported for this: a worker of RPC alone has none, and they take 0.5 MB.
+    """Return the process groups of this process; None if it has none."""
+    # Not imported here, because the import takes 0.5 MB, and a worker that only uses RPC has no
+    # groups.
     found: Any = sys.modules.get("fastdist.distributed.process_group.world")
     return None if found is None else found.here.world
 
@@ -67,7 +68,7 @@ def _world() -> Any:
 def _restarts() -> int:
     try:
         return restart_count()
-    except ValueError:  # a launcher's variable is not a number: init_rpc reports that
+    except ValueError:  # a launcher's variable is not a number, which init_rpc reports
         return 0
 
 
@@ -88,7 +89,7 @@ def _rpc() -> dict[str, Any]:
         return {}
     agent: Any = agents.get_current_agent()
     counts = getattr(agent, "counts", None)
-    if counts is None:  # an agent that a program wrote
+    if counts is None:  # an agent of a program's own class
         return {"name": agent.get_worker_info().name, "metrics": rpc_metrics()}
     served, network = counts.served_data(), counts.network_data()
     by_calls = sorted(network, key=lambda peer: network[peer].num_calls, reverse=True)
@@ -99,7 +100,7 @@ def _rpc() -> dict[str, Any]:
     waits, silent = {}, {}
     for worker in agent.workers.met():
         if not worker.is_dead and worker.pipe.is_waited_for():
-            # Synchronous calls have lanes to themselves, and are not counted there.
+            # Synchronous calls use separate lanes, and are not counted there.
             waits[worker.info.name] = max(1, worker.pipe.num_pending())
         if not worker.is_dead and worker.hangs:
             silent[worker.info.name] = worker.describe()
@@ -132,7 +133,7 @@ def _of_peer(data: Any) -> dict[str, int]:
 
 
 def _passes() -> dict[str, int]:
-    # Not imported for this: a job without RPC has no passes.
+    # Not imported here, because a job without RPC has no passes.
     found: Any = sys.modules.get("fastdist.distributed.autograd")
     if found is None or not agents.is_current_agent_set():
         return {}

@@ -1,8 +1,8 @@
-"""Modules that live on other workers, and collectives with derivatives.
+"""Modules on other workers, and differentiable collectives.
 
-api/remote_module.py  RemoteModule, whose forward runs where its parameters are
-functional.py         the collectives, as functions that return their results
-collective.py         the one op that they are: its derivatives are collectives
+api/remote_module.py  RemoteModule, whose forward runs on the worker that owns its parameters
+functional.py         the public collectives, which return their results
+collective.py         the op behind all of them; the derivatives are collectives too
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ _COLLECTIVES: Final = (
 )  # fmt: skip
 __all__ = ["RemoteModule", *_COLLECTIVES]  # noqa: PLE0604
 
-# They load process groups, which a worker of RPC may do without.
+# They load process groups, which a worker that only uses RPC does not need.
 load_later(__name__, {"functional": "", **dict.fromkeys(_COLLECTIVES, "functional")})

@@ -1,19 +1,19 @@
-"""The collectives as one op, whose derivatives are collectives.
+"""All collectives as one op; the derivative of a collective is another collective.
 
 Note [Collectives as linear functions]
-Take the inputs of all members as one vector, and their results as another. Each collective of this
-file is a linear function from the one to the other, so
+View the inputs of all members as one vector, and their results as another. Each collective in this
+file is a linear function from the first vector to the second. Therefore:
 
-- the tangents of the results are the same collective of the tangents, on all members;
-- the gradients of the inputs are the adjoint collective of the gradients, on all members: a sum is
-  its own adjoint, reduce_scatter is that of all_gather, and so on (`adjoint`);
-- a batch is the same collective of larger arrays: one call whatever its size.
+- the tangents of the results come from the same collective of the tangents, on all members;
+- the gradients of the inputs come from the adjoint collective of the gradients, on all members; a
+  sum is its own adjoint, reduce_scatter is the adjoint of all_gather, and so on (`adjoint`);
+- a batch is the same collective of larger arrays: one call, whatever the size of the batch.
 
-So one op, `collective`, has reverse and forward mode, double backward, forward over reverse and
-vmap. All members must make the same calls in the same order, in backward passes as well. The
-engine of each member runs the later calls of forward first, so members that recorded the same graph
-do. A member whose result needs no gradient, where another's does, makes other calls in backward:
-the group reports that as a mismatch or a timeout.
+So one op, `collective`, provides reverse and forward mode, double backward, forward over reverse
+and vmap. All members must make the same calls in the same order, in backward passes as well.
+Members that recorded the same graph do so, because each engine runs the later calls of forward
+first. A member whose result needs no gradient, while another's does, makes other calls in backward;
+the group reports a mismatch or a timeout.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .. import distributed_c10d as c10d
 
 
 class Collective:
-    """A linear collective of one group, with its arguments except for the input.
+    """A linear collective of one group, with its arguments but without the input.
 
-    `parts_in` and `parts_out` say whether the first axis of the input, or of the result, counts
-    parts of members; a batch lies behind that axis.
+    `parts_in` and `parts_out` say whether the first axis of the input, or of the result, is indexed
+    by members. A batch axis follows that axis.
     """
 
     parts_in: ClassVar[bool] = False
     parts_out: ClassVar[bool] = False
 
     def __init__(self, group: Any) -> None:
-        # The default group of now, whichever thread runs the backward pass.
+        # The default group at construction, whichever thread runs the backward pass.
         self.group: Any = c10d._get_default_group() if group is None else group
         self.size: int = c10d.get_world_size(self.group)
         self.rank: int = c10d.get_rank(self.group)
@@ -50,20 +50,20 @@ class Collective:
         return (self.size, *part) if self.parts_out else part
 
     def adjoint(self) -> Collective:
-        """Return the collective of the gradients."""
+        """Return the adjoint: the collective that computes the gradients."""
         return self
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Call the group with x, and place the result in out; both are without derivatives."""
+        """Call the group with x, and write the result into out; neither has derivatives."""
         raise NotImplementedError
 
     def fill(self, device: Any, x: Any, out: Any) -> None:
-        """Run with raw arrays of a device."""
+        """Call run with raw arrays of a device."""
         self.run(from_array(x, device), from_array(out, device))
 
 
 class Reduced(Collective):
-    """The sum, mean or sum of multiples over all members, on all of them."""
+    """The sum, the mean or the weighted sum (PREMUL_SUM) over all members, on all of them."""
 
     def __init__(self, group: Any, op: Any) -> None:
         super().__init__(group)
@@ -76,7 +76,7 @@ class Reduced(Collective):
 
 
 class Rooted(Collective):
-    """A collective from or to one member, by its rank in the group."""
+    """A collective to or from one member, given by its group rank."""
 
     def __init__(self, group: Any, root: int) -> None:
         super().__init__(group)
@@ -84,10 +84,10 @@ class Rooted(Collective):
 
 
 class Broadcast(Rooted):
-    """The input of the member `root`, on all members."""
+    """The input of member `root`, on all members."""
 
     def adjoint(self) -> Collective:
-        """Return the sum on root."""
+        """Return the sum on member root."""
         return ReducedAt(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -98,7 +98,7 @@ class Broadcast(Rooted):
 
 
 class ReducedAt(Rooted):
-    """The sum over all members on the member `root`, zeros on the others."""
+    """The sum over all members on member `root`, and zeros on the others."""
 
     def adjoint(self) -> Collective:
         """Return the broadcast from root."""
@@ -113,12 +113,12 @@ class ReducedAt(Rooted):
 
 
 class AllGather(Collective):
-    """The inputs of all members, along a new first axis, on all of them."""
+    """The inputs of all members, stacked along a new first axis, on all members."""
 
     parts_out = True
 
     def adjoint(self) -> Collective:
-        """Return the sum of each part on its member."""
+        """Return the sum of each part, on the member of that part."""
         return ReduceScatter(self.group)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -127,7 +127,9 @@ class AllGather(Collective):
 
 
 class ReduceScatter(Collective):
-    """The sum over all of this member's part; a first axis of the inputs counts the members."""
+    """The sum over all members of this member's part; the first axis of inputs is indexed by
+    members.
+    """
 
     parts_in = True
 
@@ -136,21 +138,23 @@ class ReduceScatter(Collective):
         return AllGather(self.group)
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Reduce the parts of x."""
+        """Reduce and scatter the parts of x."""
         c10d.reduce_scatter_tensor(out, x.contiguous(), group=self.group)
 
 
 class Gather(Rooted):
-    """The inputs of all members, along a new first axis, on the member `root`; zeros on others."""
+    """The inputs of all members, stacked along a new first axis, on `root`; zeros on other
+    members.
+    """
 
     parts_out = True
 
     def adjoint(self) -> Collective:
-        """Return the parts from root."""
+        """Return the scatter from member root."""
         return Scatter(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
-        """Send x, or receive all."""
+        """Send x, or receive the inputs of all members."""
         parts = list(out.unbind(0)) if self.rank == self.root else None
         c10d.gather(x.contiguous(), parts, group=self.group, group_dst=self.root)
         if parts is None:
@@ -158,12 +162,12 @@ class Gather(Rooted):
 
 
 class Scatter(Rooted):
-    """This member's part of root's input, whose first axis counts the members."""
+    """This member's part of the input of `root`, whose first axis is indexed by members."""
 
     parts_in = True
 
     def adjoint(self) -> Collective:
-        """Return the parts gathered on root."""
+        """Return the gather on member root."""
         return Gather(self.group, self.root)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -173,9 +177,9 @@ class Scatter(Rooted):
 
 
 class Exchange(Collective):
-    """Rows of the input to each member, and rows from each: all_to_all.
+    """An all_to_all of rows.
 
-    `sent` and `received` count the rows to and from each member, along the first axis.
+    `sent` and `received` count the rows of the first axis that go to, and come from, each member.
     """
 
     parts_in = True
@@ -187,11 +191,11 @@ class Exchange(Collective):
         self.received = list(received)
 
     def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape of all rows that come."""
+        """Return the shape of all received rows."""
         return (sum(self.received), *shape[1:])
 
     def adjoint(self) -> Collective:
-        """Return the rows sent back."""
+        """Return the exchange that sends the rows back."""
         return Exchange(self.group, self.received, self.sent)
 
     def run(self, x: Tensor, out: Tensor) -> None:
@@ -200,7 +204,7 @@ class Exchange(Collective):
 
 
 class Sent(Collective):
-    """The input to one member; the result has no numbers.
+    """The input is sent to one member; the result is empty.
 
     A batch of inputs gives a result of shape (0, batch).
     """
@@ -212,7 +216,7 @@ class Sent(Collective):
         self.shape, self.to, self.tag = shape, to, tag
 
     def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape of no numbers, with the axes of batches."""
+        """Return an empty shape, followed by the batch axes."""
         return (0, *shape[: len(shape) - len(self.shape)])
 
     def adjoint(self) -> Collective:
@@ -225,7 +229,7 @@ class Sent(Collective):
 
 
 class Received(Collective):
-    """The tensor that one member sends; the input has no numbers: the adjoint of Sent."""
+    """The tensor that one member sends, the adjoint of Sent. The input is empty."""
 
     parts_in = True
 
@@ -234,7 +238,7 @@ class Received(Collective):
         self.shape, self.sender, self.tag = shape, sender, tag
 
     def result_shape(self, shape: Shape) -> Shape:
-        """Return the shape of the received tensor, behind the axes of batches."""
+        """Return the shape of the received tensor, after the batch axes."""
         return (*shape[1:], *self.shape)
 
     def adjoint(self) -> Collective:
@@ -248,7 +252,7 @@ class Received(Collective):
 
 @structured("shape.copying.fill_by", linear=True, homes="nowhere", takes_complex=True)
 def collective(input: Tensor, how: Collective) -> Tensor:
-    """Return this member's result of a collective, whose input here is `input`."""
+    """Return this member's result of a collective to which its input is `input`."""
 
 
 @collective.plan
@@ -271,6 +275,6 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 
 def carried(input: Tensor, how: Collective) -> Tensor:
-    """Return this member's result of a collective, with its derivatives."""
+    """Return this member's result of a collective, as a differentiable function of the input."""
     found: Tensor = collective(input, how)
     return found

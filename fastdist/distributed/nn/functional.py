@@ -1,7 +1,8 @@
-"""Collectives that return their results, with derivatives of both modes in any order, and vmap.
+"""Collectives that return their results, with forward and reverse derivatives and vmap.
 
-Each is a function of the inputs of all members. All members make the same calls in the same order,
-and all run their backward passes: see Note [Collectives as linear functions] in collective.py.
+Each is a function of the inputs of all members. All members must make the same calls in the same
+order, and all must run their backward passes: see Note [Collectives as linear functions] in
+collective.py.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ ReduceOp = c10d.ReduceOp
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
     """Return the reduction of the tensors of all members, on all of them.
 
-    SUM, AVG and PREMUL_SUM are linear. The derivatives of PRODUCT, MIN and MAX are those of
-    `prod`, `amin` and `amax` of all tensors: equal largest values share the gradient. Other
-    reductions are of integers and have none.
+    SUM, AVG and PREMUL_SUM are linear. The derivatives of PRODUCT, MIN and MAX are those of `prod`,
+    `amin` and `amax` over all tensors, so equal extreme values share the gradient. The other
+    reductions apply to integers, and have no derivatives.
 
     Args:
-        tensor: The input, of the same shape and dtype on all members.
+        tensor: The input, with the same shape and dtype on all members.
         op: A ReduceOp.
-        group: The group; the default one if None.
+        group: The group; the default group if None.
 
     Raises:
-        CollectiveError: A member was lost, or called something else.
+        CollectiveError: A member was lost, or called another collective.
     """
     kind = getattr(op, "op", op)
     if kind == ReduceOp.SUM:
@@ -69,20 +70,20 @@ def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Ten
         return gathered.amin(0)
     if kind == ReduceOp.PRODUCT:
         return gathered.prod(0)
-    return carried(tensor, Reduced(group, op))  # refuses, in words
+    return carried(tensor, Reduced(group, op))  # raises an error for the op
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """Return the reduction of the tensors of all members on member dst, zeros on the others.
+    """Return the reduction of the tensors of all members on member dst, and zeros on the others.
 
     Args:
-        tensor: The input, of the same shape and dtype on all members.
-        dst: A rank of the default group.
+        tensor: The input, with the same shape and dtype on all members.
+        dst: A global rank.
         op: SUM, AVG or PREMUL_SUM.
-        group: The group; the default one if None.
+        group: The group; the default group if None.
 
     Raises:
-        NotImplementedError: Another op: call all_reduce().
+        NotImplementedError: The op is another one; use all_reduce().
     """
     kind, root = getattr(op, "op", op), _member(group, dst)
     if kind == ReduceOp.PREMUL_SUM:
@@ -97,45 +98,45 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """Return the tensor of member src, on all members.
+    """Return the tensor of member src on all members.
 
     Args:
-        tensor: On src what is sent; on the others any tensor of this shape and dtype.
-        src: A rank of the default group.
-        group: The group; the default one if None.
+        tensor: On src the tensor to send; on the others any tensor with its shape and dtype.
+        src: A global rank.
+        group: The group; the default group if None.
     """
     return carried(tensor, Broadcast(group, _member(group, src)))
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """Return the tensors of all members, on all of them.
+    """Return the tensors of all members on all of them.
 
     Args:
-        tensor: The input, of the same shape and dtype on all members.
-        group: The group; the default one if None.
+        tensor: The input, with the same shape and dtype on all members.
+        group: The group; the default group if None.
     """
     return carried(tensor, AllGather(group)).unbind(0)
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """Return the tensors of all members on member dst, as many tensors of zeros on the others.
+    """Return the tensors of all members on member dst, and equally many zero tensors on the others.
 
     Args:
-        tensor: The input, of the same shape and dtype on all members.
-        dst: A rank of the default group.
-        group: The group; the default one if None.
+        tensor: The input, with the same shape and dtype on all members.
+        dst: A global rank.
+        group: The group; the default group if None.
     """
     found = carried(tensor, Gather(group, _member(group, dst)))
     return found.unbind(0)
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """Return this member's tensor of the list that member src has.
+    """Return this member's tensor of the list on member src.
 
     Args:
-        tensors: A tensor for each member, all of one shape; on others than src any such list.
-        src: A rank of the default group.
-        group: The group; the default one if None.
+        tensors: One tensor per member, all of one shape; on other members than src any such list.
+        src: A global rank.
+        group: The group; the default group if None.
     """
     return carried(_stacked(tensors, group), Scatter(group, _member(group, src)))
 
@@ -143,19 +144,19 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """Return the reduction over all members of the tensor that each has for this one.
+    """Return the reduction of those tensors that the members have for this one.
 
     Args:
-        output: Gets the numbers as well.
-        input_list: A tensor for each member, all of one shape.
+        output: Receives a copy of the result.
+        input_list: One tensor per member, all of one shape.
         op: A ReduceOp.
-        group: The group; the default one if None.
+        group: The group; the default group if None.
     """
     return _placed(output, reduced_part(_stacked(input_list, group), op, group))
 
 
 def reduced_part(parts: Tensor, op: Any, group: Any) -> Tensor:
-    """Return the reduction over all members of this one's part, along a first axis for them."""
+    """Return the reduction of this member's part; the first axis of parts is indexed by members."""
     kind = getattr(op, "op", op)
     if kind == ReduceOp.PREMUL_SUM:
         parts = parts * op.factor
@@ -168,13 +169,13 @@ def reduced_part(parts: Tensor, op: Any, group: Any) -> Tensor:
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
 ) -> tuple[Tensor, ...]:
-    """Return the tensors that the members have for this one.
+    """Return the tensors that the members send to this one.
 
     Args:
-        output_tensor_list: A tensor for each member, of the shape that the member sends; gets
-            the numbers as well.
-        input_tensor_list: The tensors to send, one for each member.
-        group: The group; the default one if None.
+        output_tensor_list: One tensor per member, with the shape that the member sends; each
+            receives a copy of the result.
+        input_tensor_list: The tensors to send, one per member.
+        group: The group; the default group if None.
     """
     sent = [tensor.numel() for tensor in input_tensor_list]
     received = [tensor.numel() for tensor in output_tensor_list]
@@ -196,17 +197,17 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
 ) -> Tensor:
-    """Return the rows that the members send to this one, in the order of their ranks.
+    """Return the rows that the members send to this one, ordered by rank.
 
     Args:
-        output: Gets the numbers as well.
+        output: Receives a copy of the result.
         input: Rows along the first axis.
-        output_split_sizes: How many rows come from each member; equal parts if None.
-        input_split_sizes: How many rows go to each member; equal parts if None.
-        group: The group; the default one if None.
+        output_split_sizes: The number of rows from each member; equal parts if None.
+        input_split_sizes: The number of rows to each member; equal parts if None.
+        group: The group; the default group if None.
 
     Raises:
-        ShapeError: The rows do not divide evenly, or are not as many as the sizes say.
+        ShapeError: The rows cannot be divided evenly, or their number differs from the sizes' sum.
     """
     sent = split_sizes("input", input.shape, input_split_sizes, group)
     received = split_sizes("output", output.shape, output_split_sizes, group)
@@ -214,17 +215,17 @@ def all_to_all_single(
 
 
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
-    """Send a tensor to member dst; return a tensor of no numbers that stands for it.
+    """Send a tensor to member dst; return an empty tensor for the backward pass.
 
-    The gradient comes back from dst while a backward pass goes through the returned tensor: add
-    its sum, which is 0, to the loss. Every other call of the members must allow it: dst calls
-    `recv` at the same place of its program.
+    The gradient comes back from dst when a backward pass reaches the returned tensor, so add its
+    sum, which is 0, to the loss. The order of calls must match: dst must call `recv` at the
+    corresponding place of its program.
 
     Args:
         tensor: The tensor to send.
-        dst: A rank of the default group.
-        group: The group; the default one if None.
-        tag: Tells messages between the same members apart.
+        dst: A global rank.
+        group: The group; the default group if None.
+        tag: Distinguishes messages between the same members.
     """
     layout = tensor._layout
     return carried(tensor, Sent(group, layout.shape, _member(group, dst), tag))
@@ -234,10 +235,10 @@ def recv(tensor: Tensor, src: int, group: Any = None, tag: int = 0) -> Tensor:
     """Return the tensor that member src sends by `send`.
 
     Args:
-        tensor: A tensor of the incoming shape and dtype. Its numbers are not read. The result needs
-            a gradient, or has a tangent, if this tensor does: as the one that is sent.
-        src: A rank of the default group.
-        group: The group; the default one if None.
+        tensor: A tensor with the shape and dtype of the sent one; its values are not read. Give it
+            `requires_grad` or a tangent if the sent tensor has it, so that the result has it too.
+        src: A global rank.
+        group: The group; the default group if None.
         tag: As in `send`.
     """
     shape = tensor.shape
@@ -265,10 +266,10 @@ def _stacked(tensors: Sequence[Tensor], group: Any) -> Any:
 def split_sizes(
     what: str, shape: Sequence[int], sizes: Sequence[int] | None, group: Any
 ) -> list[int]:
-    """Return how many rows of a tensor belong to each member.
+    """Return the number of rows of a tensor for each member.
 
     Raises:
-        ShapeError: The rows do not divide evenly, or are not as many as the sizes say.
+        ShapeError: The rows cannot be divided evenly, or their number differs from the sizes' sum.
     """
     count = c10d.get_world_size(group)
     rows = shape[0] if shape else 0
@@ -287,7 +288,7 @@ def split_sizes(
 
 
 def _placed(output: Tensor, found: Tensor) -> Tensor:
-    """Return found, whose numbers go into output too, except for a batch of vmap."""
+    """Return found, and copy its values into output, except for a batch of vmap."""
     if not isinstance(found, Batched) and output.shape == found.shape:
         output.detach().copy_(found.detach())
     return found

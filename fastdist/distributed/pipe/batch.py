@@ -1,8 +1,8 @@
-"""Several small messages in one frame: a send costs more than the rest of a small message."""
+"""Joins small messages into one frame, because a send costs more than packing a small message."""
 
-# A send releases the interpreter lock, wakes the transport's thread, and waits for the lock again
-# among threads that compute: 10 to 50 us, several times the packing of the message. So senders join
-# several messages for one connection. A lone message is never held back for that.
+# A send releases the interpreter lock, wakes the transport's thread, and then competes for the lock
+# with threads that compute. That takes 10 to 50 us, several times the packing of the message. So
+# senders join several messages for one connection. A lone message is never held back for that.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.core.errors import MessageError
 
 from .frames import Buffer
 
-# The first byte of a batch, where a message has its version.
+# The first byte of a batch; a message has its version there.
 BATCH: Final = 0xB1
 MAX_MESSAGES: Final = 64
 MAX_BYTES: Final = 64 << 10
@@ -25,12 +25,12 @@ _FIRST_BYTE: Final = bytes([BATCH])
 
 
 def can_join(frames: Sequence[Buffer]) -> bool:
-    """Return whether a message may be part of a batch: it is small, and has one frame."""
+    """Return whether a message may be part of a batch: it is small and has one frame."""
     return len(frames) == 1 and len(frames[0]) <= MAX_BYTES // 4
 
 
 def join(messages: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
-    """Return one message that holds all; each of them passes can_join."""
+    """Return one message that contains all messages; each must satisfy can_join."""
     if len(messages) == 1:
         return messages[0]
     pieces: list[Buffer] = [_HEAD.pack(BATCH, len(messages))]
@@ -41,7 +41,7 @@ def join(messages: Sequence[Sequence[Buffer]]) -> Sequence[Buffer]:
 
 
 def take_batch(waiting: Sequence[Sequence[Buffer]]) -> int:
-    """Return how many of the first waiting messages go in one batch, at least one."""
+    """Return how many of the first waiting messages fit in one batch, at least one."""
     size = count = 0
     for frames in waiting:
         if count == MAX_MESSAGES or not can_join(frames):
@@ -54,12 +54,12 @@ def take_batch(waiting: Sequence[Sequence[Buffer]]) -> int:
 
 
 def is_batch(frames: Sequence[Buffer]) -> bool:
-    """Return whether what came in holds several messages, or claims to."""
+    """Return whether frames that arrived are a batch, or claim to be."""
     return frames[0][:1] == _FIRST_BYTE
 
 
 def split(frames: list[Buffer]) -> Iterator[list[Buffer]]:
-    """Yield the messages of what arrived, one if it is not a batch.
+    """Yield the messages in frames that arrived; one message if they are not a batch.
 
     Raises  MessageError for a batch whose lengths do not fit its size
     """

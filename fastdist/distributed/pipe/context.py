@@ -1,4 +1,4 @@
-"""The transports that a worker offers, and the choice of the fastest way to each peer."""
+"""The transports that a worker offers, and the choice of the fastest one to each peer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .lane import Lane
 from .registry import NoTransport, Registration, Transport, names_of, transports
 from .transports.zeromq import ZmqListener
 
-# Each of these files registers what it holds.
+# Each of these files registers its transport.
 from .transports import absent, inproc, ipc, shm, tcp  # isort: skip
 
 _REGISTERED = (absent, inproc, ipc, shm, tcp)
 
 
 class Context:
-    """This worker's listeners, and the transports by which it reaches others.
+    """This worker's listeners, and the transports to its peers.
 
     Raises  RpcError for unknown names; BackendNotViableError if no entry of a list is available
     """
@@ -36,7 +36,7 @@ class Context:
         self._security = NoSecurity() if security is None else security
         self.transports = self._allowed(transports.choose(transport_names))
         self._host = host
-        # How long a connection lasts whose far end acknowledges nothing.
+        # The lifetime of a connection whose far end acknowledges nothing.
         self._unreachable_ms = unreachable_ms
 
     def _allowed(self, viable: list[Registration[Transport]]) -> list[Registration[Transport]]:
@@ -52,13 +52,15 @@ class Context:
         return allowed
 
     def listen(self, name: str) -> ZmqListener:
-        """Return a listener that can be reached by every transport of this context, and by us."""
+        """Return a listener that every transport of this context can reach, and this process as
+        well.
+        """
         listener = ZmqListener(name, self._unreachable_ms)
         try:
             for registration in self.transports:
                 registration.member.bind(listener, self._host, self._security)
             if "inproc" not in listener.addresses:
-                # Calls to oneself stay inside, whatever a user chose for the others.
+                # Calls to this process itself stay inside it, whatever transports a user chose.
                 inproc.InprocTransport().bind(listener, self._host, self._security)
         except BaseException:
             listener.close()
@@ -66,7 +68,9 @@ class Context:
         return listener
 
     def why_not_viable(self) -> dict[str, str]:
-        """Return which of this version's transports the machine cannot have, and why."""
+        """Return the implemented transports that this machine does not support, with the
+        reasons.
+        """
         reasons = {
             entry.name: entry.member.why_not_viable()
             for entry in transports.by_priority()
@@ -77,9 +81,9 @@ class Context:
     def choose(
         self, addresses: Mapping[str, str], *, same_host: bool, same_process: bool = False
     ) -> str:
-        """Return the most wanted transport by which a peer with these addresses is reached.
+        """Return the transport with the highest priority that reaches a peer with these addresses.
 
-        Raises  BackendNotViableError if there is none
+        Raises  BackendNotViableError if no transport reaches it
         """
         if same_process and "inproc" in addresses:
             return "inproc"
@@ -98,7 +102,9 @@ class Context:
     def connect(
         self, transport: str, address: str, closed: Doorbell, peer: str, *, watched: bool = False
     ) -> Lane:
-        """Return a new lane, which the ringing of `closed` ends; watched, it reports breaks."""
+        """Return a new lane, which ends when `closed` rings; if watched, it reports connection
+        breaks.
+        """
         for registration in transports.by_priority():
             if registration.name == transport:
                 return registration.member.connect(

@@ -1,4 +1,4 @@
-"""How much of this worker's memory one peer's unanswered calls may hold."""
+"""Limits how much of this worker's memory the unanswered calls to one peer may hold."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from fastdist.concurrency.thread_pool import hand_on_lead, lend_slot, take_slot_
 
 
 class Credit:
-    """Bytes and calls that may be under way to one peer.
+    """Counts the bytes and calls under way to one peer.
 
-    Thread  any; take blocks while too much is under way
+    Thread  any; take blocks while the limit is exceeded
     """
 
     def __init__(self, max_bytes: int, max_calls: int) -> None:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
-        # Guards the three below it. The condition uses the same lock, for threads that wait.
+        # Guards the fields below. The condition uses the same lock, for threads that wait.
         self._lock = threading.RLock()
         self._returned = threading.Condition(self._lock)
         self._bytes = 0
@@ -25,7 +25,7 @@ class Credit:
         self._waiting = 0
 
     def take(self, size_bytes: int, deadline: float | None = None) -> bool:
-        """Count a call of size_bytes, waiting while too much is under way; False at the deadline.
+        """Count a call; wait while the limit is exceeded, and return False at the deadline.
 
         Note    a call larger than the limit waits until it is the only one
         """

@@ -1,4 +1,4 @@
-"""Frames: the pieces of bytes in which a message travels, and all that the pipe reads of them."""
+"""Frames: the pieces of bytes of a message, with the few fields that the pipe reads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# The first frame of a message shows whether others follow: the numbers of tensors and of buffers,
-# and the number of frames of the first buffer. See message/layout.py.
+# The first frame of a message shows whether others follow. It contains the numbers of tensors and
+# of buffers, and the number of frames of the first buffer. See message/layout.py.
 COUNTS: Final = slice(36, 44)
 FIRST_PIECES: Final = slice(72, 76)
 _NO_COUNTS, _ONE_EACH = bytes(8), struct.pack("<II", 1, 1)
 
 
 def is_alone(first: Buffer) -> bool:
-    """Return whether the first frame of a message says that no other follows it."""
+    """Return whether the first frame of a message says that no further frame follows."""
     counts = first[COUNTS]
     return counts == _NO_COUNTS or (counts == _ONE_EACH and not any(first[FIRST_PIECES]))

@@ -1,4 +1,4 @@
-"""Facts about the machine and the process, by which two workers know whether they share them."""
+"""Properties of the machine and the process that tell two workers whether they share a machine."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import os
 
 @functools.cache
 def boot_id() -> str:
-    """Return an id that all processes of this machine share since it started, and no others.
+    """Return an id that only the processes of this machine have, until its next boot.
 
-    Note    containers of one machine share it; a look at the files shows whether they share these
+    Note    containers of one machine have the same id; looking for files shows whether they share
+            files
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except OSError:
-        import uuid  # 0.1 MB, which Linux does not need
+        import uuid  # a module of 0.1 MB, which Linux does not need
 
         return f"node-{uuid.getnode():x}"
 
 
 @functools.cache
 def pid_namespace() -> str:
-    """Return the namespace in which this process's id has a meaning."""
+    """Return the pid namespace, in which this process's id is valid."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -32,7 +33,7 @@ def pid_namespace() -> str:
 
 @functools.cache
 def network_namespace() -> str:
-    """Return the namespace whose network this process has: interfaces, addresses, cables."""
+    """Return the network namespace: this process's interfaces and addresses."""
     try:
         return os.readlink("/proc/self/ns/net")
     except OSError:
@@ -40,9 +41,9 @@ def network_namespace() -> str:
 
 
 def process_start(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if it is not there.
+    """Return the start time of a process, in clock ticks since boot; None if it does not exist.
 
-    Note    a process id is given again; with its start time it is not
+    Note    a process id is reused; together with the start time it is unique
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
@@ -52,7 +53,7 @@ def process_start(pid: int) -> int | None:
 
 
 def process_lives(pid: int, start: int | None) -> bool:
-    """Return whether the process that started then is there, and is more than its exit code."""
+    """Return whether the process with this start time exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""Lanes: connections to a peer, each used by one thread at a time."""
+"""Lane: the interface of a connection to a peer, which one thread uses at a time."""
 
 from __future__ import annotations
 
@@ -14,75 +14,80 @@ WRITABLE: Final = 2
 
 
 class LaneClosed(Exception):
-    """The peer was declared dead, or its connection broke, while somebody waited on a lane."""
+    """The peer was declared dead, or its connection broke, while a thread waited on a lane."""
 
 
 class LaneInDoubt(Exception):
-    """The connection may be another than before; what was on its way may be lost."""
+    """The connection may have been replaced; messages on their way may be lost."""
 
 
 class LaneTimeout(TimeoutError):
-    """A deadline passed on a lane; not to be taken for the TimeoutError of somebody's function."""
+    """A deadline passed on a lane; it is not the TimeoutError of a user's function."""
 
 
 class Lane(Protocol):
     """One connection to a peer.
 
-    Thread  one at a time: whoever has checked it out, or holds the lock of its SharedLane
-    Units   deadlines are of time.monotonic(); None waits until the lane is closed
+    Thread  one at a time: the thread that borrowed it, or that holds the lock of its SharedLane
+    Units   deadlines are in time.monotonic(); None waits until the lane is closed
     """
 
     transport: str
-    # For a lane that was made with `watched` to another process; the reader of its events beats it.
+    # Set if the lane was made with `watched` to another process. The thread that reads the lane's
+    # events must call its beat().
     pulse: Pulse | None
 
     @property
     def takes_edges(self) -> bool:
-        """Whether a call on the lane may use up what would have woken who sleeps on fileno()."""
+        """Whether a call on the lane may consume the event that would wake a sleeper on
+        fileno().
+        """
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
-        """Send a message if it can leave now; never blocks."""
+        """Send a message if that is possible without blocking, and return whether it was sent."""
 
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
-        """Send a message as soon as the connection takes it.
+        """Send a message as soon as the connection accepts it.
 
         Raises  LaneTimeout after deadline; LaneClosed
         """
 
     def try_receive(self) -> list[Buffer] | None:
-        """Return the frames of the next message, or None if none is there."""
+        """Return the frames of the next message, or None if none has arrived."""
 
     def receive(self, deadline: float | None) -> list[Buffer]:
         """Return the frames of the next message, waiting for it.
 
         Raises  LaneTimeout after deadline; LaneClosed; LaneInDoubt, at the latest some seconds
-                after the connection was replaced and now and then without a reason
+                after the connection was replaced, and occasionally without a reason
         """
 
     def events(self) -> int:
-        """Return READABLE if try_receive would succeed, plus WRITABLE if try_send would.
+        """Return READABLE if try_receive would succeed, plus WRITABLE if try_send would succeed.
 
-        Note    ask before sleeping on fileno(), and nothing else in between: each call on a lane
-                may use up what would have woken the sleeper
+        Note    call it directly before sleeping on fileno(): any other call on the lane in between
+                may consume the event that would wake the sleeper
         """
 
     def fileno(self) -> int:
-        """Return a descriptor that becomes readable after something may have changed.
+        """Return a descriptor that becomes readable when the state may have changed.
 
-        Note    another one once events() has found that the lane goes on by other means
+        Note    the descriptor changes when events() has switched the lane to another transport
         """
 
     def connection_fileno(self) -> int:
-        """Return a descriptor that becomes readable when the connection changes; -1 if none."""
+        """Return a descriptor that becomes readable when the connection's state changes; -1 if
+        none.
+        """
 
     def next_connection_event(self) -> str | None:
         """Return the next event of the connection, a name of sockets/monitor.py, or None.
 
-        Note    only for a lane that was made with `watched`; None before sleeping on the descriptor
+        Note    only if the lane was made with `watched`; call it until None before sleeping
         """
 
     def hang_up(self) -> None:
         """End the connection of a watched lane, which then reconnects."""
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the connection; what was sent may take linger_s more to leave."""
+        """Close the connection; unsent data gets linger_s to leave."""

@@ -1,4 +1,4 @@
-"""Listeners: where the messages of all peers arrive, and from where they are answered."""
+"""Listener: the interface that receives the messages of all peers, and answers them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from .frames import Buffer
 
-# The name of an incoming connection. Peers can choose only some names of type bytes.
+# The name of an incoming connection. Peers can choose some names of type bytes, but no others.
 Route: TypeAlias = Hashable
 
 
 class Received(NamedTuple):
-    """One message that came in.
+    """One message that arrived.
 
-    `route` names the connection, for reply. `rank` is what the sender has proved to be, None where
-    its connection asks for no proof.
+    `route` is the name of the connection, for reply. `rank` is the authenticated rank of the
+    sender; None if its connection requires no authentication.
     """
 
     route: Route
@@ -24,30 +24,32 @@ class Received(NamedTuple):
 
 
 class Listener(Protocol):
-    """Where messages arrive.
+    """The receiving end of messages.
 
-    Thread  receive from one thread at a time; everything else from any
+    Thread  receive: one thread at a time; all other methods: any
     """
 
     addresses: dict[str, str]
 
     def receive(self, deadline: float | None = None) -> Received | None:
-        """Wait for a message; None after wake() or the deadline."""
+        """Wait for a message, and return it; None after wake() or at the deadline."""
 
     def try_receive(self) -> Received | None:
-        """Return the next message, or None if none is there."""
+        """Return the next message, or None if none has arrived."""
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
-        """Send a message on a connection that came in; False if that is gone. Never blocks."""
+        """Send a message on an incoming connection without blocking; False if the connection is
+        gone.
+        """
 
     def knows(self, route: Route) -> bool:
-        """Return whether the connection of a message that came in may still be there."""
+        """Return whether the connection of a received message may still exist."""
 
     def wake(self) -> None:
-        """Let receive return None soon."""
+        """Make receive return None soon."""
 
     def fileno(self) -> int:
-        """Return a descriptor that becomes readable after something may have changed."""
+        """Return a descriptor that becomes readable when the state may have changed."""
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close all addresses; what was sent may take linger_s more to leave."""
+        """Close all addresses; unsent data gets linger_s to leave."""

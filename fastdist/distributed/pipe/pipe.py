@@ -1,4 +1,4 @@
-"""A worker's whole relation to one peer: its lanes, the calls without answer, and their end."""
+"""Pipe: a worker's lanes to one peer, and the calls that wait for its answers."""
 
 from __future__ import annotations
 
@@ -15,47 +15,46 @@ from .frames import Buffer
 from .lane import Lane
 from .shared_lane import SharedLane
 
-# Lanes for callers that block, in addition to the shared lane 0. A caller that finds none left uses
-# lane 0 and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all
-# wait.
+# Lanes for blocking callers, in addition to the shared lane 0. A caller that finds no free lane
+# uses lane 0 and waits for its Future. If it waited for a lane, nested calls A -> B -> A could
+# deadlock.
 MAX_OWN_LANES: Final = 8
-# A caller that finds no free lane while `drain_idle_lanes` reads one waits for that lane:
-# microseconds as a rule, and at most this long where reading it replaces its connection.
+# A caller that finds no free lane while `drain_idle_lanes` reads one waits for that lane, usually
+# for microseconds. This limit applies if reading the lane replaces its connection.
 _LOOK_S: Final = 0.05
 
 _logger = logging.getLogger(__name__)
 
 
 class PendingCall(Protocol):
-    """A call without answer yet."""
+    """A call that has no answer yet."""
 
     def fail(self, error: Exception) -> None:
-        """End the call with an error, if it has not ended otherwise."""
+        """End the call with an error, unless it has ended."""
 
 
 C = TypeVar("C", bound=PendingCall)
 
 
 class OwnLane:
-    """A lane that one blocking caller has to itself."""
+    """A lane that one blocking caller has borrowed."""
 
     __slots__ = ("greet", "greeting", "lane", "number", "serial")
 
     def __init__(self, lane: Lane, number: int, greet: Callable[[], list[Buffer]]) -> None:
         self.lane = lane
         self.number = number
-        # Makes what must be the first message on every connection of the lane.
+        # Creates the message that must be the first one on every connection of the lane.
         self.greet = greet
-        # The message to send before the first call; None once it is sent.
+        # The message to send before the first call; None after it was sent.
         self.greeting: list[Buffer] | None = greet()
-        # The serial of the last query about a call.
+        # The serial number of the last query about a call.
         self.serial = 0
 
     def send_greeting(self, deadline: float | None) -> None:
-        """Send the message that precedes the first call; while `greeting` shows that it is not
-        sent.
+        """Send the greeting, which precedes the first call; `greeting` is None afterwards.
 
-        Raises  as Lane.send does; then it is not sent
+        Raises  the errors of Lane.send; `greeting` is then kept
         """
         assert self.greeting is not None
         self.lane.send(self.greeting, deadline)
@@ -63,10 +62,10 @@ class OwnLane:
 
 
 class Pipe(Generic[C]):
-    """Lanes to one peer, and the calls that wait for it.
+    """The lanes to one peer, and the calls that wait for it.
 
-    `connect(bell, number)` makes a lane that ends when the bell rings; `greet(number)` is the
-    message that must be the first one on it.
+    `connect(bell, number)` creates a lane that ends when the bell rings. `greet(number)` returns
+    the first message for it.
 
     Thread  any
     """
@@ -81,34 +80,35 @@ class Pipe(Generic[C]):
         self._connect = connect
         self._greet = greet
         self._attend = attend
-        # Guards everything below. No lane is made, used or closed, and no call failed, under it.
+        # Guards the fields below. While it is held, no lane is created, used or closed, and no call
+        # fails.
         self._lock = threading.RLock()
         self._look_ended = threading.Condition(self._lock)
         self._closed = Doorbell()
-        # Raised as a copy: an error that is raised again and again collects the frames of all who
-        # raised it, and with them whatever they held.
+        # Raised as a copy: an error that is raised again and again collects the stack frames of all
+        # callers that raised it, with the objects in them.
         self._error: Exception | None = None
         self._pending: dict[int, C] = {}
-        # The calls of lane 0 that have an id and have not ended; the latest id that one was given.
+        # The ids of calls on lane 0 that have not ended, and the latest id.
         self._open: set[int] = set()
         self._latest_id = -1
         self._free: list[OwnLane] = []
-        # Numbers of lanes that do not exist. They are few and used again, the lowest first, so that
-        # a peer need remember no more lanes than there may be at once.
+        # Unused lane numbers. Few numbers are used, the lowest first, so that a peer stores no more
+        # lanes than can exist at one time.
         self._free_numbers = list(range(max_own_lanes, 0, -1))
         self._lanes_out = 0
-        # Whether drain_idle_lanes has one of them, and not a caller.
+        # Whether drain_idle_lanes, and not a caller, has one of the borrowed lanes.
         self._is_looking = False
         self._shared: SharedLane | None = None
         self._shared_lock = threading.RLock()
 
     @property
     def error(self) -> Exception | None:
-        """Why this pipe is in error for good; None while it can be used."""
+        """The permanent error of this pipe; None while it can be used."""
         return self._error
 
     def borrow_lane(self) -> OwnLane | None:
-        """Return a lane for the caller alone, or None if all are taken.
+        """Return a lane for one caller, or None if all are borrowed.
 
         Raises  the pipe's error
         """
@@ -116,7 +116,7 @@ class Pipe(Generic[C]):
             if self._error is not None:
                 raise copy.copy(self._error)
             if not self._free and self._is_looking:
-                # Without this each look could cost one more connection, up to the most there are.
+                # Otherwise each drain could create one more connection, up to the limit.
                 self._look_ended.wait_for(lambda: self._free or not self._is_looking, _LOOK_S)
                 if self._error is not None:
                     raise copy.copy(self._error)
@@ -139,9 +139,9 @@ class Pipe(Generic[C]):
             raise
 
     def return_lane(self, own: OwnLane, *, broken: bool = False) -> None:
-        """Give a lane back; a broken one is closed, as is every one of a pipe in error."""
+        """Return a borrowed lane; it is closed if it is broken, or if the pipe is in error."""
         if broken:
-            # Before another lane can have its number: this one says no more.
+            # Closed before another lane can get its number, so that it sends nothing after that.
             own.lane.close()
         with self._lock:
             self._lanes_out -= 1
@@ -157,15 +157,14 @@ class Pipe(Generic[C]):
             self._closed.close()
 
     def drain_idle_lanes(self) -> list[list[Buffer]]:
-        """Return the messages that arrived by idle lanes.
+        """Return the messages that arrived on idle lanes.
 
-        They are answers to calls that were given up, or that come twice, after a query about the
-        call.
+        They are answers to calls that were given up, or second answers after a query about a call.
 
-        A lane that cannot be read is closed: the next caller makes another one.
+        A lane that cannot be read is closed; the next caller creates another one.
 
         Thread  one at a time
-        Note    they may hold the peer's memory, or promises, until they are read
+        Note    until they are read, these messages may hold the peer's memory or promises
         """
         came: list[list[Buffer]] = []
         with self._lock:
@@ -184,7 +183,7 @@ class Pipe(Generic[C]):
         return came
 
     def _begin_look(self, own: OwnLane) -> bool:
-        """Take a lane out of the free ones; False if a caller was faster."""
+        """Remove a lane from the free ones; return False if a caller was faster."""
         with self._lock:
             if self._error is not None or own not in self._free:
                 return False
@@ -200,7 +199,7 @@ class Pipe(Generic[C]):
             self._look_ended.notify_all()
 
     def shared(self) -> SharedLane:
-        """Return lane 0, made now if nobody asked before.
+        """Return lane 0, and create it on the first call.
 
         Raises  the pipe's error
         """
@@ -212,7 +211,7 @@ class Pipe(Generic[C]):
                 with self._lock:
                     if self._error is not None:
                         raise copy.copy(self._error)
-                    # While it is made, the bell that ends it must not be closed.
+                    # The bell that ends the lane must not be closed before the lane exists.
                     self._lanes_out += 1
                 try:
                     shared = SharedLane(self._connect(self._closed, 0), self._attend)
@@ -227,21 +226,23 @@ class Pipe(Generic[C]):
             return self._shared
 
     def greet_again(self) -> None:
-        """Start again on lane 0, whose connection was lost and came back."""
+        """Send the greeting on lane 0 after its connection was lost and replaced."""
         shared = self._shared
         if shared is not None:
             shared.resume(self._greet(0))
 
     def notify(self, frames: list[Buffer]) -> None:
-        """Send a message on lane 0 that nobody answers, unless that is closed or was never made."""
+        """Send a message without an answer on lane 0, unless that is closed or was never
+        created.
+        """
         shared = self._shared
         if shared is not None:
             shared.send(frames)
 
     def open_call(self, new_id: Callable[[], int]) -> int:
-        """Return the id of a call that begins on lane 0; until `close_call` it may be sent.
+        """Return the id of a new call on lane 0; it counts as open until `close_call`.
 
-        Note    ids grow in the order of these calls: see open_calls
+        Note    ids increase in the order of these calls: see open_calls
         """
         with self._lock:
             message_id = self._latest_id = new_id()
@@ -249,12 +250,12 @@ class Pipe(Generic[C]):
             return message_id
 
     def close_call(self, message_id: int) -> None:
-        """Let a call be over that has not become a pending one."""
+        """End a call that has not become a pending one."""
         with self._lock:
             self._open.discard(message_id)
 
     def open_calls(self, at_most: int) -> tuple[int, list[int]]:
-        """Return an id below which all calls of lane 0 are over, but for those in the list."""
+        """Return an id below which all calls of lane 0 have ended, except those in the list."""
         with self._lock:
             floor, still_open = self._latest_id + 1, list(self._open)
         still_open.sort()
@@ -264,7 +265,7 @@ class Pipe(Generic[C]):
         return floor, still_open
 
     def add_pending(self, message_id: int, call: C) -> None:
-        """Remember a call until its answer comes.
+        """Store a call until its answer comes.
 
         Raises  the pipe's error
         """
@@ -275,7 +276,7 @@ class Pipe(Generic[C]):
             self._pending[message_id] = call
 
     def take_pending(self, message_id: int) -> C | None:
-        """Forget and return a call; None if it has ended before: then its answer is late."""
+        """Remove and return a call; None if it has ended, so that its answer is late."""
         with self._lock:
             call = self._pending.pop(message_id, None)
             if call is not None:
@@ -293,17 +294,19 @@ class Pipe(Generic[C]):
             return list(self._pending)
 
     def is_waited_for(self) -> bool:
-        """Return whether somebody waits for the peer."""
+        """Return whether any caller waits for the peer."""
         with self._lock:
             return self._lanes_out > self._is_looking or bool(self._pending)
 
     def num_pending(self) -> int:
-        """Return how many calls wait for their answer."""
+        """Return the number of calls that wait for their answer."""
         with self._lock:
             return len(self._pending)
 
     def break_off(self, error: Exception) -> int:
-        """End every wait with error, and every lane but the shared one; return how many calls."""
+        """End every wait with the error, and every lane except the shared one; return the number of
+        calls.
+        """
         with self._lock:
             if self._error is not None:
                 return 0
@@ -319,13 +322,15 @@ class Pipe(Generic[C]):
         return len(lost)
 
     def fail_from_now_on(self, error: Exception) -> None:
-        """End every wait with error, and fail all that comes with it, whatever ended it before."""
+        """End every wait with the error, and raise it from now on, even if another error came
+        first.
+        """
         self.break_off(error)
         with self._lock:
             self._error = error
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the shared lane; break_off came before."""
+        """Close the shared lane; break_off must have been called."""
         with self._shared_lock:
             shared, self._shared = self._shared, None
         if shared is not None:

@@ -1,4 +1,4 @@
-"""Names that users choose from: transports, with PyTorch's priorities and ours."""
+"""Registries of transports and channels by name, with PyTorch's priorities and fastdist's."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ class Registered(Protocol):
     """An entry of a registry."""
 
     def why_not_viable(self) -> str | None:
-        """Return why this machine cannot offer it; None if it can."""
+        """Return the reason why this machine does not support it; None if it does."""
 
 
 class Transport(Registered, Protocol):
-    """A way to make lanes to a listener."""
+    """A kind of connection that can create lanes to a listener."""
 
-    # Whether a listener knows, by a key or because there is only one, who is at the other end.
+    # Whether a listener knows the peer at the other end, by a key or because there is only one.
     tells_peers_apart: bool
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Let listener be reached this way, and note the address in listener.addresses."""
+        """Make listener reachable over this transport, and store the address in
+        listener.addresses.
+        """
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return whether a lane from here to a peer's address can be made."""
+        """Return whether a lane from here to a peer's address can be created."""
 
     def connect(
         self,
@@ -42,14 +44,18 @@ class Transport(Registered, Protocol):
         watched: bool,
         unreachable_ms: int,
     ) -> Lane:
-        """Return a new lane to a peer's address; it breaks if that answers nothing for so long."""
+        """Return a new lane to a peer's address; it breaks after unreachable_ms without
+        acknowledgement.
+        """
 
 
 R = TypeVar("R", bound=Registered)
 
 
 class Registration(NamedTuple, Generic[R]):
-    """One entry; the highest priority that both ends can offer wins."""
+    """One entry; of the entries that both ends support, the one with the highest priority is
+    used.
+    """
 
     name: str
     priority: int
@@ -57,7 +63,7 @@ class Registration(NamedTuple, Generic[R]):
 
 
 class NotViable:
-    """The entry of something that this machine, or this version, cannot offer."""
+    """The entry of a transport or channel that this machine, or this version, does not support."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -68,7 +74,7 @@ class NotViable:
 
 
 class Registry(Generic[R]):
-    """Entries of one kind, found by name.
+    """Entries of one kind, looked up by name.
 
     Thread  any
     """
@@ -81,7 +87,7 @@ class Registry(Generic[R]):
         self._entries: dict[str, Registration[R]] = {}
 
     def register(self, name: str, priority: int, member: R) -> None:
-        """Add an entry, or replace the one of that name."""
+        """Add an entry, or replace the entry with that name."""
         with self._entries_lock:
             self._entries[name] = Registration(name, priority, member)
 
@@ -91,18 +97,18 @@ class Registry(Generic[R]):
             self._entries.pop(name, None)
 
     def has(self, name: str) -> bool:
-        """Return whether name, or what it is an alias of, is known."""
+        """Return whether a name, or the name of which it is an alias, is known."""
         return self._aliases.get(name, name) in self._entries
 
     def by_priority(self) -> list[Registration[R]]:
-        """Return all entries, the most wanted first."""
+        """Return all entries, highest priority first."""
         with self._entries_lock:
             return sorted(self._entries.values(), key=lambda entry: -entry.priority)
 
     def require_known(self, names: Sequence[str]) -> None:
-        """Check a user's list.
+        """Check the names in a user's list.
 
-        Raises  RpcError naming the first unknown one, and those that exist
+        Raises  RpcError with the first unknown name, and the known names
         """
         for name in names:
             if not self.has(name):
@@ -110,9 +116,9 @@ class Registry(Generic[R]):
                 raise RpcError(f"Unknown {self.kind}: {name}; known, fastest first: {known}")
 
     def choose(self, names: Sequence[str] | None = None) -> list[Registration[R]]:
-        """Return the viable entries, the most wanted first; a user's list is its own order.
+        """Return the supported entries, highest priority first, or in the order of a user's list.
 
-        Raises  BackendNotViableError with all reasons if none is viable
+        Raises  BackendNotViableError with all reasons if no entry is supported
         """
         if names is None:
             wanted = self.by_priority()
@@ -132,22 +138,22 @@ class Registry(Generic[R]):
 
 
 def names_of(variable: str) -> list[str] | None:
-    """Return the names in a variable of the environment, separated by commas; None if unset."""
+    """Return the comma-separated names in an environment variable; None if it is unset."""
     text = os.environ.get(variable, "")
     return [name for part in text.split(",") if (name := part.strip())] or None
 
 
 class NoTransport(NotViable):
-    """A transport that cannot be had."""
+    """A transport that is not available."""
 
     tells_peers_apart = False
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Refuse."""
+        """Raise an error."""
         raise BackendNotViableError(self.reason)
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Reach nobody."""
+        """Return False: it reaches no peer."""
         return False
 
     def connect(
@@ -160,7 +166,7 @@ class NoTransport(NotViable):
         watched: bool,
         unreachable_ms: int,
     ) -> Lane:
-        """Refuse."""
+        """Raise an error."""
         raise BackendNotViableError(self.reason)
 
 

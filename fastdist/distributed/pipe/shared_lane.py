@@ -1,4 +1,4 @@
-"""The lane of asynchronous calls: many threads send on it, the progress thread alone reads it."""
+"""SharedLane: the lane of asynchronous calls, on which many threads send and one receives."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .batch import MAX_MESSAGES, join, split, take_batch
 from .frames import Buffer
 from .lane import READABLE, WRITABLE, Lane
 
-# Messages that follow each other so closely are a burst. The first few of it go at once, the others
-# are left to the reader, who sends many of them as one while their sender goes on computing.
+# Messages within this interval form a burst. The first few are sent directly. Later ones are left
+# to the reader, which sends many of them as one message while their sender continues to compute.
 BURST_GAP_S: Final = 0.0002
 SENT_AT_ONCE: Final = 4
 
 
 class SharedLane:
-    """A Lane with a lock, and a queue for what cannot leave yet, or had better leave with others.
+    """A Lane with a lock, and a queue for messages that cannot be sent yet, or should be joined.
 
-    `attend` is called, from any thread and not under the lock, when the reader has to look: a
-    message is there, or something waits to be sent.
+    `attend` is called, from any thread and not under the lock, if the reader has work: to receive a
+    message, or to send queued ones.
 
-    Thread  send from any; receive from the reader alone
+    Thread  send: any; receive: only the reader
     """
 
     def __init__(self, lane: Lane, attend: Callable[[], None]) -> None:
         self.lane = lane
         self._attend = attend
-        # Guards the lane and all below it.
+        # Guards the lane and the fields below.
         self._lock = threading.RLock()
         self._unsent: deque[Sequence[Buffer]] = deque()
         self._came: deque[list[Buffer]] = deque()
@@ -45,19 +45,21 @@ class SharedLane:
         self._in_burst = 0
 
     def hold(self) -> None:
-        """Queue all messages from now on: the connection broke, and the next one starts again."""
+        """Queue all messages from now on, because the connection broke and the next one needs a
+        greeting.
+        """
         with self._lock:
             self._held = True
 
     def resume(self, first: Sequence[Buffer]) -> None:
-        """Send first, then what has queued up."""
+        """Send first, and then the queued messages."""
         with self._lock:
             self._held = False
             self._unsent.appendleft(first)
         self._attend()
 
     def send(self, frames: Sequence[Buffer]) -> None:
-        """Send a message now, or queue it for the reader to send. Never blocks."""
+        """Send a message now, or queue it for the reader, without blocking."""
         now = time.monotonic()
         with self._lock:
             if self._closed:
@@ -71,14 +73,14 @@ class SharedLane:
                 self._unsent.append(frames)
                 must_attend = self._reader_sleeps and self._needs_reader()
             else:
-                # A send may take the edge that would have woken the reader.
+                # A send may consume the event that would have woken the reader.
                 must_attend = self._reader_sleeps and self._needs_reader()
             self._reader_called = self._reader_called or must_attend
         if must_attend:
             self._attend()
 
     def receive(self) -> list[Buffer] | None:
-        """Return the next message, or None; then the reader may sleep on fileno()."""
+        """Return the next message; None means that the reader may sleep on fileno()."""
         if self._came:
             return self._came.popleft()
         with self._lock:
@@ -88,7 +90,8 @@ class SharedLane:
             self._reader_sleeps = False
             while True:
                 self._flush()
-                # Asked, not tried: a receive that finds nothing costs ten times as much.
+                # Queries the socket first, because a receive without a message costs ten times as
+                # much.
                 events = self.lane.events()
                 if events & READABLE:
                     frames = self.lane.try_receive()
@@ -100,20 +103,22 @@ class SharedLane:
         try:
             self._came.extend(split(frames))
         except MessageError:
-            self._came.append(frames)  # no message either: whoever decodes it will say so
+            self._came.append(frames)  # invalid, but the code that decodes it reports that
         return self._came.popleft()
 
     def num_unsent(self) -> int:
-        """Return how many messages wait to be sent."""
+        """Return the number of messages in the queue."""
         with self._lock:
             return len(self._unsent)
 
     def fileno(self) -> int:
-        """Return the descriptor to sleep on."""
+        """Return the descriptor on which the reader sleeps."""
         return self.lane.fileno()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Send what can be sent, and close the lane. A second time does nothing."""
+        """Send what is possible without blocking, and close the lane. A second call has no
+        effect.
+        """
         with self._lock:
             if not self._closed:
                 self._flush()

@@ -1,4 +1,4 @@
-"""The transport of a group of one member: it copies, and needs no connection."""
+"""The transport of a group with one member: it copies arrays, without a connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .transport import Call
 
 
 class Alone:
-    """Implements Transport where rank is 0 and size is 1."""
+    """Implements Transport for rank 0 in a group of size 1."""
 
     rank = 0
     size = 1
@@ -23,15 +23,15 @@ class Alone:
         self._error: Exception | None = None
 
     def all_reduce(self, call: Call, array: NDArray[Any], op: str) -> None:
-        """Leave array as it is."""
+        """Leave array unchanged."""
         self._require_open()
 
     def reduce(self, call: Call, array: NDArray[Any], op: str, root: int) -> None:
-        """Leave array as it is."""
+        """Leave array unchanged."""
         self._require_open()
 
     def broadcast(self, call: Call, array: NDArray[Any], root: int) -> None:
-        """Leave array as it is."""
+        """Leave array unchanged."""
         self._require_open()
 
     def all_gather(self, call: Call, out: NDArray[Any], array: NDArray[Any]) -> None:
@@ -63,7 +63,7 @@ class Alone:
         self._copy(out, arrays[0])
 
     def barrier(self, call: Call) -> None:
-        """Return."""
+        """Return immediately."""
         self._require_open()
 
     def send(self, call: Call, array: NDArray[Any], to: int, tag: int) -> None:
@@ -75,11 +75,11 @@ class Alone:
         raise CollectiveError("a group of one member has nobody to receive from")
 
     def abort(self, error: Exception) -> None:
-        """Raise error in every later call."""
+        """Raise the error in every later call."""
         self._error = error
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there is no connection to close."""
 
     def _require_open(self) -> None:
         if self._error is not None:

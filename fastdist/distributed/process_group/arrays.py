@@ -1,4 +1,4 @@
-"""Tensors as the arrays that a transport takes, and back."""
+"""Converts tensors to the arrays that a transport accepts, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...tensor.writable import require_writable
 
 
 def flat(tensor: Tensor) -> NDArray[Any]:
-    """Return the numbers of a tensor in C order, of one axis; its own memory where it can be."""
+    """Return the elements of a tensor in C order as a 1-D array, without a copy if possible."""
     array = tensor._array if tensor._layout.device is CPU else tensor.to_numpy()
     if array.flags.c_contiguous:
         return array.reshape(-1)
@@ -29,19 +29,19 @@ def flat(tensor: Tensor) -> NDArray[Any]:
 
 
 def settle(tensor: Tensor | None) -> None:
-    """Wait until the calling thread's stream of a tensor's device has done its work.
+    """Wait until the calling thread's stream on a tensor's device has finished its work.
 
-    The thread of a group reads and writes tensors on another stream than their callers.
+    The group's thread reads and writes tensors on another stream than the callers'.
     """
     if tensor is not None and (device := tensor._layout.device) is not CPU:
         backend_of(device.type).current_stream(device.index).synchronize()
 
 
 class Target:
-    """A tensor that a collective writes, and the array of one axis that the transport fills.
+    """A tensor that a collective writes, with the 1-D array that the transport fills.
 
-    The array is the tensor's own memory where that is contiguous and on the CPU. The transport
-    leaves it as it was if the collective fails; `done` is then not called.
+    The array is the tensor's own memory if that is contiguous and on the CPU. If the collective
+    fails, the transport leaves the array unchanged, and `done` is not called.
     """
 
     __slots__ = ("_array", "_is_own", "_tensor")
@@ -59,7 +59,9 @@ class Target:
             self._array = np.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
 
     def done(self) -> None:
-        """Place the numbers in the tensor, and count the change."""
+        """Copy the array into the tensor if it has separate memory, and bump the tensor's
+        version.
+        """
         tensor = self._tensor
         if not self._is_own:
             layout = tensor._layout
@@ -68,24 +70,24 @@ class Target:
             if layout.device is not CPU:
                 array = backend.from_numpy(array, layout.device.index)
             backend.copy_into(tensor._array, array)
-            # This thread's stream may not be that of the reader.
+            # A reader may use another stream than this thread.
             settle(tensor)
         (tensor._storage or storage_of(tensor)).bump()
 
 
 def copy_back(array: NDArray[Any], tensor: Tensor) -> None:
-    """Place an array of one axis in a tensor of as many elements, and count the change."""
+    """Copy a 1-D array into a tensor with as many elements, and bump the tensor's version."""
     target = Target(tensor, reads=False)
     target._array[...] = array
     target.done()
 
 
 def require_readable(what: str, name: str, tensor: Any) -> None:
-    """Raise unless an argument is a tensor whose numbers a collective can send.
+    """Raise unless an argument is a tensor whose elements a collective can send.
 
     Raises:
-        TypeError: It is not a tensor, or a sparse one.
-        GraphError: It carries a tangent of forward mode.
+        TypeError: The argument is not a tensor, or is sparse.
+        GraphError: The tensor has a tangent of forward mode.
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -105,12 +107,12 @@ def require_readable(what: str, name: str, tensor: Any) -> None:
 
 
 def require_target(what: str, name: str, tensor: Any) -> None:
-    """Raise unless an argument is a tensor that a collective can write.
+    """Raise unless an argument is a tensor into which a collective can write.
 
     Raises:
         TypeError, GraphError: As require_readable.
-        CollectiveArgumentError: It is a lazily conjugated or negated view.
-        RuntimeError: Elements share memory, or it is read-only.
+        CollectiveArgumentError: The tensor is a lazily conjugated or negated view.
+        RuntimeError: Elements of the tensor share memory, or it is read-only.
     """
     require_readable(what, name, tensor)
     if tensor.__class__ is LazyConjNeg:
@@ -140,7 +142,7 @@ def require_tensors(what: str, name: str, tensors: Any, check: Any = require_rea
 
 
 def require_one_dtype(*tensors: Tensor) -> None:
-    """Raise CollectiveArgumentError unless all tensors have one dtype."""
+    """Raise CollectiveArgumentError unless all tensors have the same dtype."""
     for index, (one, other) in enumerate(itertools.pairwise(tensors)):
         if one._layout.dtype is not other._layout.dtype:
             raise CollectiveArgumentError(
@@ -151,7 +153,7 @@ def require_one_dtype(*tensors: Tensor) -> None:
 
 
 def require_alike(what: str, tensors: Sequence[Tensor]) -> None:
-    """Raise CollectiveArgumentError unless a list has tensors, of one layout, dtype and size."""
+    """Raise CollectiveArgumentError if a list is empty or its layouts, dtypes or sizes differ."""
     if not tensors:
         raise CollectiveArgumentError(f"{what}: requires non-empty tensor list")
     first = tensors[0]._layout
@@ -169,12 +171,12 @@ def require_alike(what: str, tensors: Sequence[Tensor]) -> None:
     require_one_dtype(*tensors)
 
 
-# (layout, more) -> text. A program has few of them; all are dropped when they are many.
+# Maps (layout, more) to a text. Programs have few of them; the cache is cleared when it is large.
 _texts: dict[tuple[Any, str], str] = {}
 
 
 def agreed_text(tensor: Tensor, more: str = "") -> str:
-    """Return the text that must be alike on all members, such as "float32 of shape (2, 3), sum"."""
+    """Return the text that must agree between members, such as "float32 of shape (2, 3), sum"."""
     key = tensor._layout, more
     text = _texts.get(key)
     if text is None:

@@ -1,8 +1,9 @@
-"""The arrival of members at a barrier, in the store of the group."""
+"""monitored_barrier: members report their arrival in the store of the group."""
 
 # Note [A barrier by the store]
-# Members report their arrival in the store of the group, and rank 0 answers there. A message that
-# does not come in time would end a transport for good, and rank 0 could not wait for others.
+# Members report their arrival in the store of the group, and rank 0 writes its answer there.
+# Messages of the transport are not used: one that is late would end the transport permanently, and
+# then rank 0 could not wait for the other members.
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from .caller import caller_line
 if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
-# Members wait for rank 0's answer this much longer than rank 0 waits for them.
+# Members wait this much longer for rank 0's answer than rank 0 waits for them.
 _ANSWER_S: Final = 1.0
 
 
 def wait_for_members(group: Any, timeout: Any, wait_all_ranks: bool) -> None:
-    """Wait until all members of a group have called; see monitored_barrier."""
+    """Wait until all members of a group have called this function; see monitored_barrier."""
     if timeout is not None and not isinstance(timeout, timedelta):
         warnings.warn(
             "Please specify timeout arg as a timedelta. Converting current value of "
@@ -34,7 +35,7 @@ def wait_for_members(group: Any, timeout: Any, wait_all_ranks: bool) -> None:
         return
     group = group._for_objects()
     wait = group._timeout if timeout is None else timeout
-    # It is not counted among the collectives: those that stay away would be behind for good.
+    # Not counted as a collective: absent members would have a lower count permanently.
     _Check(group, wait, wait_all_ranks).run()
 
 
@@ -54,7 +55,9 @@ class _Check:
         self._number = group._next_message(("monitored barrier", None, 0))
 
     def run(self) -> None:
-        """Arrive, and wait to be released; on rank 0, wait for all and release them."""
+        """Report the arrival and wait for the answer; on rank 0, wait for all members and
+        answer.
+        """
         if self._group.rank():
             self._arrive()
         else:
@@ -71,7 +74,7 @@ class _Check:
         )
         try:
             self._store.set(self._key(rank), self._line)
-            # Rank 0 may come as late as this timeout allows, and then waits as long.
+            # Rank 0 may arrive up to one timeout later, and then waits for one timeout.
             self._store.wait([self._key("answer")], 2 * self._seconds + _ANSWER_S)
             answer = self._store.get(self._key("answer"))
         except StoreError as error:
@@ -92,7 +95,7 @@ class _Check:
         for key in keys:
             self._store.delete_key(key)
         if not missing and self._number:
-            # All have read the answer before this one.
+            # All members have read the previous answer by now.
             self._store.delete_key(self._key("answer", self._number - 1))
         if missing:
             raise CollectiveError(f"[Rank 0]: {text}; called at {self._line}") from late

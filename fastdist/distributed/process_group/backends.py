@@ -1,4 +1,4 @@
-"""Names of backends, which devices each serves, and how a group is connected by one."""
+"""Names of backends, the devices that each serves, and how each connects a group."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Plugin(NamedTuple):
 
 
 class Backend(str):
-    """The name of what carries collectives, in lower case: `Backend("GLOO") == "gloo"`.
+    """The lower-case name of a backend of collectives: `Backend("GLOO") == "gloo"`.
 
-    "zmq" is fastdist's own backend for the CPU, and "gloo" is another name for it.
+    "zmq" is fastdist's own backend for the CPU, and "gloo" is an alias of it.
     """
 
     __slots__ = ()
@@ -73,19 +73,19 @@ class Backend(str):
         extended_api: bool = False,
         devices: str | Sequence[str] | None = None,
     ) -> None:
-        """Let groups be made by func under a name.
+        """Register a function that creates groups, under the name of a new backend.
 
         Args:
             name: The name for `init_process_group` and `new_group`.
-            func: Called with (store, rank, size, timeout); with extended_api with
-                (DistributedBackendOptions, pg_options). It returns an object with the methods of
-                a ProcessGroup, such as a subclass, or one that implements
+            func: Called with (store, rank, size, timeout), or, with extended_api, with
+                (DistributedBackendOptions, pg_options). It returns an object with the methods of a
+                ProcessGroup, such as an instance of a subclass, or an implementation of
                 process_group.transport.Transport.
-            extended_api: Whether func is called with the two objects.
-            devices: The types of device that it serves; all by default.
+            extended_api: Whether func is called with the two objects above.
+            devices: The device types that the backend serves; all by default.
 
         Raises:
-            RuntimeError: There is a backend of that name.
+            RuntimeError: A backend of that name exists.
         """
         lower = cls(name)
         if lower in cls.backend_list:
@@ -104,13 +104,13 @@ Backend.__module__ = "fastdist.distributed.distributed_c10d"
 
 
 class BackendConfig:
-    """Which backend serves each type of device: that of `init_process_group(backend=...)`."""
+    """The backend of each device type, from `init_process_group(backend=...)`."""
 
     def __init__(self, backend: str | None) -> None:
         self.device_backend_map = devices_of(backend)
 
     def get_device_backend_map(self) -> dict[str, str]:
-        """Return type of device -> backend."""
+        """Return a dict from device type to backend."""
         return self.device_backend_map
 
     def __repr__(self) -> str:
@@ -121,10 +121,10 @@ BackendConfig.__module__ = "fastdist.distributed.distributed_c10d"
 
 
 def devices_of(backend: str | None) -> dict[str, str]:
-    """Return type of device -> backend, for an argument `backend`.
+    """Return a dict from device type to backend, for an argument `backend`.
 
     Raises:
-        ValueError: There is no such backend, or a pair is wrong or double.
+        ValueError: There is no such backend, or a pair is malformed or occurs twice.
     """
     if backend is None or backend == Backend.UNDEFINED:
         gpus = Backend.GLOO if why_not_here(Backend.NCCL) else Backend.NCCL
@@ -157,7 +157,7 @@ _NOT_HERE: Final = {
 
 
 def why_not_here(name: str) -> str:
-    """Return why groups cannot be made with a backend; an empty text if they can."""
+    """Return the reason why groups cannot use a backend here; an empty text if they can."""
     if name == Backend.NCCL:
         from ...devices.cuda import nccl
 
@@ -178,13 +178,13 @@ def why_not_here(name: str) -> str:
 
 
 def require_here(name: str) -> None:
-    """Raise RuntimeError for a backend that has a name but cannot be used."""
+    """Raise RuntimeError if a backend cannot be used in this process."""
     if reason := why_not_here(name):
         raise RuntimeError(reason)
 
 
 def connect_links(place: Place) -> Transport:
-    """Connect the members over the pipes of fastdist."""
+    """Connect the members by fastdist's own transports (distributed/links)."""
     from fastdist.distributed.links import connect
 
     assert place.store is not None
@@ -200,14 +200,14 @@ def connect_links(place: Place) -> Transport:
 
 
 def connect_gpus(place: Place) -> Any:
-    """Connect the GPUs of the members by NCCL."""
+    """Connect the GPUs of the members through NCCL."""
     from .nccl import NcclCarrier
 
     return NcclCarrier(place, connections[Backend.ZMQ])
 
 
 def connect_by_mpi(place: Place) -> Transport:
-    """Connect the members by MPI, which started them."""
+    """Connect the members through MPI, which started them."""
     from .mpi import connect
 
     return connect(place)
@@ -220,7 +220,7 @@ def connect_nothing(place: Place) -> Transport:
     return connect(place)
 
 
-# Backend -> what makes its transport. Tests add theirs.
+# Maps a backend to the function that creates its transport. Tests add entries.
 connections: dict[str, Connect] = {
     Backend.ZMQ: connect_links,
     Backend.GLOO: connect_links,
@@ -228,12 +228,12 @@ connections: dict[str, Connect] = {
     Backend.MPI: connect_by_mpi,
     Backend.FAKE: connect_nothing,
 }
-# Backends whose groups of one member are theirs as well, and which need no store then.
+# Backends that also serve groups of one member, and then need no store.
 _ALSO_ALONE: Final = frozenset({Backend.NCCL, Backend.MPI})
 
 
 def make_carrier(backend: str, place: Place, options: Any) -> Any:
-    """Return the transport of a new group, or what a registered function made for it.
+    """Return a new group's transport, or the object from the function of a registered backend.
 
     Raises:
         RuntimeError: The backend is not implemented.

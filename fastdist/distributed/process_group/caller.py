@@ -1,4 +1,4 @@
-"""The line of the program that calls a collective, for errors on other members."""
+"""Finds the line of the program that calls a collective, for errors on other members."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Final
 
 _OWN: Final = str(Path(__file__).resolve().parents[2])
-# File -> its name, None for a file of fastdist. Entries only appear; programs have few files.
+# Maps a file to its base name, or to None for a file of fastdist. It only grows; programs have few
+# files.
 _names: dict[str, str | None] = {}
 
 
 def caller_line() -> str:
     """Return the file and line, such as "train.py:12", of the innermost frame outside fastdist.
 
-    Takes 0.4 us from five frames below the program (AMD EPYC).
+    Takes 0.4 us when five frames of fastdist are below the program (AMD EPYC).
     """
     frame = sys._getframe(1)
     while True:

@@ -1,13 +1,13 @@
-"""Abilities that a carrier of collectives may have beyond those of Transport."""
+"""Optional interfaces of objects that carry collectives, in addition to Transport."""
 
 # Note [Abilities of a carrier]
-# A Transport blocks until its part is done, and takes arrays of the CPU. A carrier that can do more
-# says so by its base class, so a misspelt method is an error where the class is defined, and no
-# object has an ability because an attribute happens to have its name:
+# A Transport blocks until its part of a collective is done, and takes arrays in CPU memory. A
+# carrier with further abilities declares them by its base classes. So a misspelt method is an error
+# where the class is defined, and an attribute with a fitting name does not count as an ability:
 #   QueueingCarrier   queues collectives and messages, and returns their Work
-#   ClosesQuietly     ends its own waits when it closes (in transport.py, which links import)
-#   GroupingTransport starts several collectives together, and says which memory its arrays are of
-# Objects of registered functions have the methods that their authors gave them: see foreign.py.
+#   ClosesQuietly     ends its own waits when it closes (in transport.py, which links imports)
+#   GroupingTransport starts several collectives together, and declares the memory of its arrays
+# Objects from the functions of registered backends have their authors' methods: see foreign.py.
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Message(NamedTuple):
-    """A send or a receive of a batch."""
+    """One send or receive in a batch."""
 
     is_send: bool
     tensor: Tensor
-    # The other's rank in the group.
+    # The peer's rank in the group.
     peer: int
 
 
@@ -38,7 +38,7 @@ class QueueingCarrier(ABC):
     Thread  any
     """
 
-    # How many collectives this member has called.
+    # The number of collectives that this member has called.
     count: int
 
     @abstractmethod
@@ -51,9 +51,9 @@ class QueueingCarrier(ABC):
         *,
         is_async: bool,
     ) -> Work:
-        """Queue a collective, which `act` makes of a GroupingTransport.
+        """Queue a collective, which `act` runs on a GroupingTransport.
 
-        `device` is where one without tensors runs.
+        `device` is the device of a collective without tensors.
         """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class QueueingCarrier(ABC):
 
     @abstractmethod
     def start_batch(self, call: Call, messages: Sequence[Message]) -> Work:
-        """Queue sends and receives that start together."""
+        """Queue sends and receives that start together, with one Work."""
 
     @abstractmethod
     def connect(self, device: Device, seconds: float) -> None:
@@ -70,19 +70,19 @@ class QueueingCarrier(ABC):
 
     @abstractmethod
     def abort(self, error: Exception) -> None:
-        """End what is under way with error, and raise it in every later call."""
+        """Fail all work under way with the error, and raise it in every later call."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what the group holds, when its work is done."""
+        """Wait for the work under way, and release the group's resources."""
 
 
 class GroupingTransport(ABC):
-    """A Transport whose arrays are of `memory`, and whose calls can start together."""
+    """A Transport whose arrays are in `memory`, and whose calls can start together."""
 
-    # A Memory; see memory.py.
+    # A Memory, as defined in memory.py.
     memory: Any
 
     @abstractmethod
     def grouped(self) -> AbstractContextManager[None]:
-        """Start the calls of a block together."""
+        """Start the calls inside the block together, at its end."""

@@ -1,4 +1,4 @@
-"""Several collectives in one message: `_coalescing_manager`."""
+"""Combines several collectives into one message: `_coalescing_manager`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .world import member_group
 
 
 class _Noted(NamedTuple):
-    """A collective that waits for the end of the block."""
+    """A collective that is deferred to the end of the block."""
 
     function: Callable[..., Any]
     given: Tensor
@@ -22,13 +22,13 @@ class _Noted(NamedTuple):
 
 
 class CoalescingManager:
-    """The Works of a block: `with _coalescing_manager(...) as manager`."""
+    """The Works of a block, from `with _coalescing_manager(...) as manager`."""
 
     def __init__(self) -> None:
         self.works: list[Work] = []
 
     def append(self, work: Work | None = None) -> None:
-        """Add a Work to wait for."""
+        """Add a Work for wait()."""
         if work is not None:
             self.works.append(work)
 
@@ -39,7 +39,7 @@ class CoalescingManager:
 
 
 def note(group: Any, function: Any, given: Tensor, out: Tensor | None, options: Any) -> None:
-    """Keep a collective for the end of the block that the group is in."""
+    """Defer a collective to the end of the group's open block."""
     group._coalesced.append(_Noted(function, given, out, options))
 
 
@@ -47,19 +47,20 @@ def note(group: Any, function: Any, given: Tensor, out: Tensor | None, options: 
 def _coalescing_manager(
     group: Any = None, device: Any = None, async_ops: bool = False
 ) -> Iterator[CoalescingManager]:
-    """Send the collectives that a block calls as one message, at the block's end.
+    """Send the collectives that are called in a block as one message, at the block's end.
 
-    Calls of all_reduce, all_gather_into_tensor or reduce_scatter_tensor are kept; the block has
-    one of these kinds, with one dtype and one op. Sends and receives run as they are called.
+    Calls of all_reduce, all_gather_into_tensor or reduce_scatter_tensor are deferred; all of a
+    block must be of one kind, with one dtype and one op. Sends and receives run when they are
+    called.
 
     Args:
-        group: The members; the default group if None.
-        device: Ignored: the tensors say it.
-        async_ops: Whether the block's end does not wait; call wait() of the manager then.
+        group: The group; the default group if None.
+        device: Ignored; the tensors determine the device.
+        async_ops: Whether the end of the block does not wait; then call the manager's wait().
 
     Raises:
-        ValueError: The group is in such a block already.
-        RuntimeError: The collectives of the block are of several kinds.
+        ValueError: The group is already in such a block.
+        RuntimeError: The block contains collectives of several kinds.
     """
     found = member_group("_coalescing_manager", group)
     manager = CoalescingManager()

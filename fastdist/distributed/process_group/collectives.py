@@ -31,22 +31,22 @@ from .world import member_group
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Replace a tensor on all members by its reduction over the members.
+    """Replace a tensor on all members by its reduction over the members of the group.
 
     Args:
-        tensor: Read and written; alike in dtype and shape on all members.
-        op: How values combine, such as ReduceOp.SUM.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work before the tensor may be used.
+        tensor: Read and written; it has the same dtype and shape on all members.
+        op: The reduction, such as ReduceOp.SUM.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Raises:
-        CollectiveMismatchError: Members called other collectives, or other dtypes or shapes.
+        CollectiveMismatchError: Members called other collectives, or with other dtypes or shapes.
         CollectiveLostError: A member ended or cannot be reached.
         CollectiveTimeoutError: Members did not call in time.
-        TypeError, ValueError, RuntimeError: An argument is wrong; found before anything is sent.
+        TypeError, ValueError, RuntimeError: An argument is wrong; raised before anything is sent.
 
     Threads: any; collectives of one group run in the order of the calls.
 
@@ -81,7 +81,7 @@ def all_reduce_coalesced(
 ) -> Future[Any] | None:
     """Replace tensors of one dtype by their reductions over the members, in one message.
 
-    With async_op it returns a Future, as PyTorch does.
+    With async_op it returns a Future, as in PyTorch.
     """
     found = member_group("all_reduce_coalesced", group)
     if found is None:
@@ -89,7 +89,7 @@ def all_reduce_coalesced(
     options = AllreduceOptions(reduceOp=op, asyncOp=async_op)
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if supports_complex(op):
-        # The two halves of a complex number are added like other numbers.
+        # The real and imaginary parts of complex numbers are added as two real numbers.
         given = [_as_real(one) for one in given]
     return _future_of(found.allreduce_coalesced(given, options), async_op)
 
@@ -102,18 +102,18 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Replace a tensor on one member by its reduction over all; the others keep theirs.
+    """Replace a tensor on one member by its reduction; other members keep their tensors.
 
     Args:
         tensor: Read on all members, written on dst.
         dst: The global rank of the member that gets the reduction.
-        op: How values combine.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
-        group_dst: The rank of dst in the group, in place of dst.
+        op: The reduction, such as ReduceOp.SUM.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
+        group_dst: The rank of dst in the group, instead of dst.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -140,17 +140,17 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Replace a tensor on all members by that of one.
+    """Replace a tensor on all members by the tensor of one member.
 
     Args:
-        tensor: Read on src, written on the others.
+        tensor: Read on src, written on the other members.
         src: The global rank of the member that has the values.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
-        group_src: The rank of src in the group, in place of src.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
+        group_src: The rank of src in the group, instead of src.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -172,16 +172,16 @@ def broadcast(
 def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Fill a list on all members with the tensors of all.
+    """Fill a list on all members with the tensors of all members.
 
     Args:
-        tensor_list: One tensor for each member, by rank; written. Their sizes may differ.
-        tensor: The tensor of this member; as large as tensor_list[rank].
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
+        tensor_list: Written; one tensor per member, by rank. Sizes may differ.
+        tensor: The tensor of this member, with the size of tensor_list[rank].
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -208,7 +208,7 @@ def all_gather_coalesced(
 ) -> Future[Any] | None:
     """Fill `output_tensor_lists[member][i]` with that member's `input_tensor_list[i]`.
 
-    With async_op it returns a Future, as PyTorch does.
+    With async_op it returns a Future, as in PyTorch.
     """
     found = member_group("all_gather_coalesced", group)
     if found is None:
@@ -221,13 +221,13 @@ def all_gather_coalesced(
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Fill one tensor on all members with the tensors of all, one after the other.
+    """Fill one tensor on all members with the concatenated tensors of all members.
 
     Args:
         output_tensor: Written; its shape is (size * n, ...) or (size, n, ...).
         input_tensor: The tensor of this member, of shape (n, ...).
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
     """
     found = member_group("all_gather_into_tensor", group)
     if found is None:
@@ -246,17 +246,17 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Reduce a list over the members, and keep the entry of this member's rank.
+    """Reduce lists over the members, and keep the entry for this member's rank.
 
     Args:
-        output: Written; as large as input_list[rank].
-        input_list: One tensor for each member. Their sizes may differ.
-        op: How values combine.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
+        output: Written; it has the size of input_list[rank].
+        input_list: One tensor per member. Sizes may differ.
+        op: The reduction, such as ReduceOp.SUM.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -281,14 +281,14 @@ def reduce_scatter_tensor(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Reduce a tensor over the members, and keep the part of this member's rank.
+    """Reduce a tensor over the members, and keep the part for this member's rank.
 
     Args:
         output: Written; of shape (n, ...).
         input: Read; of shape (size * n, ...) or (size, n, ...).
-        op: How values combine.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
+        op: The reduction, such as ReduceOp.SUM.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
     """
     found = member_group("reduce_scatter_tensor", group)
     if found is None:
@@ -308,15 +308,15 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send rows of a tensor to each member, and fill another with the rows that each sends.
+    """Send rows of a tensor to each member, and fill another tensor with the received rows.
 
     Args:
-        output: Written; the rows of member 0 come first.
-        input: Read; the rows for member 0 come first.
-        output_split_sizes: How many rows come from each member; equally many if None.
-        input_split_sizes: How many rows go to each member; equally many if None.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
+        output: Written; the rows of member 0 come first, then those of member 1, and so on.
+        input: Read; the rows for member 0 come first, then those for member 1, and so on.
+        output_split_sizes: The number of rows from each member; equal parts if None.
+        input_split_sizes: The number of rows to each member; equal parts if None.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
     """
     found = member_group("all_to_all_single", group)
     if found is None:
@@ -333,16 +333,16 @@ def all_to_all(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send one tensor to each member, and fill a list with those that each sends here.
+    """Send one tensor to each member, and fill a list with the tensors that the members send.
 
     Args:
-        output_tensor_list: Written; one tensor for each member, by rank.
-        input_tensor_list: One tensor for each member, by rank. Sizes may differ.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
+        output_tensor_list: Written; one tensor per member, by rank.
+        input_tensor_list: One tensor per member, by rank. Sizes may differ.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -369,18 +369,18 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Fill a list on one member with the tensors of all.
+    """Fill a list on one member with the tensors of all members.
 
     Args:
         tensor: The tensor of this member.
-        gather_list: On dst, one tensor for each member; None on the others.
+        gather_list: On dst, one tensor per member; None on other members.
         dst: The global rank of the member with the list; 0 by default.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
-        group_dst: The rank of dst in the group, in place of dst.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
+        group_dst: The rank of dst in the group, instead of dst.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -415,14 +415,14 @@ def scatter(
 
     Args:
         tensor: Written.
-        scatter_list: On src, one tensor for each member; None on the others.
+        scatter_list: On src, one tensor per member; None on other members.
         src: The global rank of the member with the list; 0 by default.
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
-        group_src: The rank of src in the group, in place of src.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
+        group_src: The rank of src in the group, instead of src.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -451,16 +451,16 @@ def barrier(
     device_ids: Any = None,
     timeout: timedelta | None = None,
 ) -> Work | None:
-    """Wait until all members of a group have called.
+    """Wait until all members of a group have called barrier().
 
     Args:
-        group: The members; the default group if None.
-        async_op: Whether to return a Work at once.
-        device_ids: Which GPUs to wait for; not needed here.
-        timeout: The longest wait; the group's by default.
+        group: The group; the default group if None.
+        async_op: Whether to return a Work without waiting for the result.
+        device_ids: The GPU on which an NCCL barrier runs, as a list; not required.
+        timeout: The longest wait; the group's timeout by default.
 
     Returns:
-        A Work for async_op, else None.
+        A Work if async_op is true, otherwise None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -499,7 +499,7 @@ def _future_of(work: Work, async_op: bool) -> Future[Any] | None:
 def _returned(work: Work, async_op: bool) -> Work | None:
     if async_op:
         return work
-    # One of ours has ended already.
+    # A synchronous call of fastdist's own backend has completed its Work already.
     if work is not None:
         wait_for(work)
     return None
@@ -508,17 +508,16 @@ def _returned(work: Work, async_op: bool) -> Work | None:
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """Wait until all members have called; rank 0's error names the missing ones.
+    """Wait until all members have called; the error on rank 0 names missing members.
 
     Args:
-        group: The members; the default group if None.
-        timeout: The longest wait; the group's by default.
-        wait_all_ranks: Whether rank 0 waits for all, to name each that is missing, and not only
-            the first.
+        group: The group; the default group if None.
+        timeout: The longest wait; the group's timeout by default.
+        wait_all_ranks: Whether rank 0's error names all missing members, and not only the first.
 
     Raises:
-        RuntimeError: On rank 0, members did not come in time; on the others, rank 0 reported it,
-            or did not come itself.
+        RuntimeError: On rank 0, members did not call in time; on other members, rank 0 reported
+            that, or did not call.
     """
     found = member_group("monitored_barrier", group)
     if found is None:

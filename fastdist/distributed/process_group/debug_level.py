@@ -1,4 +1,4 @@
-"""How much the collectives check and say: TORCH_DISTRIBUTED_DEBUG."""
+"""The level of checks and messages of collectives: TORCH_DISTRIBUTED_DEBUG."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from fastdist.core.errors import CollectiveArgumentError
 
 
 class DebugLevel(enum.IntEnum):
-    """How much collectives check and errors say: that of TORCH_DISTRIBUTED_DEBUG.
+    """The level of checks and error messages of collectives, as in TORCH_DISTRIBUTED_DEBUG.
 
-    DETAIL lets the members of a group of NCCL compare each call before it is given to the GPU, and
-    lets collectives with async_op end, or raise, before the call returns.
+    With DETAIL, the members of an NCCL group compare each call before it is passed to the GPU, and
+    collectives with async_op complete, or raise, before the call returns.
     """
 
     OFF = 0
@@ -25,7 +25,7 @@ _debug_level: DebugLevel | None = None
 
 
 def get_debug_level() -> DebugLevel:
-    """Return the level that was set, or that of TORCH_DISTRIBUTED_DEBUG; OFF without one."""
+    """Return the level that was set, or that of TORCH_DISTRIBUTED_DEBUG, or OFF."""
     if _debug_level is None:
         return _level_of_environment()
     return _debug_level
@@ -41,7 +41,7 @@ def set_debug_level_from_env() -> None:
     """Set the level from TORCH_DISTRIBUTED_DEBUG.
 
     Raises:
-        CollectiveArgumentError: The variable has another value than OFF, INFO and DETAIL.
+        CollectiveArgumentError: The variable is not OFF, INFO or DETAIL.
     """
     set_debug_level(_level_of_environment())
 

@@ -1,4 +1,4 @@
-"""Tensors of one GPU as arrays for a transport that takes the GPU's memory."""
+"""Converts tensors on one GPU to arrays for a transport that takes GPU memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MULTIPLY: Final = parse("x * y", ("x", "y"))
 
 
 class DeviceMemory:
-    """Implements Memory for a GPU. Nothing here waits for it.
+    """Implements Memory for one GPU. No method waits for the GPU.
 
-    Work is queued on the current stream. While a collective starts, that is `stream`; memory that
-    tensors have of other streams is held until `stream` has passed. A graph's capture cannot record
-    that, so `kept` holds the arrays then until somebody waits for the Work.
+    Work is queued on the current stream, which is `stream` while a collective starts. The allocator
+    keeps memory that tensors allocated on other streams until `stream` has passed. A graph capture
+    cannot record that; then `kept` holds the arrays until a caller waits for the Work.
     """
 
     def __init__(self, device: Device, stream: Any) -> None:
@@ -35,11 +35,11 @@ class DeviceMemory:
         self.is_captured = False
 
     def flat(self, tensor: Tensor) -> Any:
-        """Return the numbers of a tensor in C order; its own memory where it can be."""
+        """Return the elements of a tensor in C order, without a copy if possible."""
         return self.backend.packed(self.own(tensor)).reshape(-1)
 
     def own(self, tensor: Tensor) -> Any:
-        """Return a tensor's array, whose memory stays until the stream has passed.
+        """Return a tensor's array, and keep its memory until the stream has passed.
 
         Raises:
             RuntimeError: The tensor is on another device.
@@ -57,26 +57,26 @@ class DeviceMemory:
         try:
             self.backend.record_stream(array, self.stream)
         except DeviceError:
-            # The memory belongs to another library, which does not wait for our streams.
+            # The memory belongs to another library, which does not wait for this stream.
             self.kept.append(array)
         return array
 
     def target(self, tensor: Tensor, *, reads: bool) -> DeviceTarget:
-        """Return a tensor that a collective writes, with the array that it fills."""
+        """Return a target: a tensor that a collective writes, and the array that it fills."""
         return DeviceTarget(self, tensor, reads=reads)
 
     def copy_back(self, array: Any, tensor: Tensor) -> None:
-        """Place an array in a tensor of as many elements, and count the change."""
+        """Copy an array into a tensor with as many elements, and bump the tensor's version."""
         self.backend.copy_into(self.own(tensor), array.reshape(tensor._layout.shape))
         (tensor._storage or storage_of(tensor)).bump()
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """Return an array of any numbers."""
+        """Return an uninitialised array."""
         sizes = (shape,) if isinstance(shape, int) else shape
         return self.backend.empty(sizes, np.dtype(dtype), self.device.index)
 
     def join(self, parts: Sequence[Any]) -> Any:
-        """Return a new array of the parts, one after the other."""
+        """Return a new array, the concatenation of the parts."""
         room = self.empty(sum(part.size for part in parts), parts[0].dtype)
         begin = 0
         for part in parts:
@@ -85,18 +85,18 @@ class DeviceMemory:
         return room
 
     def copy(self, array: Any) -> Any:
-        """Return a new array with the same numbers."""
+        """Return a copy of an array."""
         room = self.empty(array.shape, array.dtype)
         self.place(room, array)
         return room
 
     def place(self, out: Any, array: Any) -> None:
-        """Write the numbers of array into out."""
+        """Copy the elements of array into out."""
         if prod(out.shape):
             self.backend.copy_into(out, array)
 
     def multiply(self, array: Any, factor: Any) -> Any:
-        """Return a new array, multiplied by a number or by a tensor of one."""
+        """Return a new array, the product with a number or with a tensor of one element."""
         room = self.empty(array.shape, array.dtype)
         if isinstance(factor, Tensor) and factor._layout.device is not CPU:
             other = self.backend.expand(self.own(factor).reshape(1), array.shape)
@@ -107,16 +107,16 @@ class DeviceMemory:
         return room
 
     def overlap(self, one: Any, other: Any) -> bool:
-        """Return whether two arrays share memory; both have no gaps."""
+        """Return whether two contiguous arrays share memory."""
         begin, start = one.data.ptr, other.data.ptr
         return bool(begin < start + other.nbytes and start < begin + one.nbytes)
 
     def address(self, array: Any) -> int:
-        """Return where an array begins."""
+        """Return the address of an array."""
         return int(array.data.ptr)
 
     def op_of(self, how: Reduction) -> str:
-        """Return the reduction for the transport, which computes means as well."""
+        """Return the transport's name of a reduction; the transport supports means too."""
         return "avg" if how.is_mean else how.op
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:
@@ -124,14 +124,14 @@ class DeviceMemory:
 
 
 class DeviceTarget:
-    """A tensor of a GPU that a collective writes, and the array that the transport fills."""
+    """A tensor on a GPU that a collective writes, with the array that the transport fills."""
 
     __slots__ = ("_array", "_destination", "_memory", "_tensor")
 
     def __init__(self, memory: DeviceMemory, tensor: Tensor, *, reads: bool) -> None:
         self._memory, self._tensor = memory, tensor
         array = memory.own(tensor)
-        # None where the transport fills the tensor's own memory.
+        # None if the transport fills the tensor's own memory.
         self._destination: Any = None
         if array.flags.c_contiguous:
             self._array = array.reshape(-1)
@@ -143,7 +143,9 @@ class DeviceTarget:
             self._array = memory.empty(tensor._layout.numel, tensor._layout.dtype.numpy)
 
     def done(self) -> None:
-        """Place the numbers in the tensor, and count the change."""
+        """Copy the array into the tensor if it has separate memory, and bump the tensor's
+        version.
+        """
         tensor = self._tensor
         if self._destination is not None:
             made = self._array.reshape(tensor._layout.shape)

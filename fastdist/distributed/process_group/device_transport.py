@@ -1,4 +1,4 @@
-"""The collectives of one GPU of this process, by a communicator of NCCL."""
+"""The collectives of one GPU of this process, through an NCCL communicator."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .transport import Call
 
 Act = Callable[[Any, Call], None]
 
-# A barrier reduces one byte of each member.
+# A barrier reduces an array of this size.
 _MARK_BYTES: Final = 1
 
 
 class DeviceTransport(GroupingTransport):
-    """Implements Transport with the memory of one GPU, on its own stream.
+    """Implements Transport for arrays of one GPU, on a separate stream.
 
-    The methods queue work on the stream and return. `run` calls them.
+    The methods queue work on the stream and return; `run` calls them.
 
     Thread  one at a time; abort from any
     """
@@ -41,7 +41,7 @@ class DeviceTransport(GroupingTransport):
         self._blocks_host = False
 
     def run(self, act: Act, call: Call, result: list[Any]) -> DeviceWork:
-        """Queue a collective behind what the current stream has so far, and return its Work."""
+        """Queue a collective after the present work of the current stream, and return its Work."""
         progress, memory, stream = Progress(self.device, call), self.memory, self.stream
         work = DeviceWork(result, progress)
         backend = memory.backend
@@ -56,7 +56,8 @@ class DeviceTransport(GroupingTransport):
                 act(self, call)
         except BaseException:
             if progress.is_captured:
-                # A graph ends on the stream on which its capture began.
+                # A graph capture must end on the stream on which it began, so that stream joins
+                # this one.
                 current.wait_event(stream.record_event())
             raise
         work.blocks_host |= self._blocks_host
@@ -64,7 +65,7 @@ class DeviceTransport(GroupingTransport):
         return work
 
     def grouped(self) -> AbstractContextManager[None]:
-        """Start the calls of a block together."""
+        """Start the calls inside the block together, at its end."""
         return nccl.grouped()
 
     def all_reduce(self, call: Call, array: Any, op: str) -> None:
@@ -72,19 +73,19 @@ class DeviceTransport(GroupingTransport):
         self.communicator.all_reduce(_what(call), array, op, self.stream)
 
     def reduce(self, call: Call, array: Any, op: str, root: int) -> None:
-        """Replace array on root by the reduction."""
+        """Replace array on root by the reduction over all members."""
         self.communicator.reduce(_what(call), array, op, root, self.stream)
 
     def broadcast(self, call: Call, array: Any, root: int) -> None:
-        """Replace array on all members by that of root."""
+        """Replace array on all members by root's array."""
         self.communicator.broadcast(_what(call), array, root, self.stream)
 
     def all_gather(self, call: Call, out: Any, array: Any) -> None:
-        """Place the array of each member in its row of out."""
+        """Copy the array of each member into its row of out."""
         self.communicator.all_gather(_what(call), out, array, self.stream)
 
     def reduce_scatter(self, call: Call, out: Any, array: Any, op: str) -> None:
-        """Place the reduction of the members' rows of this rank in out."""
+        """Reduce the members' rows for this rank into out."""
         self.communicator.reduce_scatter(_what(call), out, array, op, self.stream)
 
     def all_to_all(self, call: Call, outs: Sequence[Any], arrays: Sequence[Any]) -> None:
@@ -95,7 +96,7 @@ class DeviceTransport(GroupingTransport):
                 self.recv(call, outs[member], member, 0)
 
     def gather(self, call: Call, outs: Sequence[Any] | None, array: Any, root: int) -> None:
-        """Place the array of each member in root's `outs[member]`."""
+        """Copy the array of each member into root's `outs[member]`."""
         with self.grouped():
             self.send(call, array, root, 0)
             if self.rank == root:
@@ -104,7 +105,7 @@ class DeviceTransport(GroupingTransport):
                     self.recv(call, outs[member], member, 0)
 
     def scatter(self, call: Call, out: Any, arrays: Sequence[Any] | None, root: int) -> None:
-        """Place root's `arrays[member]` in out."""
+        """Copy root's array for this member into out."""
         with self.grouped():
             self.recv(call, out, root, 0)
             if self.rank == root:
@@ -113,13 +114,13 @@ class DeviceTransport(GroupingTransport):
                     self.send(call, arrays[member], member, 0)
 
     def barrier(self, call: Call) -> None:
-        """Let the Work of this call end when all members have called; its wait() blocks."""
+        """Queue a reduction that ends when all members have called; wait() of its Work blocks."""
         mark = self.memory.empty(_MARK_BYTES, "uint8")
         self.communicator.all_reduce(_what(call), mark, "max", self.stream)
         self._blocks_host = True
 
     def send(self, call: Call, array: Any, to: int, tag: int) -> None:
-        """Send array to a member. NCCL has no tags: messages arrive in the order of the calls."""
+        """Send array to a member. NCCL has no tags; messages arrive in the order of the calls."""
         if array.size:
             self.communicator.send(_what(call), array, to, self.stream)
 
@@ -130,15 +131,17 @@ class DeviceTransport(GroupingTransport):
         return sender
 
     def require_healthy(self, call: Call) -> None:
-        """Raise an error that the communicator has reported. Does not wait."""
+        """Raise the error that the communicator has reported, if any, without waiting."""
         self.communicator.require_healthy(_what(call))
 
     def abort(self) -> None:
-        """End what is under way."""
+        """Abort all work under way."""
         self.communicator.abort()
 
     def close(self, under_way: Sequence[Progress], seconds: float) -> None:
-        """Release the communicator when its work is done; abort what takes longer."""
+        """Close the communicator when its work is done; abort work that takes longer than
+        seconds.
+        """
         deadline = time.monotonic() + seconds
         while not all(one.error is not None or one.passed() for one in under_way):
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The thread that looks after the collectives that GPUs carry out: late ones, failed ones."""
+"""The thread that watches collectives on GPUs for timeouts and failures."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# How often it looks at what is under way, and how often at the store.
+# The intervals at which the thread checks the work under way, and the store.
 _LOOK_S: Final = 0.05
 _STORE_S: Final = 1.0
-# Its thread ends when nothing has come for so long; the next collective starts another.
+# The thread ends after this long without work; the next collective starts another one.
 _IDLE_S: Final = 5.0
-# How long it waits for what the others report about a collective that is late.
+# How long the thread waits for the other members' reports about a collective that is late.
 _REPORTS_S: Final = 1.5
 _FAILURE: Final = "failure"
 
@@ -40,10 +40,11 @@ _FAILURE: Final = "failure"
 class Watch:
     """Watches the collectives of one member of a group.
 
-    An error of NCCL, and a collective that takes longer than its timeout, fail all collectives of
-    the group on this member. The others read that in the store within about a second. Each second a
-    member under way writes there how many collectives it has called, and where it called the last.
-    So the error of a late one names the members that did not come.
+    An NCCL error, or a collective that exceeds its timeout, fails all collectives of the group on
+    this member. The other members read the failure from the store within about a second. While
+    collectives are under way, each member writes to the store every second how many collectives it
+    has called, and where it called the last one. So a timeout error can name the members that did
+    not call the collective.
 
     Thread  any
     """
@@ -56,13 +57,13 @@ class Watch:
         self._under_way: list[tuple[DeviceTransport, Progress]] = []
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        # The number and line of the last collective, and the number that the store knows.
+        # The number, name and line of the last collective, and the number that the store has.
         self._last: tuple[int, str, str] = (-1, "", "")
         self._reported = -1
         self._next_store_s = 0.0
 
     def add(self, part: DeviceTransport, work: Progress) -> None:
-        """Look after a collective that was queued."""
+        """Watch a collective that was queued."""
         with self._changed:
             self._under_way.append((part, work))
             self._last = work.call.sequence, work.call.name, work.call.line
@@ -75,7 +76,7 @@ class Watch:
                 self._changed.notify_all()
 
     def under_way(self) -> list[Progress]:
-        """Return the collectives that the GPUs have not carried out when it last looked."""
+        """Return the collectives that the GPUs had not completed at the last check."""
         with self._changed:
             return [work for _, work in self._under_way]
 
@@ -89,7 +90,7 @@ class Watch:
             thread.join(_IDLE_S)
 
     def report_failure(self, error: CollectiveError) -> None:
-        """Let the other members know why this one has failed."""
+        """Report the reason of this member's failure to the other members."""
         if self._store is not None and self._size > 1:
             text = json.dumps([self._rank, isinstance(error, CollectiveLostError), str(error)])
             with contextlib.suppress(FastdistError, OSError):
@@ -115,7 +116,7 @@ class Watch:
                 with self._changed:
                     self._under_way.clear()
             except (FastdistError, OSError) as error:
-                # The store is gone, or the device: whoever waits gets the error there.
+                # The store or the device is gone: the program gets the error where it waits.
                 _logger.info("rank %d cannot look after its collectives: %s", self._rank, error)
 
     def _look(self) -> None:
@@ -125,7 +126,7 @@ class Watch:
         still = []
         for part, work in under_way:
             if part.memory.backend.allocator.has_capture():
-                return  # CUDA refuses questions while a graph is captured
+                return  # CUDA allows no queries during a graph capture
             if _has_ended(work):
                 work.kept.clear()
                 continue
@@ -142,7 +143,7 @@ class Watch:
             raise self._timeout(late)
 
     def _exchange(self, store: Store, *, is_urgent: bool) -> None:
-        """Read whether another member has failed, and write how far this one is."""
+        """Read whether another member has failed, and write this member's progress."""
         now = time.monotonic()
         if now < self._next_store_s and not is_urgent:
             return
@@ -166,10 +167,10 @@ class Watch:
         )
 
     def _behind(self, sequence: int) -> list[str]:
-        """Return a text for each member that has not called a collective."""
+        """Return a text for each member that has not called the collective with this number."""
         if self._store is None:
             return []
-        # Members report each second.
+        # Longer than the interval at which members report.
         deadline = time.monotonic() + _REPORTS_S
         found: dict[int, Any] = {}
         while True:
@@ -196,4 +197,4 @@ def _has_ended(work: Progress) -> bool:
     try:
         return work.error is not None or work.passed()
     except KernelError:
-        return True  # CUDA raises it where the program waits, at each later call
+        return True  # CUDA raises the error again where the program waits, and in later calls

@@ -1,4 +1,4 @@
-"""The Work of a collective that a GPU carries out: waiting lets a stream wait, not the program."""
+"""The Work of a collective on a GPU: wait() makes a stream wait, and does not block."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ from ...tensor.tensor import Tensor
 from .transport import Call
 from .work import Work
 
-# How often a program that waits for a GPU looks whether it is done.
+# The interval at which a program that waits on the host checks the GPU.
 _LOOK_S: Final = 0.0005
 
 
 class Progress:
-    """How far a GPU is with a collective; it does not hold the tensors of the result."""
+    """The state of a collective on a GPU; it does not hold the tensors of the result."""
 
     def __init__(self, device: Device, call: Call) -> None:
         self.device, self.call = device, call
         self.is_captured = False
-        # The point behind the collective on its stream.
+        # The event after the collective on its stream.
         self.event: Any = None
-        # Memory that must stay until the stream has passed it.
+        # Memory that must stay allocated until the stream has passed the event.
         self.kept: list[Any] = []
         self.error: BaseException | None = None
         self.failed = threading.Event()
 
     def passed(self) -> bool:
-        """Return whether the GPU has carried the collective out."""
+        """Return whether the GPU has completed the collective."""
         return bool(self.event.query())
 
     def fail(self, error: BaseException) -> None:
-        """Note why the collective will not end well."""
+        """Record the error of the collective, unless it has completed."""
         if self.error is None and not self.passed():
             self.error = error
             self.failed.set()
 
 
 class DeviceWork(Work):
-    """A collective that is queued on a stream of a GPU."""
+    """A collective that is queued on a GPU stream."""
 
     def __init__(self, result: Any, progress: Progress) -> None:
         super().__init__(result)
         self.progress, self.device = progress, progress.device
-        # Whether wait() waits for the GPU, as barrier() must.
+        # Whether wait() blocks the host until the GPU is done, as barrier() must.
         self.blocks_host = os.environ.get("TORCH_NCCL_BLOCKING_WAIT") == "1"
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Let the current stream wait until the tensors may be used; return at once.
+        """Make the current stream wait until the tensors may be used; does not block the host.
 
         Args:
-            timeout: With one the program itself waits, this long at most.
+            timeout: If given, block the host too, for at most this long.
 
         Raises:
-            CollectiveError: The collective failed, as far as it is known.
-            CollectiveTimeoutError: It did not end within `timeout`.
+            CollectiveError: The collective is known to have failed.
+            CollectiveTimeoutError: The collective did not end within `timeout`.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         progress = self.progress
@@ -74,7 +74,7 @@ class DeviceWork(Work):
         if seconds or (self.blocks_host and not progress.is_captured):
             self._wait_on_host(seconds)
         if progress.is_captured:
-            # The captured stream is behind the collective from here on.
+            # The captured stream is ordered after the collective now.
             progress.kept.clear()
         return True
 
@@ -94,20 +94,20 @@ class DeviceWork(Work):
             raise progress.error
 
     def is_completed(self) -> bool:
-        """Return whether the GPU has carried the collective out, or it has failed."""
+        """Return whether the GPU has completed the collective, or it has failed."""
         return self.progress.error is not None or self.progress.passed()
 
     def is_success(self) -> bool:
-        """Return whether the GPU has carried the collective out."""
+        """Return whether the GPU has completed the collective successfully."""
         return self.progress.error is None and self.progress.passed()
 
     def exception(self) -> BaseException | None:
-        """Return the error with which the collective ended; None if it has not failed yet."""
+        """Return the error of the collective; None while there is none."""
         return self.progress.error
 
     def get_future(self) -> Future[Any]:
-        """Return a Future of result(). It is done: callbacks run at once, on another stream
-        that waits for the collective, and value() lets the current stream wait.
+        """Return a Future of result(). It is done immediately: its callbacks run on another stream,
+        which waits for the collective, and value() makes the current stream wait.
         """
         future: DeviceFuture = DeviceFuture(self.device, self.progress.event)
         if self.progress.error is not None:
@@ -121,7 +121,7 @@ class DeviceWork(Work):
 
 
 class DeviceFuture(Future[Any]):
-    """A value that a stream of a GPU computes; whoever takes it lets the current stream wait."""
+    """A value that a GPU stream computes; reading it makes the current stream wait."""
 
     __slots__ = ("_device", "_event")
 
@@ -136,8 +136,8 @@ class DeviceFuture(Future[Any]):
             backend.current_stream(self._device.index).wait_event(self._event)
 
     def then(self, callback: Callable[[Any], Any]) -> Future[Any]:
-        """Call callback(self) on another stream, which waits for this value; return a Future of
-        what it returns.
+        """Call callback(self) on another stream that waits for this value, and return a Future of
+        the callback's result.
         """
         if not callable(callback) or not self.done() or self.peek_error() is not None:
             return super().then(callback)
@@ -145,7 +145,8 @@ class DeviceFuture(Future[Any]):
         stream = backend.stream(self._device.index)
         child = DeviceFuture(self._device, None)
         if backend.is_capturing(self._device.index):
-            # Memory of other streams is not of the graph: the callback uses the captured one.
+            # During a graph capture the callback uses the captured stream, to which its memory must
+            # belong.
             stream = backend.current_stream(self._device.index)
         try:
             with stream.native_device, stream:

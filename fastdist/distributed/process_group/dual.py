@@ -1,9 +1,9 @@
-"""Collectives that replace a dual tensor of forward mode: its numbers and its tangents."""
+"""In-place collectives on dual tensors of forward mode: on their values and their tangents."""
 
-# A sum or a broadcast is linear, so the tangents of its result are the same collective of the
-# tangents: first the numbers, then the tangent of each level, the outermost first. So all members
-# make the same calls, and each must have a tangent at the same levels: zeros where nothing depends
-# on the input.
+# A sum or a broadcast is linear, so the tangents of its result come from the same collective of the
+# tangents. The values come first, then the tangent of each level, outermost first. So all members
+# make the same calls, and each must have a tangent at the same levels: zeros if its tensor does not
+# depend on the input.
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def has_tangent(tensor: Any) -> bool:
 
 
 def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
-    """Let a linear collective replace the numbers of a dual tensor, and each of its tangents.
+    """Apply a linear in-place collective to the value of a dual tensor, and to each tangent.
 
-    `collective` replaces a tensor, which may be dual at outer levels.
+    `collective` replaces a tensor in place; the tensor may be dual at outer levels.
     """
     require_writable(tensor)
     clone = OPS["clone"]
@@ -46,7 +46,7 @@ def replace(tensor: Tensor, collective: Callable[[Tensor], Any]) -> Work:
 
 
 def require_linear(what: str, op: Any) -> None:
-    """Raise GraphError for a reduction whose tangents are not that of the tangents."""
+    """Raise GraphError for a reduction that is not linear."""
     kind = getattr(op, "op", op)
     if kind not in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM):
         raise GraphError(

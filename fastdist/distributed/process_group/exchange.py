@@ -1,4 +1,4 @@
-"""The functions that programs call: sends and receives between two members."""
+"""Sends and receives between two members: the public functions."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """Send a tensor to one member; return when it may be changed.
+    """Send a tensor to one member; return when the tensor may be changed.
 
     Args:
-        tensor: The numbers to send.
+        tensor: The tensor to send.
         dst: The global rank of the receiver.
-        group: The group of both; the default group if None.
-        tag: A number that the receiver gives as well, to tell messages apart.
-        group_dst: The rank of the receiver in the group, in place of dst.
+        group: The group of both members; the default group if None.
+        tag: A number that the receiver must give as well; it distinguishes messages.
+        group_dst: The rank of the receiver in the group, instead of dst.
 
     Raises:
-        ValueError: The receiver is this process, or is not in the group.
-        CollectiveError: The receiver is lost, too late, or expects another dtype or size.
+        ValueError: The receiver is this process, or not in the group.
+        CollectiveError: The receiver is lost, did not call in time, or expects another dtype or
+            size.
 
-    Two processes: `dist.send(x, dst=1)` on rank 0 meets `dist.recv(x, src=0)` on rank 1.
+    Example with two processes: `dist.send(x, dst=1)` on rank 0, `dist.recv(x, src=0)` on rank 1.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -54,17 +55,17 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Begin to send a tensor, and return the Work to wait for before it is changed; see send.
+    """Start to send a tensor, and return a Work; do not change the tensor before it is done.
 
     Args:
-        tensor: The tensor to send; it may be changed once the Work is done.
+        tensor: The tensor to send; it may be changed when the Work is done.
         dst: The global rank of the receiver.
-        group: The members; the default group if None.
-        tag: A number that the receive has as well.
-        group_dst: The rank of the receiver in the group, in place of dst.
+        group: The group; the default group if None.
+        tag: A number that the receiver must give as well.
+        group_dst: The rank of the receiver in the group, instead of dst.
 
     Returns:
-        A Work: `wait()` returns once the tensor may be changed.
+        A Work; its `wait()` returns when the tensor may be changed.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -88,14 +89,14 @@ def recv(
     """Fill a tensor with the next message of a member, and return the sender's global rank.
 
     Args:
-        tensor: Written; of the dtype and size of what was sent.
-        src: The global rank of the sender; None receives from any.
-        group: The group of both; the default group if None.
-        tag: The tag that the sender gave.
-        group_src: The rank of the sender in the group, in place of src.
+        tensor: Written; its dtype and size must be those of the sent tensor.
+        src: The global rank of the sender; None receives from any member.
+        group: The group of both members; the default group if None.
+        tag: The tag of the sender's call.
+        group_src: The rank of the sender in the group, instead of src.
 
     Returns:
-        The sender's global rank; -1 outside of the group.
+        The sender's global rank; -1 if this process is not in the group.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -123,17 +124,17 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """Begin to receive, and return the Work to wait for before the tensor is read; see recv.
+    """Start to receive, and return a Work; do not read the tensor before it is done.
 
     Args:
-        tensor: Written; of the shape and dtype of what is sent.
-        src: The global rank of the sender; any if None.
-        group: The members; the default group if None.
-        tag: A number that the send has as well.
-        group_src: The rank of the sender in the group, in place of src.
+        tensor: Written; its shape and dtype must be those of the sent tensor.
+        src: The global rank of the sender; None receives from any member.
+        group: The group; the default group if None.
+        tag: The tag of the sender's call.
+        group_src: The rank of the sender in the group, instead of src.
 
     Returns:
-        A Work: `wait()` returns once the tensor is there.
+        A Work; its `wait()` returns when the tensor has been received.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -162,10 +163,11 @@ def _sender(group: Any, what: str, src: int | None, group_src: int | None) -> in
 
 
 def _other(group: Any, what: str, global_rank: int | None, group_rank: int | None) -> int:
-    """Return another member's rank in the group.
+    """Return the group rank of another member.
 
     Raises:
-        ValueError: It is this process, not in the group, or given twice or not at all.
+        ValueError: The rank is this process's, is not in the group, or is given twice or not at
+            all.
     """
     root = rank_in(group, what, global_rank, group_rank, None)
     if root == group.rank():
@@ -178,15 +180,15 @@ def _other(group: Any, what: str, global_rank: int | None, group_rank: int | Non
 
 
 class P2POp:
-    """A send or a receive for batch_isend_irecv.
+    """A send or a receive, as an argument of batch_isend_irecv.
 
     Args:
         op: The function isend or irecv.
         tensor: The tensor that is sent or filled.
-        peer: The other's global rank.
-        group: The group of both; the default group if None.
+        peer: The global rank of the other member.
+        group: The group of both members; the default group if None.
         tag: See send.
-        group_peer: The other's rank in the group, in place of peer.
+        group_peer: The group rank of the other member, instead of peer.
     """
 
     def __init__(
@@ -225,13 +227,13 @@ P2POp.__module__ = "fastdist.distributed.distributed_c10d"
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begin several sends and receives, and return their Works; none waits for another.
+    """Start several sends and receives in parallel, and return their Works.
 
-    Those of GPUs begin together and have one Work; all members of the group make their first batch
-    or collective together.
+    Operations on GPUs start together and share one Work. The first batch or collective of a group
+    must be called by all members.
 
     Raises:
-        ValueError: An entry is not a P2POp, or they have several groups.
+        ValueError: An entry is not a P2POp, or the entries have several groups.
     """
     if not all(isinstance(one, P2POp) for one in p2p_op_list):
         raise ValueError(

@@ -14,9 +14,9 @@ from .transport import Call
 
 
 class Fake(Alone):
-    """Implements Transport as if all members had this one's arrays, and sums had one term.
+    """Implements Transport as if all members had this one's arrays, and sums had one summand.
 
-    For programs that look at what one process of a large job does: its shapes, memory and calls.
+    For programs that inspect one process of a large job: its shapes, memory and calls.
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -34,7 +34,7 @@ class Fake(Alone):
     def all_to_all(
         self, call: Call, outs: Sequence[NDArray[Any]], arrays: Sequence[NDArray[Any]]
     ) -> None:
-        """Copy the arrays that fit."""
+        """Copy each array whose size fits its output."""
         self._require_open()
         for out, array in zip(outs, arrays):
             if out.size == array.size:
@@ -51,21 +51,23 @@ class Fake(Alone):
     def scatter(
         self, call: Call, out: NDArray[Any], arrays: Sequence[NDArray[Any]] | None, root: int
     ) -> None:
-        """Copy this member's entry into out; what another root would send is not known."""
+        """Copy this member's entry into out, if this member is root; otherwise leave out
+        unchanged.
+        """
         self._require_open()
         if arrays is not None:
             self._copy(out, arrays[self.rank])
 
     def send(self, call: Call, array: NDArray[Any], to: int, tag: int) -> None:
-        """Return: nobody receives."""
+        """Return immediately; nothing is sent."""
         self._require_open()
 
     def recv(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
-        """Leave array as it is, and return the sender; the next member for any."""
+        """Leave array unchanged, and return the sender, or the next member if it is None."""
         self._require_open()
         return (self.rank + 1) % self.size if sender is None else sender
 
 
 def connect(place: Place) -> Fake:
-    """Return the transport of a group that nobody else is in."""
+    """Return the transport of a group without other processes."""
     return Fake(place.rank, place.size)

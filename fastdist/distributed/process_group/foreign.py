@@ -18,7 +18,7 @@ _METHODS: Final = (
 
 
 class ForeignGroup(ProcessGroup):
-    """Forwards each collective to the object that the backend's function returned."""
+    """Forwards each collective to the object that the registered function returned."""
 
     is_foreign = True
     foreign: Any = None
@@ -28,11 +28,13 @@ class ForeignGroup(ProcessGroup):
         return self.foreign
 
     def is_transport(self) -> bool:
-        """Return whether the object is a Transport; else its methods are those of a group."""
+        """Return whether the object is a Transport; otherwise it has the methods of a
+        ProcessGroup.
+        """
         return hasattr(self.foreign, "all_reduce")
 
     def _end_carrier(self, carrier: Any, error: CollectiveError | None) -> None:
-        # Authors of backends define what they need: PyTorch's classes have shutdown, not close.
+        # Each method is optional; PyTorch's classes have shutdown instead of close.
         if error is not None and hasattr(carrier, "abort"):
             carrier.abort(error)
         for name in ("close", "shutdown"):

@@ -1,4 +1,4 @@
-"""ProcessGroupGloo: a group of fastdist's own backend that a program makes from a store."""
+"""ProcessGroupGloo: a group of fastdist's own backend that a program creates from a store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class GlooDevice:
-    """The network address that a program chose for gloo. Accepted, and not used.
+    """A network address for gloo; it is accepted but not used.
 
-    The members of a group find each other by the addresses of their rendezvous.
+    The members of a group use the addresses from their rendezvous.
     """
 
     def __init__(self, hostname: str = "", interface: str = "") -> None:
@@ -28,7 +28,7 @@ class GlooDevice:
 
 
 class GlooOptions:
-    """Options of a ProcessGroupGloo: `_timeout` is used, `_devices` and `_threads` are not."""
+    """Options of a ProcessGroupGloo; `_timeout` is used, `_devices` and `_threads` are ignored."""
 
     backend = Backend.GLOO
 
@@ -41,7 +41,7 @@ class GlooOptions:
 
     @property
     def _timeout(self) -> timedelta:
-        """The longest that a collective may take; a number that is set means seconds."""
+        """The timeout of a collective; setting a number means seconds."""
         return self._longest
 
     @_timeout.setter
@@ -55,14 +55,14 @@ class ProcessGroupGloo(ProcessGroup):
     """A group of processes that share a store, without `init_process_group`.
 
     Args:
-        store: All members give the same; one group for each store or PrefixStore.
-        rank: The number of this process in the group.
+        store: The same store on all members; each group needs a separate store or PrefixStore.
+        rank: The rank of this process in the group.
         size: The number of members.
         options: A `ProcessGroupGloo._Options`, or the timeout.
-        timeout: The longest that a collective may take; 30 minutes by default.
+        timeout: The timeout of a collective; 30 minutes by default.
 
     Raises:
-        StoreTimeoutError: Some members did not come in time.
+        StoreTimeoutError: Some members did not join in time.
 
     Example:
         >>> import fastdist as fd
@@ -97,18 +97,18 @@ class ProcessGroupGloo(ProcessGroup):
         self._join(config, Backend.GLOO, place, self.options, desc="")
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Let each collective take this long at most."""
+        """Set the timeout of collectives."""
         super().set_timeout(timeout)
         self.options._timeout = timeout
 
     @staticmethod
     def create_device(hostname: str = "", interface: str = "", lazy_init: Any = None) -> GlooDevice:
-        """Return a device for `_Options._devices`, for an address or an interface."""
+        """Return a device for `_Options._devices`, from a host name or an interface."""
         return GlooDevice(hostname, interface)
 
     @staticmethod
     def create_default_device(lazy_init: Any = None) -> GlooDevice:
-        """Return a device for `_Options._devices`, for this machine's address."""
+        """Return a device for `_Options._devices`, with this machine's address."""
         return GlooDevice()
 
 

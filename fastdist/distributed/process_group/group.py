@@ -51,20 +51,20 @@ from .work import Work
 
 
 class ProcessGroup(Messages, GroupBase):
-    """Some processes of a job, which call its collectives together and in the same order.
+    """A group of processes of a job, which all call its collectives in the same order.
 
-    Made by `init_process_group` and `new_group`. The methods have the names and lists of PyTorch;
-    programs call the functions of `fastdist.distributed`.
+    `init_process_group` and `new_group` create groups. The methods have PyTorch's names and take
+    lists; programs usually call the functions of `fastdist.distributed`.
 
-    Threads: any; collectives of one group run one at a time, sends and receives at the same time.
+    Threads: any; collectives of one group run one at a time, sends and receives run in parallel.
     """
 
     def allreduce(
         self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
     ) -> Work:
-        """Replace the tensor on all members by the reduction over the members.
+        """Replace a tensor on all members by its reduction over the members.
 
-        Several tensors are reduced with each other as well, into each of them.
+        Several tensors are also reduced with each other, and all receive the result.
         """
         opts = options_for(AllreduceOptions, opts, timeout, reduceOp=op)
         tensors = _as_list(tensors)
@@ -115,7 +115,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Replace the root's tensor by the reduction; the others keep theirs."""
+        """Replace the root's tensor by the reduction; other members keep their tensors."""
         opts = options_for(ReduceOptions, opts, timeout, rootRank=root, reduceOp=op)
         root = self._require_member("reduce", opts.rootRank)
         tensors = _as_list(tensors)
@@ -142,7 +142,10 @@ class ProcessGroup(Messages, GroupBase):
     def broadcast(
         self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work:
-        """Replace the tensor on all members by the root's; of several, by its `rootTensor`."""
+        """Replace a tensor on all members by the root's.
+
+        If the root passes several tensors, `opts.rootTensor` selects one of them.
+        """
         opts = options_for(BroadcastOptions, opts, timeout, rootRank=root)
         root = self._require_member("broadcast", opts.rootRank)
         tensors = _as_list(tensors)
@@ -167,7 +170,7 @@ class ProcessGroup(Messages, GroupBase):
     def allgather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None
     ) -> Work:
-        """Fill a list with the tensors of all members; their sizes may differ."""
+        """Fill a list with the tensors of all members; sizes may differ."""
         opts = options_for(AllgatherOptions, opts, timeout)
         lists, inputs = _as_lists(output_tensors), _as_list(input_tensors)
         require_gather_lists(output_tensors, lists, inputs, self._size)
@@ -207,17 +210,17 @@ class ProcessGroup(Messages, GroupBase):
         return all_gather_lists(self, output_lists, input_list, opts)
 
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        """Fill each of `outputs` with the tensors of all members at its place in `inputs`."""
+        """Fill each of `outputs` with the tensors of all members at the same index of `inputs`."""
         opts = AllgatherOptions() if opts is None else opts
         return start_together(self, "all_gather_into_tensor", inputs, outputs, opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
-        """Reduce each of `inputs`, and keep this member's part in its place in `outputs`."""
+        """Reduce each of `inputs`, and store this member's part at the same index of `outputs`."""
         opts = ReduceScatterOptions() if opts is None else opts
         return start_together(self, "reduce_scatter_tensor", inputs, outputs, opts)
 
     def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
-        """Fill one tensor with the tensors of all members, one after the other."""
+        """Fill one tensor with the concatenated tensors of all members."""
         opts = AllgatherOptions() if opts is None else opts
         what = "all_gather_into_tensor"
         require_target(what, "output_tensor", output)
@@ -251,7 +254,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         op: Any = None,
     ) -> Work:
-        """Reduce the lists of all members, and keep the entry of this member's rank."""
+        """Reduce lists over the members, and keep the entry for this member's rank."""
         opts = options_for(ReduceScatterOptions, opts, timeout, reduceOp=op)
         (output,), (inputs,) = _as_list(output_tensors), _as_lists(input_tensors)
         require_target("reduce_scatter", "output", output)
@@ -279,7 +282,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("reduce_scatter", agreed, act, [output], opts)
 
     def _reduce_scatter_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
-        """Reduce the tensors of all members, and keep the part of this member's rank."""
+        """Reduce a tensor over the members, and keep the part for this member's rank."""
         opts = ReduceScatterOptions() if opts is None else opts
         what = "reduce_scatter_tensor"
         require_target(what, "output", output)
@@ -330,7 +333,9 @@ class ProcessGroup(Messages, GroupBase):
         opts: Any = None,
         timeout: Any = None,
     ) -> Work:
-        """Send rows of one tensor to each member, and fill another with the rows of each."""
+        """Send rows of one tensor to each member, and fill another tensor with the received
+        rows.
+        """
         opts = options_for(AllToAllOptions, opts, timeout)
         require_target("all_to_all_single", "output", output)
         require_readable("all_to_all_single", "input", input)
@@ -350,7 +355,9 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("all_to_all_single", agreed, act, [output], opts)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Send one tensor to each member, and fill a list with those that each sends here."""
+        """Send one tensor to each member, and fill a list with the tensors that the members
+        send.
+        """
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
         require_tensors("all_to_all", "output_tensor_list", outs, require_target)
@@ -409,7 +416,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Fill the tensor of each member with an entry of the root's list."""
+        """Fill the tensor of each member with that member's entry of the root's list."""
         opts = options_for(ScatterOptions, opts, timeout, rootRank=root)
         root = self._require_member("scatter", opts.rootRank)
         output = only("scatter", "output tensor list", _as_list(output_tensors))
@@ -433,7 +440,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("scatter", agreed, act, [output], opts)
 
     def barrier(self, opts: Any = None, timeout: Any = None) -> Work:
-        """Wait until all members have called."""
+        """Wait until all members have called barrier()."""
         opts = options_for(BarrierOptions, opts, timeout)
 
         def act(transport: Transport, call: Call) -> None:
@@ -442,7 +449,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("barrier", "", act, [], opts)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Wait until all members have called; rank 0 names the missing ones."""
+        """Wait until all members have called; the error on rank 0 names missing members."""
         from .arrivals import wait_for_members
 
         wait_for_members(self, timeout, wait_all_ranks)
@@ -462,7 +469,7 @@ class ProcessGroup(Messages, GroupBase):
             )
 
     def _of_root(self, what: str, kind: str, given: Any, *, is_root: bool) -> list[Tensor]:
-        """Return the root's list of a gather or scatter; others have none."""
+        """Return the root's list for a gather or scatter; on other members it must be empty."""
         if not is_root:
             if any(_as_lists(given)):
                 raise CollectiveArgumentError(f"{what}: requires empty {kind} on non-root")
@@ -480,7 +487,7 @@ ProcessGroup.__module__ = "fastdist.distributed.distributed_c10d"
 
 
 def copy_parts(joined: Any, tensors: Sequence[Tensor], memory: Memory) -> None:
-    """Place the parts of an array in tensors, one after the other."""
+    """Copy consecutive parts of an array into tensors."""
     begin = 0
     for tensor in tensors:
         end = begin + tensor._layout.numel
@@ -498,7 +505,7 @@ def _reduce_all(transport: Transport, call: Call, array: Any, how: Reduction) ->
 
 
 def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Reduction) -> None:
-    """Reduce tensors where they are, by calls that start together."""
+    """Reduce several tensors in place, by calls that start together."""
     memory = transport.memory
     targets = [memory.target(tensor, reads=True) for tensor in tensors]
     arrays = [target._array for target in targets]
@@ -514,7 +521,7 @@ def _reduce_each(transport: Any, call: Call, tensors: Sequence[Tensor], how: Red
 
 
 def _apart(memory: Any, array: Any, room: Any, rank: int) -> Any:
-    """Return an array that shares memory with room at most as room[rank]."""
+    """Return array, or a copy of it if it overlaps room anywhere but at room[rank]."""
     if not memory.overlap(array, room) or memory.address(array) == memory.address(room[rank]):
         return array
     return memory.copy(array)
@@ -533,12 +540,12 @@ def _require_size(what: str, name: str, one: Tensor, other: Tensor) -> None:
 
 
 def _as_list(tensors: Any) -> Any:
-    """Return a list of tensors; one tensor stands for a list of one, as in PyTorch."""
+    """Return a list of tensors; a single tensor becomes a list, as in PyTorch."""
     return [tensors] if isinstance(tensors, Tensor) else tensors
 
 
 def _as_lists(tensors: Any) -> Any:
-    """Return a list of lists of tensors; a plain list of tensors becomes the only entry."""
+    """Return a list of lists of tensors; a plain list of tensors becomes its only entry."""
     is_list = isinstance(tensors, list | tuple) and (
         not tensors or isinstance(tensors[0], Tensor) or not isinstance(tensors[0], list | tuple)
     )

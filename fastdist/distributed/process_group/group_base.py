@@ -1,4 +1,4 @@
-"""The part of a ProcessGroup that is about its members, its backends and its threads."""
+"""The base of ProcessGroup: its members, its backends and its threads."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 Act = Callable[[Transport, Call], None]
 Direction = tuple[str, int | None, int]
 
-# How long a member that leaves waits for what it has queued.
+# How long a member that leaves waits for its queued work.
 _DRAIN_S: Final = 2.0
 
-# Methods of a program's subclass of ProcessGroup -> the methods and attributes that they define.
+# Maps methods of PyTorch backends, which a program's subclass may define, to names used here.
 _GIVEN_METHODS: Final = {
     "getRank": "rank",
     "getSize": "size",
@@ -44,18 +44,18 @@ _GIVEN_PROPERTIES: Final = {"getGroupName": "group_name", "getGroupDesc": "group
 
 
 def _ignore_value(group: Any, value: str) -> None:
-    """Ignore a name: only the method of the subclass sets it."""
+    """Ignore an assigned name, because the method of the subclass defines it."""
 
 
 class GroupBase:
-    """The members of a group, what carries its collectives, and the threads that run them."""
+    """The members of a group, its transports, and the threads that run its collectives."""
 
     bound_device_id: Any = None
-    # Whether its collectives are methods that a program registered: see foreign.py.
+    # Whether its collectives are methods of a registered backend: see foreign.py.
     is_foreign: ClassVar[bool] = False
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Let a program's subclass define what PyTorch's backends do, such as getRank."""
+        """Accept subclasses that define methods of PyTorch's backends, such as getRank."""
         super().__init_subclass__(**named)
         for given, name in _GIVEN_METHODS.items():
             if given in vars(cls):
@@ -76,21 +76,21 @@ class GroupBase:
         self._backend_name = ""
         self._timeout = default_pg_timeout
         self._options: Any = None
-        # Backend -> its transport.
+        # Maps a backend to its transport.
         self._carriers: dict[str, Any] = {}
         self._carriers_lock = threading.Lock()
         self._lane = Lane("fastdist collectives")
         self._pairs: dict[Direction, Lane] = {}
-        # How many messages each pair and tag has carried, by direction.
+        # The number of messages of each direction (pair of members and tag).
         self._messages: dict[Direction, int] = {}
         self._pairs_lock = threading.Lock()
         self._coalesced: Any = None
-        # The group that carries objects where this one has no backend for the CPU.
+        # The group that transfers objects if this group has no backend for the CPU.
         self._companion: Any = None
         self._companion_lock = threading.Lock()
         self._error: BaseException | None = None
-        # For monitors: the bytes of the tensors of collectives, and the collective under way: its
-        # name, the line that called it, and its begin (time.monotonic).
+        # For monitors: the total bytes of tensors in collectives; and the collective under way as
+        # (name, line of the call, start in time.monotonic()).
         self.num_bytes = 0
         self.under_way: tuple[str, str, float] | None = None
         self.group_name = ""
@@ -109,11 +109,11 @@ class GroupBase:
         return self._backend_name
 
     def get_group_store(self) -> Store | None:
-        """Return the part of the store that belongs to the group."""
+        """Return the group's part of the store."""
         return self._store
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Let each collective take this long at most."""
+        """Set the timeout of collectives."""
         self._timeout = timeout
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
@@ -129,12 +129,12 @@ class GroupBase:
         return self._backend_name
 
     def _get_backend(self, device: Any) -> Any:
-        """Return this group: its methods are those of PyTorch's backends."""
+        """Return this group, which has the methods of PyTorch's backends."""
         self._backend_for(str(getattr(device, "type", device)).partition(":")[0])
         return self
 
     def _get_sequence_number_for_group(self) -> int:
-        """Return how many collectives this member has called."""
+        """Return the number of collectives that this member has called."""
         return self._lane.count + sum(
             carrier.count
             for carrier in self._carriers.values()
@@ -142,7 +142,7 @@ class GroupBase:
         )
 
     def _set_sequence_number_for_group(self) -> None:
-        """Do nothing: numbers begin at 0 on all members."""
+        """Do nothing: the numbers start at 0 on all members."""
 
     def _set_group_name(self, name: str) -> None:
         self.group_name = name
@@ -153,7 +153,7 @@ class GroupBase:
     def _join(
         self, config: BackendConfig, name: str, place: Place, options: Any, *, desc: str
     ) -> None:
-        """Take a place in a group, and connect what serves the CPU."""
+        """Become a member of a group, and connect the transport for the CPU."""
         self._store, self._ranks, self._timeout = place.store, place.ranks, place.timeout
         self._world_size = place.world_size
         self._config, self._backend_name, self._options = config, name, options
@@ -163,7 +163,7 @@ class GroupBase:
         self._carrier(kinds.get("cpu") or next(iter(kinds.values())))
 
     def _bind(self, device: Any) -> None:
-        """Remember the GPU of this process, and connect it where the backend is nccl."""
+        """Store the GPU of this process, and connect it if the backend is nccl."""
         from ...core.device import Device
 
         if device is None:
@@ -175,7 +175,7 @@ class GroupBase:
             carrier.connect(self.bound_device_id, self._timeout.total_seconds())
 
     def _for_objects(self) -> Any:
-        """Return the group that moves bytes of the CPU: this one, or a companion that does."""
+        """Return a group that transfers bytes in CPU memory: this one, or a companion group."""
         if "cpu" in self._config.device_backend_map or self.is_foreign:
             return self
         with self._companion_lock:
@@ -246,8 +246,8 @@ class GroupBase:
     ) -> Work:
         """Run a collective, or queue it.
 
-        `result` begins with the tensors that it fills. A profile shows the shapes of `inputs`,
-        which are by default the first of these.
+        `result` begins with the tensors that the collective fills. A profile shows the shapes of
+        `inputs`, by default of those tensors.
         """
         first = _first_tensor(result)
         transport = self._transport(first)
@@ -273,20 +273,20 @@ class GroupBase:
                 given = inputs or ([] if first is None else [first])
                 self._note_time(what, start_ns, given)
 
-        # At DETAIL an error is raised at the line of the call, as by PyTorch's wrapper.
+        # With DETAIL, raise errors on the line of the call, like PyTorch's wrapper.
         if options.asyncOp and get_debug_level() is not DebugLevel.DETAIL:
             return self._lane.start(job, Work(result))
         self._lane.run(job)
         return finished(result)
 
     def _note_time(self, what: str, start_ns: int, tensors: Sequence[Tensor]) -> None:
-        """Hand the time of a collective or message to a profile."""
+        """Report the duration of a collective or message to the profiler."""
         shapes = tuple(_shown_shape(one, what) for one in tensors)
         name = f"{self._backend_name}:{what}"
         time_ranges.add(name, "collective", start_ns, is_async=True, shapes=shapes)
 
     def _gpu_of(self, options: Any) -> Any:
-        """Return the GPU of a barrier: that of its options, or this process's if it is known."""
+        """Return the GPU of a barrier: from its options, or this process's GPU if it is known."""
         from ...core.device import Device
 
         chosen = getattr(options, "device_ids", None)
@@ -310,14 +310,15 @@ class GroupBase:
             return number
 
     def shutdown(self) -> None:
-        """Leave the group: later calls raise. A second time is fine.
+        """Leave the group: later calls raise. A second call has no effect.
 
-        Collectives and sends that are queued have 2 s to end, and fail then. Receives fail at once.
+        Queued collectives and sends have 2 s to end, and fail after that. Receives fail
+        immediately.
         """
         self._end(destroyed(self.group_name), aborts=False)
 
     def abort(self) -> None:
-        """End all collectives of this member with an error, and leave the group."""
+        """Fail all collectives of this member with an error, and leave the group."""
         self._end(destroyed(self.group_name), aborts=True)
 
     def _end(self, error: CollectiveError, *, aborts: bool) -> None:
@@ -354,7 +355,7 @@ class GroupBase:
             lane.join()
 
     def _end_carrier(self, carrier: Any, error: CollectiveError | None) -> None:
-        """Close a carrier, after its work has ended with the error if there is one."""
+        """Close a carrier, and fail its work first if there is an error."""
         if error is not None:
             carrier.abort(error)
         carrier.close()
@@ -368,7 +369,7 @@ class GroupBase:
 
 
 def _shown_shape(tensor: Tensor, what: str) -> tuple[int, ...]:
-    """Return the shape that a profile shows: collectives see complex numbers as pairs."""
+    """Return the shape for a profile, where collectives show complex numbers as pairs."""
     layout = tensor._layout
     is_pair = layout.dtype.is_complex and what not in ("send", "recv", "recvAnySource")
     return (*layout.shape, 2) if is_pair else tuple(layout.shape)

@@ -35,27 +35,28 @@ def init_process_group(
     device_id: Any = None,
     _ranks: list[int] | None = None,
 ) -> None:
-    """Meet the other processes of the job, and make the default group of all of them.
+    """Meet the other processes of the job, and create the default group with all of them.
 
     Args:
         backend: "gloo" or "zmq", fastdist's own backend; "nccl" between GPUs; "mpi" in a job that
-            MPI started, which then gives rank and world_size; a registered one; or one for each
-            type of device, such as "cpu:gloo,cuda:nccl", the default where NCCL can be used.
-        init_method: Where the processes meet: "env://" (the default: what a launcher has put into
-            the environment), "tcp://HOST:PORT" or "file:///PATH".
-        timeout: The longest that a collective, and this call, may take; 30 minutes by default.
-        world_size: The number of processes; with env:// it comes from the environment.
-        rank: The number of this process.
-        store: A store that all processes share, in place of init_method.
+            MPI started, which then provides rank and world_size; or a registered backend. A text
+            such as "cpu:gloo,cuda:nccl" gives one backend per device type; it is the default if
+            NCCL can be used.
+        init_method: Where the processes meet: "env://" (the default; reads the variables from the
+            launcher), "tcp://HOST:PORT" or "file:///PATH".
+        timeout: The timeout of collectives, and of this call; 30 minutes by default.
+        world_size: The number of processes; env:// reads it from the environment.
+        rank: The rank of this process.
+        store: A store that all processes share, instead of init_method.
         group_name: Ignored, as in PyTorch.
         pg_options: Passed to a registered backend.
-        device_id: The GPU of this process. With "nccl" its connections are made at once, and not
-            at the first collective.
+        device_id: The GPU of this process. With "nccl", its connections are made in this call
+            instead of at the first collective.
 
     Raises:
-        ValueError: There is a default group already, or an argument is wrong.
-        RendezvousError: The place of this process is not known.
-        StoreTimeoutError: Some processes did not come in time.
+        ValueError: A default group exists already, or an argument is wrong.
+        RendezvousError: The rank, world size or address of the store is unknown.
+        StoreTimeoutError: Some processes did not join in time.
 
     Threads: one at a time.
 
@@ -119,7 +120,7 @@ def _require_consistent(
 
 
 def _place_by_mpi(rank: int, world_size: int) -> tuple[int, int]:
-    """Return the rank and the number of processes, as MPI counts them."""
+    """Return the rank and the number of processes according to MPI."""
     require_here(Backend.MPI)
     from .mpi import place_in_job
 
@@ -170,7 +171,7 @@ def _make_default(
         try:
             return make_group(config, name, place, options, desc="default_pg")
         except CollectiveLostError:
-            # A member that was lost, or had failed, may be there again: see Note [Rounds].
+            # A member that was lost or had failed may be back: see Note [Rounds].
             if own is None or time.monotonic() >= until or not own.is_over():
                 raise
 
@@ -178,13 +179,13 @@ def _make_default(
 def make_group(
     config: BackendConfig, name: str, place: Place, options: Any, *, desc: str
 ) -> ProcessGroup:
-    """Return a group that has met its members."""
+    """Return a new group, after all of its members have joined."""
     plugins = [one for one in config.device_backend_map.values() if one.upper() in Backend._plugins]
     kind = ForeignGroup if plugins else ProcessGroup
     group = kind(place.store, place.rank, place.size)
     group._join(config, name, place, options, desc=desc)
     if isinstance(group, ForeignGroup) and group.is_transport():
-        # The function returned a Transport: the methods are ours.
+        # The function returned a Transport, so ProcessGroup's own methods are used.
         plain = ProcessGroup(place.store, place.rank, place.size)
         plain._carriers.update(group._carriers)
         plain._join(config, name, place, options, desc=desc)
@@ -193,10 +194,10 @@ def make_group(
 
 
 def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> timedelta:
-    """Return a timeout, the default for None.
+    """Return the timeout, or the default if it is None.
 
     Raises:
-        TypeError: It is not a timedelta.
+        TypeError: The timeout is not a timedelta.
     """
     if timeout is None:
         return default
@@ -208,13 +209,13 @@ def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> ti
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave a group; the default one, and with it all others, for None. A second time is harmless.
+    """Leave a group; None leaves all groups. A repeated call has no effect.
 
     Args:
         group: The group to leave; None leaves all, and closes the store.
 
     Raises:
-        ValueError: The group was destroyed before, or is not a group.
+        ValueError: The group was destroyed before, or the argument is not a group.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -252,7 +253,7 @@ def _leave_preemption(world: World) -> None:
 
 
 def abort_process_group(group: Any = None) -> None:
-    """End all collectives of this process with an error, and leave the group as destroy does."""
+    """Fail all collectives of this process, then leave as destroy_process_group does."""
     world = here.world
     with world.lock:
         groups = list(world.by_name.values()) if group is None else [group]
@@ -269,18 +270,18 @@ def store_based_barrier(
     timeout: timedelta,
     logging_interval: timedelta = timedelta(seconds=10),
 ) -> None:
-    """Wait in a store until so many processes have called with the same group_name.
+    """Wait until rendezvous_count processes have called this function with one group_name.
 
     Args:
-        rank: The number of this process, for the error.
-        store: The store that all share.
-        group_name: The name of the barrier; used once.
-        rendezvous_count: How many processes call.
+        rank: The rank of this process, for the error message.
+        store: A store that all processes share.
+        group_name: The name of the barrier, which can be used only once.
+        rendezvous_count: The number of processes to wait for.
         timeout: The longest wait.
-        logging_interval: Ignored: the error says how many came.
+        logging_interval: Ignored; the error says how many processes called.
 
     Raises:
-        StoreTimeoutError: Some did not come in time.
+        StoreTimeoutError: Some processes did not call in time.
     """
     key = f"store_based_barrier_key:{group_name}"
     if store.add(key, 1) == rendezvous_count:
@@ -299,7 +300,7 @@ _process_id = os.getpid()
 
 
 def _leave_at_exit() -> None:
-    # A forked child has neither the threads nor the sockets of the group.
+    # A forked child does not have the threads and sockets of the group.
     if os.getpid() == _process_id:
         with suppress(CollectiveError, OSError, RuntimeError):
             destroy_process_group()

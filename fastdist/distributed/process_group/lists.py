@@ -1,4 +1,4 @@
-"""The lists of tensors that methods of a ProcessGroup take, and calls with several tensors."""
+"""Checks of the tensor lists of a ProcessGroup's methods, and calls with several tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .reductions import Reduction, reduction_of
 from .transport import Call, Transport
 from .work import Work
 
-# Where each tensor begins in a message of several: arrays of GPUs need it.
+# The alignment of each tensor in a message of several tensors, which GPU arrays require.
 _ALIGNMENT: Final = 16
 _COMBINE: Final[dict[str, Callable[..., Any]]] = {
     "sum": np.add,
@@ -37,10 +37,10 @@ _COMBINE: Final[dict[str, Callable[..., Any]]] = {
 
 
 def only(what: str, name: str, given: Sequence[Any]) -> Any:
-    """Return the one entry of a list.
+    """Return the only entry of a list.
 
     Raises:
-        CollectiveArgumentError: It has none, or several.
+        CollectiveArgumentError: The list does not have exactly one entry.
     """
     if len(given) != 1:
         raise CollectiveArgumentError(
@@ -50,7 +50,7 @@ def only(what: str, name: str, given: Sequence[Any]) -> Any:
 
 
 def require_root_tensor(what: str, index: int, tensors: Sequence[Any]) -> None:
-    """Raise CollectiveArgumentError unless a list has the tensor that the root sends or gets."""
+    """Raise CollectiveArgumentError unless the index of the root's tensor is within the list."""
     if not 0 <= index < len(tensors):
         raise CollectiveArgumentError(
             f"{what}: invalid root tensor: {index}; the list has {len(tensors)}"
@@ -58,11 +58,11 @@ def require_root_tensor(what: str, index: int, tensors: Sequence[Any]) -> None:
 
 
 def require_coalescible(what: str, tensors: Any) -> None:
-    """Raise unless a list has dense tensors of one dtype.
+    """Raise unless the argument is a list of dense tensors of one dtype.
 
     Raises:
-        TypeError: It is not a list of tensors.
-        CollectiveArgumentError: It is empty, or dtypes or layouts differ.
+        TypeError: The argument is not a list of tensors.
+        CollectiveArgumentError: The list is empty, or dtypes or layouts differ.
     """
     require_tensors(what, "tensors", tensors, lambda *_: None)
     if not tensors:
@@ -85,7 +85,7 @@ def require_coalescible(what: str, tensors: Any) -> None:
 def require_gather_lists(
     given: Any, lists: Sequence[Any], inputs: Sequence[Any], size: int
 ) -> None:
-    """Raise CollectiveArgumentError unless each input has a list of outputs for all members."""
+    """Raise CollectiveArgumentError unless each input has a list with an output per member."""
     if not inputs:
         raise CollectiveArgumentError("all_gather: requires non-empty input tensor list")
     if len(lists) != len(inputs) or not given:
@@ -102,10 +102,10 @@ def require_gather_lists(
 
 
 def require_member_lists(lists: Any, inputs: Any, size: int) -> None:
-    """Raise unless there is a list of outputs for each member, alike with the inputs.
+    """Raise unless there is a list of outputs per member that matches the inputs.
 
     Raises:
-        TypeError: It is not a list of lists of tensors.
+        TypeError: The argument is not a list of lists of tensors.
         CollectiveArgumentError: Lengths, sizes or dtypes differ.
     """
     what = "all_gather_coalesced"
@@ -142,7 +142,7 @@ def require_member_lists(lists: Any, inputs: Any, size: int) -> None:
 
 
 def all_reduce_together(group: Any, tensors: Sequence[Tensor], options: Any) -> Work:
-    """Replace each of several tensors by the reduction of all of them, over all members."""
+    """Replace each of several tensors by the reduction of all tensors of all members."""
     require_tensors("all_reduce", "tensors", tensors, lambda *_: None)
     require_alike("all_reduce", tensors)
     if tensors[0]._layout.is_sparse:
@@ -167,7 +167,7 @@ def all_reduce_together(group: Any, tensors: Sequence[Tensor], options: Any) -> 
 
 
 def _combined(how: Reduction, memory: Any, rows: Sequence[Any]) -> Any:
-    """Return a new array: the reduction of arrays of this member."""
+    """Return the reduction of this member's arrays, as a new array."""
     if how.factor is not None:
         rows = [memory.multiply(row, how.factor) for row in rows]
     total = memory.copy(rows[0])
@@ -180,7 +180,7 @@ def _combined(how: Reduction, memory: Any, rows: Sequence[Any]) -> Any:
 def all_gather_together(
     group: Any, lists: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], options: Any
 ) -> Work:
-    """Fill each list with the inputs of all members, those of member 0 first."""
+    """Fill each list with the inputs of all members, ordered by member."""
     require_tensors("all_gather", "input_tensors", inputs, require_readable)
     require_alike("all_gather", inputs)
     for outs in lists:
@@ -206,7 +206,7 @@ def all_gather_together(
 def all_gather_lists(
     group: Any, lists: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor], options: Any
 ) -> Work:
-    """Fill the list of each member with its inputs, of any dtypes, in one message of bytes."""
+    """Fill the list of each member with its inputs, in one message of bytes; dtypes may differ."""
     begins = [0]
     for one in inputs:
         begins.append(begins[-1] + -(-one._layout.nbytes // _ALIGNMENT) * _ALIGNMENT)
@@ -234,10 +234,10 @@ def all_gather_lists(
 
 
 def rows_of(tensor: Tensor, sizes: Sequence[int] | Tensor | None, members: int) -> list[int]:
-    """Return how many rows of a tensor each member gets; equally many without sizes.
+    """Return the number of rows of a tensor for each member; equal parts if sizes is None.
 
     Raises:
-        RuntimeError: The sizes do not add up, or the rows do not divide equally.
+        RuntimeError: The sizes have the wrong sum, or the rows cannot be divided equally.
     """
     if isinstance(sizes, Tensor):
         sizes = [int(size) for size in sizes.to_numpy()]
@@ -263,7 +263,7 @@ def rows_of(tensor: Tensor, sizes: Sequence[int] | Tensor | None, members: int) 
 
 
 def slices_of(array: NDArray[Any], tensor: Tensor, rows: Sequence[int]) -> list[NDArray[Any]]:
-    """Return the parts of an array of one axis that hold so many rows of the tensor each."""
+    """Return slices of a 1-D array, each with the given number of the tensor's rows."""
     width = 1
     for length in tensor._layout.shape[1:]:
         width *= length

@@ -1,4 +1,4 @@
-"""The memory whose arrays a transport takes: the CPU's here, a GPU's in device_memory.py."""
+"""Converts tensors to a transport's arrays in CPU memory (device_memory.py: in GPU memory)."""
 
 from __future__ import annotations
 
@@ -15,85 +15,89 @@ from .reductions import Reduction
 
 
 class TargetArray(Protocol):
-    """A tensor that a collective writes, and the array that a transport fills; see Target."""
+    """A tensor that a collective writes, with the array that a transport fills; see Target."""
 
     _array: Any
 
     def done(self) -> None:
-        """Place the numbers in the tensor, and count the change."""
+        """Copy the array into the tensor if it has separate memory, and bump the tensor's
+        version.
+        """
 
 
 class Memory(Protocol):
-    """Turns tensors into arrays of one axis of some memory, and computes with such arrays.
+    """Converts tensors to 1-D arrays in one kind of memory, and computes with such arrays.
 
-    Thread  the one that carries out the collective
+    Thread  the one that runs the collective
     """
 
     @property
     def flat(self) -> Callable[[Tensor], Any]:
-        """Returns the numbers of a tensor in C order; its own memory where it can be."""
+        """Return the elements of a tensor in C order, without a copy if possible."""
 
     @property
     def target(self) -> Callable[..., TargetArray]:
-        """Called with a tensor, and `reads=True` if the array begins with its numbers."""
+        """Return the Target of a tensor; `reads=True` if the array must contain the elements."""
 
     @property
     def copy_back(self) -> Callable[[Any, Tensor], None]:
-        """Places an array in a tensor of as many elements, and counts the change."""
+        """Copy an array into a tensor with as many elements, and bump the tensor's version."""
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
-        """Return an array of any numbers."""
+        """Return an uninitialised array."""
 
     def join(self, parts: Sequence[Any]) -> Any:
-        """Return a new array of the parts, one after the other."""
+        """Return a new array, the concatenation of the parts."""
 
     def copy(self, array: Any) -> Any:
-        """Return a new array with the same numbers."""
+        """Return a copy of an array."""
 
     def place(self, out: Any, array: Any) -> None:
-        """Write the numbers of array into out."""
+        """Copy the elements of array into out."""
 
     def multiply(self, array: Any, factor: Any) -> Any:
-        """Return a new array, multiplied by a number or by a tensor of one."""
+        """Return a new array, the product with a number or with a tensor of one element."""
 
     def overlap(self, one: Any, other: Any) -> bool:
         """Return whether two arrays may share memory."""
 
     def address(self, array: Any) -> int:
-        """Return where an array begins."""
+        """Return the address of an array."""
 
     def op_of(self, how: Reduction) -> str:
-        """Return the reduction for the transport."""
+        """Return the transport's name of a reduction."""
 
     def divide(self, how: Reduction, array: Any, size: int) -> None:
-        """Divide a sum over `size` members in place, if the mean is wanted and not computed yet."""
+        """Divide a sum over `size` members in place, if the mean is wanted and is not computed
+        yet.
+        """
 
 
 class HostMemory:
-    """The memory of the CPU; its arrays are NumPy's."""
+    """CPU memory; its arrays are NumPy arrays."""
 
     flat = staticmethod(arrays.flat)
     target = arrays.Target
     copy_back = staticmethod(arrays.copy_back)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """Return an array of any numbers."""
+        """Return an uninitialised array."""
         return np.empty(shape, dtype)
 
     def join(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return a new array of the parts, one after the other."""
+        """Return a new array, the concatenation of the parts."""
         return np.concatenate(parts)
 
     def copy(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return a new array with the same numbers."""
+        """Return a copy of an array."""
         return array.copy()
 
     def place(self, out: NDArray[Any], array: NDArray[Any]) -> None:
-        """Write the numbers of array into out."""
+        """Copy the elements of array into out."""
         out[...] = array
 
     def multiply(self, array: NDArray[Any], factor: Any) -> NDArray[Any]:
-        """Return a new array, multiplied by a number or by a tensor of one."""
+        """Return a new array, the product with a number or with a tensor of one element."""
         number = factor.item() if isinstance(factor, Tensor) else factor
         return array * np.asarray(number, array.dtype)  # type: ignore[no-any-return]
 
@@ -102,11 +106,11 @@ class HostMemory:
         return np.may_share_memory(one, other)
 
     def address(self, array: NDArray[Any]) -> int:
-        """Return where an array begins."""
+        """Return the address of an array."""
         return array.ctypes.data
 
     def op_of(self, how: Reduction) -> str:
-        """Return the reduction for the transport: a sum in place of a mean."""
+        """Return the transport's name of a reduction; for a mean, that of the sum."""
         return how.op
 
     def divide(self, how: Reduction, array: NDArray[Any], size: int) -> None:
@@ -118,5 +122,5 @@ HOST: Final = HostMemory()
 
 
 def memory_of(transport: Any) -> Memory:
-    """Return the memory whose arrays a transport takes: the CPU's unless it has its own."""
+    """Return the Memory of a transport: its own, or CPU memory."""
     return transport.memory if isinstance(transport, GroupingTransport) else HOST

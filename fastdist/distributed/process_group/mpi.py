@@ -1,16 +1,17 @@
-"""The backend `mpi`: it carries the collectives of a group in a job that MPI started."""
+"""The backend `mpi`: carries the collectives of a group in a job that MPI started."""
 
 # Note [MPI without blocking]
-# Each call of MPI only begins something, and is made under one lock of the process. So every level
-# of threads from MPI_THREAD_SERIALIZED on is enough, and no thread that waits keeps another from
-# MPI. A thread polls whether its requests are done. So a wait ends where its time is over, or where
-# another thread aborts the group.
+# All calls of MPI are non-blocking, and are made under one lock of the process. So every thread
+# level from MPI_THREAD_SERIALIZED on suffices, and no waiting thread keeps another from calling
+# MPI. A waiting thread polls its requests. So a wait can end at its deadline, or when another
+# thread aborts the group.
 #
-# MPI compares nothing. Before each collective the members gather 16 bytes of each: a digest of what
-# they call. It takes as long as another small collective, and makes a mismatch an error.
+# MPI does not compare the members' calls. So before each collective the members gather 16 bytes
+# from each: a digest of the call. This takes as long as another small collective, and turns a
+# mismatch into an error.
 #
-# MPI writes into memory of ours, from which results are copied when all went well. After an error
-# such memory is kept forever, because MPI cannot take back a collective that has begun.
+# MPI writes into buffers of fastdist, from which results are copied on success. After an error
+# these buffers are kept forever, because MPI cannot cancel a collective that has begun.
 
 from __future__ import annotations
 
@@ -43,21 +44,21 @@ Array = NDArray[Any]
 
 _DIGEST_BYTES: Final = 16
 _TEXT_BYTES: Final = 1024
-# A thread that waits asks this often at once, and then with pauses.
+# A waiting thread polls this often without pauses, and then with pauses.
 _SPINS: Final = 500
 _PAUSE_S: Final = 0.0002
-# How long a member whose time is over waits for what the others report.
+# How long a member waits for the other members' reports after its timeout.
 _REPORTS_S: Final = 0.5
-# Numbers of MPI for members that gave up, and for tags that only fastdist uses (monitored.py).
+# The MPI tag of notices that a member gave up, and the first tag that is reserved for fastdist.
 _GAVE_UP_TAG: Final = 0
 _RESERVED: Final = 1 << 30
-# Each tag of a program has two numbers of MPI, from here on.
+# Each tag of a program uses two MPI tags, starting here.
 _FIRST_TAG: Final = 16
-# One call of MPI at a time, in the whole process.
+# Held during each call of MPI in this process.
 _lock = threading.RLock()
-# Memory that MPI may still write, with its requests.
+# Buffers that MPI may still write, with their requests.
 _abandoned: list[Any] = []
-# NumPy's names -> MPI's, where MPI has the type.
+# Maps NumPy's names of types to MPI's, if MPI has the type.
 _TYPES: Final = {
     "int8": "INT8_T",
     "int16": "INT16_T",
@@ -70,7 +71,8 @@ _TYPES: Final = {
     "float32": "FLOAT",
     "float64": "DOUBLE",
 }
-# MPI's minimum of a NaN and a number is either, ours is the NaN: only integers are left to MPI.
+# MPI's minimum of a NaN and a number may be either; here it is the NaN. So MPI computes minimum and
+# maximum only of integers.
 _OPS: Final = {
     "sum": "SUM", "product": "PROD", "min": "MIN", "max": "MAX",
     "band": "BAND", "bor": "BOR", "bxor": "BXOR",
@@ -78,9 +80,9 @@ _OPS: Final = {
 
 
 class MpiTransport:
-    """Implements Transport by a communicator of MPI, of arrays of the CPU.
+    """Implements Transport with an MPI communicator, for arrays in CPU memory.
 
-    Thread  as the interface says
+    Thread  as described in Transport
     """
 
     def __init__(self, communicator: Any, messages: Any, name: str) -> None:
@@ -106,7 +108,7 @@ class MpiTransport:
         flat[...] = found
 
     def reduce(self, call: Call, array: Array, op: str, root: int) -> None:
-        """Replace array on root by the reduction."""
+        """Replace array on root by the reduction over all members."""
         self._meet(call)
         flat, is_root = array.reshape(-1), self.rank == root
         if (kind := self._type_of(flat, op)) is not None:
@@ -122,7 +124,7 @@ class MpiTransport:
             flat[...] = found
 
     def broadcast(self, call: Call, array: Array, root: int) -> None:
-        """Replace array on all members by that of root."""
+        """Replace array on all members by root's array."""
         self._meet(call)
         data = _bytes_of(array)
         room = data if self.rank == root else np.empty_like(data)
@@ -132,12 +134,12 @@ class MpiTransport:
             data[...] = room
 
     def all_gather(self, call: Call, out: Array, array: Array) -> None:
-        """Place the array of each member in its row of out."""
+        """Copy the array of each member into its row of out."""
         self._meet(call)
         _bytes_of(out)[...] = self._gather_all(call, array).reshape(-1)
 
     def reduce_scatter(self, call: Call, out: Array, array: Array, op: str) -> None:
-        """Place the reduction of the members' rows of this rank in out."""
+        """Reduce the members' rows for this rank into out."""
         self._meet(call)
         flat = out.reshape(-1)
         rows = array.reshape(self.size, flat.size)
@@ -153,13 +155,14 @@ class MpiTransport:
         flat[...] = found
 
     def all_to_all(self, call: Call, outs: Sequence[Array], arrays: Sequence[Array]) -> None:
-        """Send `arrays[member]` to each member, and place what it sends in `outs[member]`."""
+        """Send `arrays[member]` to each member, and receive its array into `outs[member]`."""
         self._meet(call)
         sizes = np.array([one.nbytes for one in arrays], np.int64)
         came = np.empty_like(sizes)
         self._do(call, lambda: self._comm.Ialltoall(sizes, came), sizes, came)
         wrong = [member for member, out in enumerate(outs) if out.nbytes != came[member]]
-        # All members read it together: nobody sends to a member that raises.
+        # All members read the flags, so that all raise: no member then sends to one that has
+        # raised.
         flags = self._gather_all(call, np.array([wrong[0] + 1 if wrong else 0], np.int32))
         firsts = flags.reshape(-1).view(np.int32)
         if firsts.any():
@@ -176,7 +179,7 @@ class MpiTransport:
     def gather(
         self, call: Call, outs: Sequence[Array] | None, array: Array, root: int
     ) -> None:  # fmt: skip
-        """Place the array of each member in root's `outs[member]`."""
+        """Copy the array of each member into root's `outs[member]`."""
         self._meet(call)
         rows = self._gather(call, array, root)
         for out, row in zip(outs or (), rows):
@@ -185,7 +188,7 @@ class MpiTransport:
     def scatter(
         self, call: Call, out: Array, arrays: Sequence[Array] | None, root: int
     ) -> None:  # fmt: skip
-        """Place root's `arrays[member]` in out."""
+        """Copy root's array for this member into out."""
         self._meet(call)
         room, kind = np.empty_like(_bytes_of(out)), self._items(out.itemsize)
         given = None
@@ -198,7 +201,7 @@ class MpiTransport:
         _bytes_of(out)[...] = room
 
     def barrier(self, call: Call) -> None:
-        """Return when all members have called."""
+        """Return when all members have called barrier()."""
         self._meet(call)
 
     def send(self, call: Call, array: Array, to: int, tag: int) -> None:
@@ -213,7 +216,9 @@ class MpiTransport:
         ], words, data)  # fmt: skip
 
     def recv(self, call: Call, array: Array, sender: int | None, tag: int) -> int:
-        """Fill array with the next message of a member, or of any; return the sender."""
+        """Fill array with the next message of a member, or of any member if None; return the
+        sender.
+        """
         self._require_open()
         number, words = self._tag(tag), np.zeros(_TEXT_BYTES, np.uint8)
         source = self._mpi.ANY_SOURCE if sender is None else sender
@@ -243,12 +248,12 @@ class MpiTransport:
         return came_from
 
     def abort(self, error: Exception) -> None:
-        """End every wait with error, and raise it in every later call."""
+        """End every wait with the error, and raise it in every later call."""
         self._error = error
         self._stopped.set()
 
     def close(self) -> None:
-        """Give the communicators back, unless something is under way that cannot be ended."""
+        """Free the communicators, unless an operation is under way that cannot be cancelled."""
         if self._error is None:
             self._error = CollectiveError(f"process group {self._name!r} was destroyed")
             with _lock, _mpi_errors("leaving a group"):
@@ -257,10 +262,10 @@ class MpiTransport:
                 for kind in self._item_types.values():
                     kind.Free()
 
-    # The parts of collectives.
+    # Parts of the collectives.
 
     def _meet(self, call: Call) -> None:
-        """Wait for all members, and compare what they call."""
+        """Wait for all members, and compare their calls."""
         self._require_open()
         said = f"{call.sequence}\0{call.name}\0{call.agreed}".encode()
         own = np.frombuffer(hashlib.blake2b(said, digest_size=_DIGEST_BYTES).digest(), np.uint8)
@@ -275,7 +280,7 @@ class MpiTransport:
         raise CollectiveMismatchError("members called differently: " + "; ".join(told))
 
     def _gather_all(self, call: Call, array: Array) -> Array:
-        """Return the bytes of all members' arrays, a row each."""
+        """Return the bytes of all members' arrays, one row per member."""
         data, kind = _bytes_of(array), self._items(array.itemsize)
         rows = np.empty((self.size, data.size), np.uint8)
         if data.size:
@@ -285,7 +290,7 @@ class MpiTransport:
         return rows
 
     def _gather(self, call: Call, array: Array, root: int) -> list[Array]:
-        """Return the arrays of all members on root, an empty list on the others."""
+        """Return the arrays of all members on root; on other members, an empty list."""
         data, kind = _bytes_of(array), self._items(array.itemsize)
         is_root = self.rank == root
         rows = np.empty((self.size, data.size) if is_root else 0, np.uint8)
@@ -309,7 +314,9 @@ class MpiTransport:
             begin += out.nbytes
 
     def _fold_all(self, call: Call, flat: Array, op: str) -> Array:
-        """Reduce what MPI has no type for: each member a part, in the order of the ranks."""
+        """Reduce types that MPI does not have: each member reduces a part, in the order of
+        ranks.
+        """
         length = -(-flat.size // self.size)
         ends = [min(length * (rank + 1), flat.size) for rank in range(self.size)]
         begins = [min(length * rank, flat.size) for rank in range(self.size)]
@@ -321,7 +328,7 @@ class MpiTransport:
         return self._gather_all(call, padded).reshape(-1).view(flat.dtype)[: flat.size]
 
     def _type_of(self, array: Array, op: str) -> Any:
-        """Return MPI's type for a reduction that MPI does as we would; None without one."""
+        """Return MPI's type if MPI's reduction of it equals fastdist's; otherwise None."""
         name = _TYPES.get(array.dtype.name)
         if name is None or (op in ("min", "max") and array.dtype.kind == "f"):
             return None
@@ -331,7 +338,9 @@ class MpiTransport:
         return getattr(self._mpi, _OPS[op])
 
     def _items(self, size: int) -> Any:
-        """Return a type of so many bytes, so that MPI counts elements: it counts to 2**31."""
+        """Return an MPI type of `size` bytes, so that MPI's counts, which are below 2**31, can
+        count elements instead of bytes.
+        """
         kind = self._item_types.get(size)
         if kind is None:
             with _lock:
@@ -341,7 +350,7 @@ class MpiTransport:
         return kind
 
     def _tag(self, tag: int) -> int:
-        """Return the first of two numbers of MPI's for a tag."""
+        """Return the first of the two MPI tags for a tag."""
         if tag >= _RESERVED:
             return 2 * (tag - _RESERVED + 1)
         if not 0 <= tag < self._most_tag - _FIRST_TAG:
@@ -350,12 +359,14 @@ class MpiTransport:
             )
         return 2 * (tag + _FIRST_TAG)
 
-    # Beginning and waiting.
+    # Requests and waits.
 
     def _do(
         self, call: Call, begin: Callable[[], Any], *memory: Any, status: Any = None
     ) -> None:  # fmt: skip
-        """Begin something, and wait until it is done; `memory` is what MPI reads and writes."""
+        """Start an operation, and wait until it is done; `memory` has the buffers that MPI
+        accesses.
+        """
         with _lock, _mpi_errors(f"{call.name}, called at {call.line}"):
             begun = begin()
         requests = begun if isinstance(begun, list) else [begun]
@@ -382,7 +393,9 @@ class MpiTransport:
             raise self._error
 
     def _timeout(self, call: Call) -> CollectiveTimeoutError:
-        """Return an error that names those that have not given up as well: they never came."""
+        """Return an error with the members that have not reported that they gave up: they never
+        called.
+        """
         note, room = np.zeros(1, np.uint8), np.zeros((self.size, 1), np.uint8)
         others = [rank for rank in range(self.size) if rank != self.rank]
         if call.name == "send":
@@ -412,7 +425,7 @@ class MpiTransport:
 
 @contextmanager
 def _mpi_errors(what: str) -> Iterator[None]:
-    """Turn what MPI reports inside into CollectiveError, or CollectiveLostError."""
+    """Convert MPI's exceptions in the block to CollectiveError or CollectiveLostError."""
     mpi = library()
     try:
         yield
@@ -439,7 +452,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 def _text(values: list[Any]) -> Array:
-    """Return values in a fixed number of bytes; long texts are cut."""
+    """Return values as a fixed number of bytes; long texts are truncated."""
     room = np.zeros(_TEXT_BYTES, np.uint8)
     short = [value[:300] if isinstance(value, str) else value for value in values]
     data = json.dumps(short).encode()
@@ -459,10 +472,10 @@ def place_in_job() -> tuple[int, int]:
 
 
 def connect(place: Place) -> MpiTransport:
-    """Return the transport of a group; all its members call it.
+    """Return the transport of a new group; all members of the group must call it.
 
     Raises:
-        CollectiveError: MPI allows one thread alone, or counts the processes in another order.
+        CollectiveError: MPI allows only one thread, or orders the processes differently.
     """
     mpi = library()
     if mpi.Query_thread() < mpi.THREAD_SERIALIZED:

@@ -1,4 +1,4 @@
-"""The way to mpi4py, which is loaded when a program asks for the backend `mpi`."""
+"""Access to mpi4py, which is imported when a program requests the backend `mpi`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-# Set by the launchers: OpenMPI's, and those that speak PMI (MPICH, Intel MPI, Slurm's srun).
+# Set by launchers: OpenMPI's, and those with PMI (MPICH, Intel MPI, Slurm's srun).
 _LAUNCHED: Final = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK", "MPI_LOCALRANKID")
 
 
 def why_missing() -> str:
-    """Return why MPI cannot be used here, an empty text if it can. Loads nothing."""
+    """Return the reason why MPI cannot be used here; an empty text if it can. Imports nothing."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed (in the clone of fastdist, pip install -e '.[mpi]')"
     if not any(name in os.environ for name in _LAUNCHED):
@@ -21,5 +21,5 @@ def why_missing() -> str:
 
 
 def library() -> Any:
-    """Return mpi4py's module MPI. The first call starts MPI in this process."""
+    """Return mpi4py's module MPI. The first call initialises MPI in this process."""
     return import_module("mpi4py.MPI")

@@ -1,16 +1,16 @@
-"""The backend `nccl`: it carries the collectives of a group between GPUs."""
+"""The backend `nccl`: carries the collectives of a group between GPUs."""
 
 # Note [Collectives on GPUs]
-# A collective is queued on a stream of the group, behind what the current stream has so far, and
-# the call returns. Waiting for its Work lets the current stream wait, not the program. So a
-# collective that fails does so later: in wait(), at the next call, or in the log. Unlike those of
-# the CPU it may have written a part of its result by then.
+# A collective is queued on a stream of the group, after the present work of the current stream, and
+# the call returns. Waiting for its Work makes the current stream wait, not the program. So an error
+# of a collective appears later: in wait(), at the next call, or in the log. Unlike a collective on
+# the CPU, it may have written a part of its result by then.
 #
-# NCCL does not compare what the members call: a mismatch is garbage, or a GPU that waits until the
-# timeout. Comparing before each launch would let every program wait there for the slowest one, and
-# no program could queue work ahead of its GPU. It also takes 16 to 67 us more for two processes of
-# one machine (their store: 380 to 520 us), where a call takes 48 us in all (AMD EPYC). So the
-# members compare with TORCH_DISTRIBUTED_DEBUG=DETAIL alone, and a launch costs no message else.
+# NCCL does not compare the members' calls. A mismatch gives garbage, or a GPU that waits until the
+# timeout. With a comparison before each launch, every program would wait there for the slowest one,
+# and could not queue work ahead of its GPU. It would also add 16 to 67 us for two processes on one
+# machine (through their store 380 to 520 us), where a call takes 48 us in all (AMD EPYC). So the
+# members compare only with TORCH_DISTRIBUTED_DEBUG=DETAIL; otherwise a launch sends no message.
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ from .options import Connect, Place
 from .transport import Call, Transport
 from .work import Work, destroyed
 
-# How long a member that leaves waits for its GPU before it aborts what is under way.
+# How long a member that leaves waits for its GPU before it aborts the work under way.
 _CLOSE_S: Final = 2.0
 _EMPTY: Final = np.zeros(0, np.uint8)
 
 
 class NcclCarrier(QueueingCarrier):
-    """The communicators of one member of a group: one for each of its GPUs, and for each pair of
-    members that exchange messages outside of batches.
+    """The communicators of one member of a group.
 
-    Thread  any; calls of several threads are queued one at a time
+    There is one per GPU, and one per pair of members that exchange messages outside of batches.
+
+    Thread  any; calls from several threads are queued one at a time
     """
 
     def __init__(self, place: Place, connect_checks: Connect) -> None:
@@ -58,11 +59,12 @@ class NcclCarrier(QueueingCarrier):
         self.count = 0
         self._place, self._connect_checks = place, connect_checks
         self._lock = threading.RLock()
-        # (index of the GPU, None or the peer) -> what carries collectives or messages there.
+        # Maps (GPU index, None) to the transport of collectives, (GPU index, peer) to that of
+        # messages.
         self._parts: dict[tuple[int, int | None], DeviceTransport] = {}
-        # How many communicators there have been, by the name of their members' meeting.
+        # Counts the communicators that were created, by the name of the set of their members.
         self._meetings: dict[str, Iterator[int]] = defaultdict(itertools.count)
-        # The same of messages, by direction and peer.
+        # Counts the messages, by direction and peer.
         self._messages: dict[tuple[str, int], Iterator[int]] = defaultdict(itertools.count)
         self._last_index: int | None = None
         self._error: Exception | None = None
@@ -72,9 +74,10 @@ class NcclCarrier(QueueingCarrier):
     def start(
         self, call: Call, act: Act, result: list[Any], device: Device | None, *, is_async: bool
     ) -> Work:
-        """Queue a collective, and return its Work; unless it is async, the current stream waits.
+        """Queue a collective, and return its Work.
 
-        `call.sequence` is ignored: calls are counted here.
+        Unless is_async is set, the current stream waits for the collective. `call.sequence` is
+        ignored: this class counts the calls.
         """
         with self._lock:
             self._require_open()
@@ -87,7 +90,7 @@ class NcclCarrier(QueueingCarrier):
         return _waited(work, is_async=is_async)
 
     def start_message(self, call: Call, message: Message, *, is_async: bool) -> Work:
-        """Queue a send or a receive on the communicator of this member and its peer."""
+        """Queue a send or a receive on the communicator of this member and the peer."""
         device = message.tensor._layout.device
         with self._lock:
             self._require_open()
@@ -108,18 +111,18 @@ class NcclCarrier(QueueingCarrier):
             return self._run(part, _exchange(messages, int), call, tensors)
 
     def connect(self, device: Device, seconds: float) -> None:
-        """Make the communicator of a GPU now: what init_process_group(device_id=...) asks for."""
+        """Create the communicator of a GPU now, for init_process_group(device_id=...)."""
         with self._lock:
             call = Call(0, "init_process_group", "", "", time.monotonic() + seconds)
             self._part(device, None, call)
 
     def abort(self, error: Exception) -> None:
-        """End what is under way with error, and raise it in every later call."""
+        """Fail all work under way with the error, and raise it in every later call."""
         with_failure = isinstance(error, CollectiveError)
         self._stop(error if with_failure else CollectiveError(str(error)))
 
     def close(self) -> None:
-        """Release the communicators, when their work is done."""
+        """Wait for the work under way, and close the communicators."""
         under_way = self._watch.under_way()
         self._watch.close()
         if self._error is None:
@@ -139,7 +142,9 @@ class NcclCarrier(QueueingCarrier):
         return work
 
     def _fail(self, error: CollectiveError) -> None:
-        """End everything: NCCL failed, a collective is late, or another member reports it."""
+        """Fail everything, because NCCL failed, a collective is late, or another member has
+        failed.
+        """
         if self._error is None:
             self._watch.report_failure(error)
             self._stop(error)
@@ -201,7 +206,7 @@ class NcclCarrier(QueueingCarrier):
         return DeviceTransport(Device("cuda", index), communicator, rank, len(members))
 
     def _meet(self, index: int, members: Sequence[int], call: Call) -> bytes:
-        """Return the id of a new communicator, when all its members have come."""
+        """Return the id of a new communicator, after all of its members have called."""
         store = self._place.store
         assert store is not None
         is_pair = len(members) < self.size
@@ -243,7 +248,7 @@ class NcclCarrier(QueueingCarrier):
         return int(peer > self.rank)
 
     def _check_messages(self, call: Call, messages: Sequence[Message]) -> None:
-        """Compare messages with the calls of their peers, if the debug level requires it."""
+        """Compare messages with the peers' calls, if the debug level is DETAIL."""
         if get_debug_level() is not DebugLevel.DETAIL:
             return
         checks = self._checks_now()

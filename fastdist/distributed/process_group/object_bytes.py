@@ -1,10 +1,10 @@
-"""Python values as bytes, by the rules of RPC: its pickles, and its strict mode."""
+"""Converts Python values to bytes and back, with RPC's pickling and strict mode."""
 
 # Note [Objects of collectives]
-# A value is packed as a message of RPC packs it: a pickle in which tensors are only places, and the
-# tensors behind it. Reading passes the same gate as a call of RPC, so rpc.strict and rpc.allow
-# decide which classes the members of a group may send. The bytes themselves come from processes
-# that hold the secret of the job.
+# A value is packed like a message of RPC: a pickle in which tensors are placeholders, followed by
+# the tensors. Reading applies the same checks as a call of RPC, so rpc.strict and rpc.allow decide
+# which classes the members of a group may send. The bytes come only from processes that hold the
+# secret of the job.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ...tensor.parameter import Parameter
 from ...tensor.tensor import Tensor, from_array
 from .arrays import flat
 
-# The lengths of the table and of the body, and the body's encoding.
+# The lengths of the tensor table and of the body, and the body's encoding.
 _HEAD: Final = struct.Struct("<QQB")
 
 
@@ -34,7 +34,7 @@ def pack(value: object, name: str = "the object") -> bytes:
     """Return a value as bytes.
 
     Raises:
-        RpcError: Something in it does not pickle; `name` is how errors call the value.
+        RpcError: A part of the value cannot be pickled; errors refer to the value by `name`.
     """
     tensors: list[Tensor] = []
     body, encoding = serialize(value, tensors, name)
@@ -52,11 +52,11 @@ def pack(value: object, name: str = "the object") -> bytes:
 
 
 def unpack(data: bytes | NDArray[Any]) -> Any:
-    """Return the value of bytes that pack made; its tensors are on the CPU.
+    """Return the value that pack converted to bytes; its tensors are on the CPU.
 
     Raises:
-        MessageError: The bytes are not of this form.
-        ForbiddenFunctionError: RPC's strict mode does not let others send a class in it.
+        MessageError: The bytes do not have this format.
+        ForbiddenFunctionError: RPC's strict mode does not allow a class in the value.
     """
     view: memoryview[int] = memoryview(data)  # type: ignore[arg-type]
     try:

@@ -1,4 +1,4 @@
-"""The functions that programs call: collectives on Python objects."""
+"""Collectives on Python objects: the public functions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .world import member_group
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Fill a list on all members with an object of each.
+    """Fill a list on all members with one object from each member.
 
     Args:
-        object_list: One entry for each member, by rank; written.
-        obj: The object of this member; it must pickle.
-        group: The members; the default group if None.
+        object_list: Written; one entry per member, by rank.
+        obj: The object of this member; it must be picklable.
+        group: The group; the default group if None.
 
     Raises:
-        RpcError: The object does not pickle, found before anything is sent.
-        ForbiddenFunctionError: RPC's strict mode does not let others send a class of an object.
+        RpcError: The object cannot be pickled; raised before anything is sent.
+        ForbiddenFunctionError: RPC's strict mode does not allow a class of an object.
 
-    Note: values come from processes that hold the secret of the job, by the rules of RPC.
+    Note: only processes that hold the secret of the job can send objects, and RPC's rules apply.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -57,14 +57,14 @@ def gather_object(
     group: Any = None,
     group_dst: int | None = None,
 ) -> None:
-    """Fill a list on one member with an object of each.
+    """Fill a list on one member with one object from each member.
 
     Args:
-        obj: The object of this member; it must pickle.
-        object_gather_list: On dst, one entry for each member; None on the others.
+        obj: The object of this member; it must be picklable.
+        object_gather_list: On dst, one entry per member; None on other members.
         dst: The global rank of the member with the list; 0 by default.
-        group: The members; the default group if None.
-        group_dst: The rank of dst in the group, in place of dst.
+        group: The group; the default group if None.
+        group_dst: The rank of dst in the group, instead of dst.
     """
     found = member_group("gather_object", group)
     if found is None:
@@ -99,14 +99,14 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Replace the objects of a list on all members by those of one.
+    """Replace the objects of a list on all members by those of one member.
 
     Args:
-        object_list: Read on src, written on the others; equally long on all.
-        src: The global rank of the member that has the objects; 0 by default.
-        group: The members; the default group if None.
-        device: Ignored: objects pass through the memory of the CPU.
-        group_src: The rank of src in the group, in place of src.
+        object_list: Read on src, written on other members; its length is the same on all.
+        src: The global rank of the sender; 0 by default.
+        group: The group; the default group if None.
+        device: Ignored: objects are sent from CPU memory.
+        group_src: The rank of src in the group, instead of src.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -139,14 +139,14 @@ def scatter_object_list(
     group: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Give each member one object of a list of one member.
+    """Send one object of a member's list to each member.
 
     Args:
-        scatter_object_output_list: A list of at least one entry; its first is written.
-        scatter_object_input_list: On src, one object for each member.
+        scatter_object_output_list: A list with at least one entry; its first entry is written.
+        scatter_object_input_list: On src, one object per member.
         src: The global rank of the member with the list; 0 by default.
-        group: The members; the default group if None.
-        group_src: The rank of src in the group, in place of src.
+        group: The group; the default group if None.
+        group_src: The rank of src in the group, instead of src.
     """
     found = member_group("scatter_object_list", group)
     if found is None:
@@ -184,15 +184,15 @@ def send_object_list(
     group_dst: int | None = None,
     use_batch: bool = False,
 ) -> None:
-    """Send the objects of a list to one member; it calls recv_object_list.
+    """Send the objects of a list to one member, which must call recv_object_list.
 
     Args:
-        object_list: The objects to send; each must pickle.
+        object_list: The objects to send; each must be picklable.
         dst: The global rank of the receiver.
-        group: The group of both; the default group if None.
-        device: Ignored: objects pass through the memory of the CPU.
-        group_dst: The rank of the receiver in the group, in place of dst.
-        use_batch: Ignored: nothing here depends on it.
+        group: The group of both members; the default group if None.
+        device: Ignored: objects are sent from CPU memory.
+        group_dst: The rank of the receiver in the group, instead of dst.
+        use_batch: Ignored: it has no effect here.
     """
     found = member_group("send_object_list", group)
     if found is None:
@@ -216,12 +216,12 @@ def recv_object_list(
     """Fill a list with the objects that a member sent, and return the sender's global rank.
 
     Args:
-        object_list: Written; as long as what was sent.
-        src: The global rank of the sender; None receives from any.
-        group: The group of both; the default group if None.
-        device: Ignored: objects pass through the memory of the CPU.
-        group_src: The rank of the sender in the group, in place of src.
-        use_batch: Ignored: nothing here depends on it.
+        object_list: Written; its length must be that of the sent list.
+        src: The global rank of the sender; None receives from any member.
+        group: The group of both members; the default group if None.
+        device: Ignored: objects are sent from CPU memory.
+        group_src: The rank of the sender in the group, instead of src.
+        use_batch: Ignored: it has no effect here.
     """
     found = member_group("recv_object_list", group)
     if found is None:

@@ -1,4 +1,4 @@
-"""Options of the collectives, for calls of the methods of a ProcessGroup."""
+"""Options of collectives, for the methods of a ProcessGroup."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .reductions import ReduceOp
 if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
-# Where PyTorch's users find the classes of this file.
+# The module in which PyTorch's users find the classes of this file.
 _PUBLIC: Final = "fastdist.distributed.distributed_c10d"
 
 
 class _Options:
-    """Attributes with defaults; a keyword of the constructor sets one."""
+    """Attributes with defaults; the constructor accepts each as a keyword."""
 
     _names: ClassVar[tuple[str, ...]] = ()
-    # The longest time that the collective may take; None for the group's.
+    # The timeout of the collective; None for the group's timeout.
     timeout: timedelta | None = None
     # Whether the method returns before the collective ends.
     asyncOp: bool = True
@@ -36,14 +36,14 @@ class _Options:
 
 
 def options_for(kind: type[_Options], given: Any, timeout: Any = None, **named: Any) -> Any:
-    """Return the options of a method of a ProcessGroup, which PyTorch calls in two ways.
+    """Return the options of a ProcessGroup's method; PyTorch has two forms of call.
 
     Args:
         kind: The class of the options.
-        given: The second argument: options, which are returned; the root's rank or the ReduceOp,
-            whichever the class has first; or None.
-        timeout: The longest that the collective may take: a timedelta, or seconds.
-        named: Options by name; None leaves the default.
+        given: The second argument of the method: options, which are returned; or the root's rank or
+            the ReduceOp, whichever is the first field of the class; or None.
+        timeout: The timeout of the collective: a timedelta, or seconds.
+        named: Options by name; None keeps the default.
     """
     if isinstance(given, _Options):
         return given
@@ -119,7 +119,7 @@ class BarrierOptions(_Options):
 
 
 class DistributedBackendOptions(_Options):
-    """The new group, as a function registered with `extended_api=True` gets it."""
+    """The description of a new group, for a function registered with `extended_api=True`."""
 
     store: Any = None
     group_rank: int = 0
@@ -134,18 +134,18 @@ for _kind in tuple(globals().values()):
 
 
 class Place(NamedTuple):
-    """The place of this process in a new group."""
+    """This process's rank in a new group, and the group's size, store, name and timeout."""
 
-    # The group's own part of the store; None where the members need none to meet.
+    # The group's part of the store; None if the members can connect without one.
     store: Store | None
     rank: int
     size: int
-    # The members' ranks in the job.
+    # The members' global ranks.
     ranks: tuple[int, ...]
     name: str
     timeout: timedelta
     world_size: int
 
 
-# Makes the transport of a group; for nccl, a NcclCarrier with a transport for each GPU.
+# Creates the transport of a group; for nccl, a NcclCarrier with one transport per GPU.
 Connect = Callable[[Place], Any]

@@ -1,4 +1,4 @@
-"""Sends and receives between two members of a group, as methods of ProcessGroup."""
+"""Sends and receives between two members of a group: the methods of ProcessGroup."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MOST_TAG: Final = (1 << 63) - 1
 
 
 class Messages(GroupBase):
-    """The methods that send and receive; each pair of members, direction and tag has an order."""
+    """Methods that send and receive; messages of one pair, direction and tag are ordered."""
 
     def send(self, tensors: Any, dst: int, tag: int = 0, *, is_async: bool = True) -> Work:
-        """Send a tensor to a member, by its rank in the group."""
+        """Send a tensor to a member, given by its group rank."""
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_readable("send", "tensor", tensor)
         self._require_other("send", dst)
@@ -50,7 +50,7 @@ class Messages(GroupBase):
         return finished([tensor])
 
     def recv(self, tensors: Any, src: int | None, tag: int = 0, *, is_async: bool = True) -> Work:
-        """Fill a tensor with the next message of a member, or of any for None."""
+        """Fill a tensor with the next message of a member, or of any member if src is None."""
         (tensor,) = [tensors] if isinstance(tensors, Tensor) else tensors
         require_target("recv", "tensor", tensor)
         if src is not None:
@@ -110,7 +110,7 @@ class Messages(GroupBase):
         return carrier.start_message(call, message, is_async=is_async)
 
     def _start_batch(self, messages: Any) -> Work | None:
-        """Queue (is_send, tensor, peer) together; None if the messages are not of a GPU."""
+        """Queue (is_send, tensor, peer) entries together; None if the tensors are not on a GPU."""
         carrier = self._transport(messages[0][1])
         if not isinstance(carrier, QueueingCarrier):
             return None
@@ -144,11 +144,11 @@ class Messages(GroupBase):
 
 
 def _checked_tag(what: str, tag: Any) -> int:
-    """Return a tag, before one member sends what the other does not wait for.
+    """Check a tag before anything is sent, and return it as an int.
 
     Raises:
-        TypeError: It is not an integer.
-        CollectiveArgumentError: It is negative, or has more than 63 bits.
+        TypeError: The tag is not an integer.
+        CollectiveArgumentError: The tag is negative, or has more than 63 bits.
     """
     try:
         number = operator.index(tag)

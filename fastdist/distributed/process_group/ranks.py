@@ -1,4 +1,4 @@
-"""Ranks: this process's in a group, and the same member's in the world."""
+"""Ranks in a group, and their conversion to global ranks and back."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def get_rank(group: Any = None) -> int:
-    """Return this process's rank in a group, -1 outside of it.
+    """Return this process's rank in a group; -1 if the process is not in it.
 
     Args:
-        group: The group; the default one if None.
+        group: The group; the default group if None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -28,10 +28,10 @@ def get_rank(group: Any = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """Return the number of members of a group, -1 outside of it.
+    """Return the number of members of a group; -1 if this process is not in it.
 
     Args:
-        group: The group; the default one if None.
+        group: The group; the default group if None.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -45,10 +45,10 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """Return the rank in the default group of a member of another one.
+    """Return the global rank of the member with a group rank.
 
     Raises:
-        ValueError: There is no such group or member.
+        ValueError: There is no such group, or it has no such member.
     """
     if group is GroupMember.WORLD:
         return group_rank
@@ -59,10 +59,10 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """Return the rank in a group of a member of the default group.
+    """Return the group rank of the process with a global rank.
 
     Raises:
-        ValueError: There is no such group, or the process is not in it.
+        ValueError: There is no such group, or it does not contain the process.
     """
     if group is GroupMember.WORLD:
         return global_rank
@@ -73,7 +73,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """Return the global ranks of a group's members, by their rank in it; None: the default one."""
+    """Return the global ranks of a group's members in order; None means the default group."""
     return list((default_group() if group is None else _registered(group))._ranks)
 
 
@@ -90,10 +90,10 @@ def _registered(group: Any) -> ProcessGroup:
 def rank_in(
     group: Any, what: str, global_rank: int | None, group_rank: int | None, default: int | None
 ) -> int:
-    """Return a root's or peer's rank in the group, given by one of its two ranks.
+    """Return a group rank, from a global rank or a group rank, of which one is given.
 
     Raises:
-        ValueError: Both or neither are given, or it is not in the group.
+        ValueError: Both or none are given, or the process is not in the group.
     """
     if group_rank is not None:
         if global_rank is not None:

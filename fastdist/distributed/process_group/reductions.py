@@ -1,4 +1,4 @@
-"""ReduceOp, and how each reduction of a dtype is computed by a transport."""
+"""ReduceOp, and how a transport computes each reduction for each dtype."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Where PyTorch's users, and pickles, find the classes of this file.
+# The module in which PyTorch's users, and pickles, find the classes of this file.
 _PUBLIC: Final = "fastdist.distributed.distributed_c10d"
 
 
@@ -36,7 +36,7 @@ class _ReduceOpMeta(type):
 
 
 class ReduceOp(metaclass=_ReduceOpMeta):
-    """How a reduction combines the values of the members, such as `ReduceOp.SUM`."""
+    """The operation that combines the members' values, such as `ReduceOp.SUM`."""
 
     RedOpType = _Operation
     SUM = _Operation.SUM
@@ -48,7 +48,7 @@ class ReduceOp(metaclass=_ReduceOpMeta):
     BOR = _Operation.BOR
     BXOR = _Operation.BXOR
     PREMUL_SUM = _Operation.PREMUL_SUM
-    # PREMUL_SUM multiplies the values of this member by it: a number or a tensor of one.
+    # For PREMUL_SUM, the factor of this member's values: a number or a tensor of one element.
     factor: Any = None
 
     def __init__(self, op: _Operation) -> None:
@@ -62,12 +62,12 @@ class ReduceOp(metaclass=_ReduceOpMeta):
 
 
 _Operation.__module__ = ReduceOp.__module__ = _PUBLIC
-# Pickles find it there.
+# Pickles look the class up under this name.
 _Operation.__qualname__ = "ReduceOp.RedOpType"
 
 
 def premultiplied_sum(factor: Any) -> ReduceOp:
-    """Return a sum of values that each member multiplies by its factor before."""
+    """Return a ReduceOp that multiplies each member's values by its factor, and adds them."""
     op = ReduceOp(ReduceOp.PREMUL_SUM)
     op.factor = factor
     return op
@@ -86,7 +86,7 @@ _NAMES: Final[dict[int, str]] = {
     ReduceOp.BOR: "bor",
     ReduceOp.BXOR: "bxor",
 }
-# Booleans are reduced as bytes of 0 and 1: a sum is true where any value is.
+# Booleans are reduced as bytes of 0 and 1; their sum is true if any value is true.
 _NAMES_OF_BOOL: Final[dict[int, str]] = {
     ReduceOp.SUM: "bor",
     ReduceOp.MAX: "bor",
@@ -101,18 +101,18 @@ _NAMES_OF_BOOL: Final[dict[int, str]] = {
 class Reduction(NamedTuple):
     """How a transport reduces arrays of one dtype."""
 
-    # Such as "sum" and "avg"; alike on all members.
+    # A name such as "sum" or "avg", which is the same on all members.
     name: str
     # One of transport.REDUCTIONS.
     op: str
-    # The dtype as which the memory is reduced; None for its own.
+    # The dtype as which the memory is viewed; None for the array's dtype.
     seen_as: np.dtype[Any] | None
-    # This member multiplies its values by the factor before; a mean is divided after.
+    # The factor of this member's values, applied before the sum; a mean is divided afterwards.
     factor: Any
     is_mean: bool
 
     def view(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the array as the transport gets it, over the same memory."""
+        """Return a view of the array in the dtype for the transport."""
         return array if self.seen_as is None else array.view(self.seen_as)
 
     def divide(self, array: NDArray[Any], size: int) -> None:
@@ -122,12 +122,12 @@ class Reduction(NamedTuple):
 
 
 def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
-    """Return how values of dtype are reduced; `what` names the collective in errors.
+    """Return the Reduction for values of dtype; errors name the collective `what`.
 
     Raises:
         TypeError: op is not a ReduceOp.
-        ValueError: Complex numbers do not have this reduction.
-        RuntimeError: The dtype does not have it, or PREMUL_SUM has no factor.
+        ValueError: The reduction does not exist for complex numbers.
+        RuntimeError: The reduction does not exist for dtype, or PREMUL_SUM has no factor.
     """
     kind = getattr(op, "op", op)
     if kind not in _NAMES or isinstance(kind, bool):
@@ -161,5 +161,5 @@ def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
 
 
 def supports_complex(reduceOp: Any) -> bool:
-    """Return whether a reduction is defined for complex numbers, which have no order or bits."""
+    """Return whether a reduction exists for complex numbers, which have no order and no bits."""
     return reduceOp in _SUMS

@@ -1,12 +1,12 @@
-"""Rounds of init_process_group: members that come again meet the others in a new one."""
+"""Rounds of init_process_group: restarted members meet the other members in a new round."""
 
 # Note [Rounds]
-# Each init_process_group of a member is one of its rounds, with its own part of the store. The
-# store counts the rounds of each rank, since a restarted process has lost its count, and keeps the
-# latest of all. A member begins the round after its last one, or the latest where that is further:
-# a member that was restarted while others met, or that gave a round up, is ahead of them. An
-# earlier round can never complete any more, so a member that waits in it checks now and then for a
-# later one, and goes on to that.
+# Each call of init_process_group by a member is one of its rounds, with a separate part of the
+# store. The store counts the rounds of each rank, since a restarted process has lost its count. It
+# also keeps the number of the latest round of all members. A member begins the round after its last
+# one, or the latest round if that is greater: a restarted member, or one that gave up a round, is
+# ahead of the others. An earlier round can never be completed then. So a member that waits in it
+# checks from time to time for a later round, and joins that one.
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LATEST: Final = "process_group.latest"
 class RoundStore(PrefixStore):
     """The part of a store that belongs to one round.
 
-    Raises  CollectiveLostError, from each wait that found nobody, once another member has begun a
-            later round
+    Raises  CollectiveLostError from a wait that times out after another member has begun a later
+            round
     """
 
     def __init__(self, number: int, store: Store) -> None:
@@ -66,7 +66,7 @@ def begin_round(store: Store, rank: int) -> RoundStore:
 
 
 def _latest(text: bytes) -> tuple[int, int]:
-    """Return the latest round, and the rank that began it."""
+    """Return the number of the latest round, and the rank that began it."""
     number, _, rank = text.partition(b" ")
     if not (number.isdigit() and rank.isdigit()):
         raise CollectiveLostError(f"{_LATEST} of the store is {one_line(text)}")

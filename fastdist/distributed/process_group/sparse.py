@@ -1,4 +1,4 @@
-"""The sum of sparse tensors over a group."""
+"""The sum of sparse tensors over the members of a group."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .work import Work, finished
 
 
 def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
-    """Replace a sparse tensor on all members by the sum over the members, coalesced.
+    """Replace a sparse tensor on all members by the coalesced sum over the members.
 
-    The members gather the entries of all, and add those of each index in the order of the ranks.
+    All members gather all entries, and add those with equal indices in the order of the ranks.
 
     Raises:
-        RuntimeError: Another reduction than a sum or a mean.
+        RuntimeError: The reduction is not a sum or a mean.
     """
     kind = getattr(options.reduceOp, "op", options.reduceOp)
     if kind not in (ReduceOp.SUM, ReduceOp.AVG):
@@ -55,7 +55,7 @@ def all_reduce_sparse(group: Any, tensor: Tensor, options: Any) -> Work:
 
 
 def all_reduce_sparse_list(group: Any, tensors: Sequence[Any], options: Any) -> Work:
-    """Replace each of several sparse tensors of this member by the sum of all, over all members."""
+    """Replace each of several sparse tensors by the sum of all tensors of all members."""
     total: Any = tensors[0].clone()
     for one in tensors[1:]:
         total = total + one

@@ -1,4 +1,4 @@
-"""Groups of some of the processes: new_group, new_subgroups, split_group."""
+"""Groups of some of the job's processes: new_group, new_subgroups, split_group."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """Make a group of some processes. All processes of the job call it, in the same order.
+    """Create a group of some processes. All processes of the job must call it in the same order.
 
     Args:
-        ranks: The global ranks of the members; all if None.
-        timeout: The longest that a collective may take; the default group's if None.
+        ranks: The global ranks of the members; all ranks if None.
+        timeout: The timeout of collectives; the default group's if None.
         backend: As for init_process_group; the default group's if None.
         pg_options: Passed to a registered backend.
-        use_local_synchronization: Whether the members alone call it.
+        use_local_synchronization: Whether only the members call this function.
         group_desc: A description for errors and debuggers.
         device_id: The GPU of this process; see init_process_group.
-        sort_ranks: Whether members are numbered in the order of their global ranks; otherwise in
-            the order of `ranks`.
+        sort_ranks: Whether group ranks follow the order of global ranks; otherwise they follow the
+            order of `ranks`.
 
     Returns:
-        The group; GroupMember.NON_GROUP_MEMBER in processes that are not in it, and None there
-        with use_local_synchronization.
+        The group. In processes outside of it, GroupMember.NON_GROUP_MEMBER, or None with
+        use_local_synchronization.
 
     Raises:
         TypeError: A rank is not an integer.
-        ValueError: A rank is not one of the job, or is there twice.
+        ValueError: A rank does not belong to the job, or occurs twice.
         StoreTimeoutError: Some members did not call in time.
 
     Example:
@@ -67,9 +67,9 @@ def new_group(
 
 
 def find_by_ranks_and_tag(tag: str, ranks: Sequence[int]) -> ProcessGroup | None:
-    """Return this process's first group of these ranks with a tag, None without one.
+    """Return the first group of this process with these ranks and a tag; None if there is none.
 
-    The tag of a group is its name; an empty one stands for any.
+    The tag of a group contains its name; an empty tag matches every group.
     """
     members = sorted(ranks)
     for group in here.world.by_name.values():
@@ -79,7 +79,7 @@ def find_by_ranks_and_tag(tag: str, ranks: Sequence[int]) -> ProcessGroup | None
 
 
 def tag_of(group: Any) -> str:
-    """Return the tag by which `find_by_ranks_and_tag` finds a group."""
+    """Return the tag of a group, for `find_by_ranks_and_tag`."""
     return f"ptd:{group_of(group).group_name}"
 
 
@@ -155,10 +155,10 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Divide the processes into groups of consecutive ranks. All processes call it.
+    """Divide the processes into groups of consecutive ranks. All processes must call it.
 
     Args:
-        group_size: The number of members of each group; it divides the world size.
+        group_size: The number of members of each group; it must divide the size of `group`.
         group: The group to divide; the default group if None.
         timeout: As for new_group.
         backend: As for new_group.
@@ -166,10 +166,11 @@ def new_subgroups(
         group_desc: As for new_group.
 
     Returns:
-        This process's group, and the list of all of them: NON_GROUP_MEMBER in place of the others.
+        This process's group, and a list with all groups, in which NON_GROUP_MEMBER stands for
+        groups without this process.
 
     Raises:
-        ValueError: The size is missing, too large or does not divide.
+        ValueError: group_size is missing, too large, or does not divide the size.
     """
     parent = group_of(group)
     if group_size is None:
@@ -200,14 +201,14 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Make groups of the given ranks, which do not overlap. All processes call it.
+    """Create groups with the given ranks, which must not overlap. All processes must call it.
 
     Returns:
-        This process's group, None if it is in none, and the list of all: NON_GROUP_MEMBER in place
-        of the others.
+        This process's group, or None if it is in no group; and a list with all groups, in which
+        NON_GROUP_MEMBER stands for groups without this process.
 
     Raises:
-        ValueError: The list is empty, or a rank is in two groups.
+        ValueError: The list is empty, or a rank occurs in two groups.
     """
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
@@ -234,21 +235,21 @@ def split_group(
     group_desc: str | None = None,
     backend: str | None = None,
 ) -> Any:
-    """Divide a group into several. All its members call it, with the same lists.
+    """Divide a group into several. All its members must call it with the same lists.
 
     Args:
         parent_pg: The group; the default group if None.
-        split_ranks: Lists of ranks in the parent; they do not overlap.
+        split_ranks: Lists of group ranks of the parent, which must not overlap.
         timeout: As for new_group.
         pg_options: As for new_group.
         group_desc: As for new_group.
         backend: As for new_group.
 
     Returns:
-        This process's group, None if it is in no list.
+        This process's group; None if it is in no list.
 
     Raises:
-        ValueError: The lists are empty, overlap, or have ranks that the parent does not have.
+        ValueError: The lists are empty, overlap, or have ranks that are not in the parent.
     """
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")

@@ -1,4 +1,4 @@
-"""Gathers and scattered reductions of several tensors in one message."""
+"""all_gather_into_tensor and reduce_scatter_tensor for several tensors in one message."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .work import Work
 def start_together(
     group: Any, name: str, given: Sequence[Tensor], outs: Sequence[Tensor], options: Any
 ) -> Work:
-    """Run all_gather_into_tensor or reduce_scatter_tensor on several tensors; one Work for all.
+    """Run all_gather_into_tensor or reduce_scatter_tensor on several tensors, with one Work.
 
-    Tensors of one dtype are one message.
+    Tensors of the same dtype share one message.
 
     Raises:
-        CollectiveArgumentError: There are no tensors, or not as many outputs as inputs.
+        CollectiveArgumentError: There are no tensors, or inputs and outputs differ in number.
     """
     if not given or len(given) != len(outs):
         raise CollectiveArgumentError(
@@ -46,7 +46,7 @@ def start_together(
 
 
 def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], options: Any) -> Work:
-    """Run gathers, or reductions that scatter, on tensors that lie one after the other."""
+    """Run all_gather_into_tensor or reduce_scatter_tensor on the concatenated tensors."""
     size = group.size()
     is_gather = name == "all_gather_into_tensor"
     rows = given if is_gather else outs
@@ -71,7 +71,7 @@ def _exchange(group: Any, name: str, given: list[Tensor], outs: list[Tensor], op
 def _start_on_gpu(
     group: Any, name: str, given: list[Tensor], outs: list[Tensor], options: Any
 ) -> Work:
-    """Run gathers, or reductions that scatter, on a GPU: where the tensors are, in one launch."""
+    """Run the collectives on a GPU without copies of the tensors, in one launch."""
     dtype = given[0]._layout.dtype
     is_gather = name == "all_gather_into_tensor"
     how = None if is_gather else reduction_of(options.reduceOp, dtype.numpy, name)
@@ -101,7 +101,7 @@ def _start_on_gpu(
 
 
 class AllOf(Work):
-    """Ends when several Works have ended, with the first error among them."""
+    """A Work that ends when several Works have ended, with the first error among them."""
 
     def __init__(self, works: Sequence[Work], result: Any) -> None:
         super().__init__(result)
@@ -126,7 +126,7 @@ class AllOf(Work):
 
 
 class _Placing(Work):
-    """Waits for another Work, and then places what it fetched."""
+    """A Work that waits for another one, and then copies the results to their tensors."""
 
     def __init__(self, work: Work, place: Callable[[], None], result: Any) -> None:
         super().__init__(result)

@@ -1,4 +1,4 @@
-"""The carrier of one group's collectives: the interface between groups and their backends."""
+"""Transport: the interface between a group and the backend that carries its collectives."""
 
 from __future__ import annotations
 
@@ -10,106 +10,113 @@ from numpy.typing import NDArray
 
 
 class Call(NamedTuple):
-    """One collective, as a member calls it.
+    """The arguments of one collective on one member.
 
-    Every message of the collective carries the first four; members whose calls differ in them
-    raise CollectiveMismatchError.
+    The first four fields are part of every message of the collective. Members raise
+    CollectiveMismatchError if sequence, name or agreed differ between them.
     """
 
-    # Counted from 0 in the group, alike on all members.
+    # The number of the collective in the group, from 0; it is the same on all members.
     sequence: int
-    # Such as "all_reduce".
+    # A name such as "all_reduce".
     name: str
     # Arguments that must be equal on all members, such as "float32, 1000 numbers, sum" or "root 0".
     agreed: str
-    # The file and line of the program that called it, such as "train.py:12"; only told.
+    # The file and line of the call in the program, such as "train.py:12"; only for messages.
     line: str
-    # On the clock of time.monotonic(). A transport that waits longer raises CollectiveTimeoutError.
+    # In time.monotonic(). A transport that waits longer raises CollectiveTimeoutError.
     deadline: float
 
 
 class Transport(Protocol):
     """Moves and reduces arrays between the members of one group.
 
-    Each method blocks until this member's part is done. Arrays are C-contiguous and of NumPy's
-    or ml_dtypes' types; `array` and `out` never overlap, but where one is a whole part of the
-    other: `out[rank]` may be `array`. Empty arrays are allowed. Members are counted by their rank
-    in the group.
+    Each method blocks until this member's part is done. Arrays are C-contiguous, with types of
+    NumPy or ml_dtypes. `array` and `out` must not overlap, except if one is a complete part of the
+    other: `out[rank]` may be `array`. Empty arrays are allowed. Members are given by their group
+    ranks.
 
-    The order of the sums depends on the ranks, the size of the group and which members share a
-    machine, so each member gets the same bits, in every run.
+    The order of sums depends only on the ranks, the size of the group, and which members share a
+    machine. So all members get bitwise equal results in every run.
 
-    Raises  CollectiveMismatchError, on every member and within 0.1 s: calls differ.
-            CollectiveLostError, on every member: it names a member that ended or is unreachable.
-            CollectiveTimeoutError: it names the members that had not come by the deadline.
-            After an error what the caller may read holds what it held before.
-    Thread  one at a time, but for send and recv, which any may call next to each other, and abort
+    Raises  CollectiveMismatchError, on every member within 0.1 s: the calls differ.
+            CollectiveLostError, on every member: a member ended or is unreachable; the error names
+            it.
+            CollectiveTimeoutError: members did not call by the deadline; the error names them.
+            After an error, arrays that the caller may read have their earlier contents.
+    Thread  one at a time, except that any thread may call send, recv and abort in parallel
     """
 
     rank: int
     size: int
 
     def all_reduce(self, call: Call, array: NDArray[np.generic], op: str) -> None:
-        """Replace array by the reduction over all members; op: see REDUCTIONS."""
+        """Replace array by the reduction over all members; op is one of REDUCTIONS."""
 
     def reduce(self, call: Call, array: NDArray[np.generic], op: str, root: int) -> None:
-        """Replace array on root by the reduction; on the others it keeps what it holds."""
+        """Replace array on root by the reduction; other members keep their arrays."""
 
     def broadcast(self, call: Call, array: NDArray[np.generic], root: int) -> None:
-        """Replace array on all members by that of root."""
+        """Replace array on all members by root's array."""
 
     def all_gather(self, call: Call, out: NDArray[np.generic], array: NDArray[np.generic]) -> None:
-        """Place the array of each member in `out[member]`; out.shape is (size, array.size)."""
+        """Copy the array of each member into `out[member]`; out.shape is (size, array.size)."""
 
     def reduce_scatter(
         self, call: Call, out: NDArray[np.generic], array: NDArray[np.generic], op: str
     ) -> None:
-        """Place the reduction of all members' `array[rank]` in out; see all_gather for shapes."""
+        """Reduce all members' `array[rank]` into out; the shapes are those of all_gather,
+        swapped.
+        """
 
     def all_to_all(
         self, call: Call, outs: Sequence[NDArray[np.generic]], arrays: Sequence[NDArray[np.generic]]
     ) -> None:
-        """Send `arrays[member]` to each member, and place what it sends here in `outs[member]`.
+        """Send `arrays[member]` to each member, and receive its array into `outs[member]`.
 
-        Sizes may differ; a size that sender and receiver do not give alike is a mismatch.
+        Sizes may differ between members; different sizes at sender and receiver are a mismatch.
         """
 
     def gather(
         self, call: Call, outs: Sequence[NDArray[np.generic]] | None, array: NDArray[np.generic],
         root: int,
     ) -> None:  # fmt: skip
-        """Place the array of each member in root's `outs[member]`; others pass None."""
+        """Copy the array of each member into root's `outs[member]`; other members pass None."""
 
     def scatter(
         self, call: Call, out: NDArray[np.generic], arrays: Sequence[NDArray[np.generic]] | None,
         root: int,
     ) -> None:  # fmt: skip
-        """Place root's `arrays[member]` in out; others than root pass None."""
+        """Copy root's `arrays[member]` into each member's out; members other than root pass
+        None.
+        """
 
     def barrier(self, call: Call) -> None:
-        """Return when all members have called."""
+        """Return when all members have called barrier()."""
 
     def send(self, call: Call, array: NDArray[np.generic], to: int, tag: int) -> None:
         """Send array to a member; return when array may be changed.
 
-        Messages of one sender with one tag arrive in order. `call.sequence` counts those of this
-        pair and tag.
+        Messages of one sender with one tag arrive in order. `call.sequence` counts the messages of
+        this pair and tag.
         """
 
     def recv(self, call: Call, array: NDArray[np.generic], sender: int | None, tag: int) -> int:
-        """Fill array with the next message of the sender, or of any if None; return the sender."""
+        """Fill array with the next message of sender, or of any member if None; return the
+        sender.
+        """
 
     def abort(self, error: Exception) -> None:
-        """End every wait with error, and raise it in every later call. Thread: any."""
+        """End every wait with the error, and raise it in every later call. Thread: any."""
 
     def close(self) -> None:
-        """Give back what the group holds; a second time does nothing."""
+        """Release the group's resources; a second call has no effect."""
 
 
 class ClosesQuietly:
-    """Base class of transports whose close() ends this member's waits, and fails no other member.
+    """Base class of transports whose close() ends this member's waits without an error elsewhere.
 
-    All others are aborted first where a receive still waits.
+    Other transports are aborted before close() if a receive still waits.
     """
 
 

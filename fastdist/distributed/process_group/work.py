@@ -1,4 +1,4 @@
-"""Work: a collective under way, and the thread that runs those of one group in order."""
+"""Work: a collective under way, and the thread that runs one group's collectives in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fastdist.core.errors import CollectiveError, CollectiveTimeoutError
 
 from ...concurrency.future import Future
 
-# A lane's thread ends when nothing has come for so long; the next job starts another.
+# A lane's thread ends after this long without a job; the next job starts another thread.
 _IDLE_S: Final = 5.0
 _END_S: Final = 2.0
 _OURS: Final = "fastdist."
 
 
 class Work:
-    """A collective that was called with `async_op=True`, a send or a receive."""
+    """A send, a receive, or a collective that was called with `async_op=True`."""
 
     def __init__(self, result: Any = None) -> None:
         self._finished = threading.Event()
@@ -34,8 +34,8 @@ class Work:
         """Wait until the tensors may be used.
 
         Args:
-            timeout: The longest wait; None or timedelta(0) waits until the collective ends, which
-                is at the group's timeout at the latest.
+            timeout: The longest wait; None or timedelta(0) waits until the collective ends, at the
+                latest at the group's timeout.
 
         Raises:
             CollectiveError: The collective failed; CollectiveTimeoutError also after `timeout`.
@@ -52,19 +52,19 @@ class Work:
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Return whether the collective has ended, well or not."""
+        """Return whether the collective has ended, successfully or not."""
         return self._finished.is_set()
 
     def is_success(self) -> bool:
-        """Return whether the collective has ended well."""
+        """Return whether the collective has ended successfully."""
         return self._finished.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """Return the error with which the collective ended; None if it has not failed."""
+        """Return the error of the collective; None if it has not failed."""
         return self._error
 
     def source_rank(self) -> int:
-        """Return the global rank from which a receive of any sender took its tensor."""
+        """Return the global rank of the sender whose message a receive from any member took."""
         return self._source
 
     _source_rank = source_rank
@@ -74,7 +74,7 @@ class Work:
         return self._result
 
     def get_future(self) -> Future[Any]:
-        """Return a Future of result(), for `then`; it fails as the collective does."""
+        """Return a Future of result(), for `then`; it fails if the collective fails."""
         future: Future[Any] = Future()
 
         def complete() -> None:
@@ -103,7 +103,7 @@ class Work:
 
 
 def wait_for(work: Any) -> None:
-    """Wait for a Work. A program's own subclass gets a timeout of 0, which stands for none."""
+    """Wait for a Work. A program's own subclass gets a timeout of 0, which means no timeout."""
     own = isinstance(work, Work) and not type(work).wait.__module__.startswith(_OURS)
     if own:
         work.wait(timedelta(0))
@@ -136,8 +136,8 @@ _ENDED_LOCK: Final = threading.Lock()
 
 
 def finished(result: Any = None) -> Work:
-    """Return a Work that has ended well."""
-    # All share a lock, which the constructor would make: 3 us less (AMD EPYC).
+    """Return a Work that has ended successfully."""
+    # All these share one lock and event; creating them in the constructor takes 3 us (AMD EPYC).
     work = Work.__new__(Work)
     work._finished, work._lock, work._callbacks = _ENDED, _ENDED_LOCK, []
     work._result, work._error, work._source = result, None, -1
@@ -148,9 +148,9 @@ Job = Callable[[int], Any]
 
 
 class Lane:
-    """Runs jobs one at a time, in the order in which they came, each with its number.
+    """Runs jobs one at a time in their order of arrival, and gives each a number.
 
-    A job that is waited for runs in its caller's thread if no other is queued or running.
+    A synchronous job runs in its caller's thread if no other job is queued or running.
 
     Thread  any
     """
@@ -162,12 +162,12 @@ class Lane:
         self._is_busy = False
         self._thread: threading.Thread | None = None
         self._closed: BaseException | None = None
-        # Whether somebody waits for the end of all jobs.
+        # Whether a thread waits for the end of all jobs.
         self._is_drained = False
         self.count = 0
 
     def run(self, job: Job) -> Any:
-        """Run a job after all that came before it, and return its result."""
+        """Run a job after all earlier jobs, and return its result."""
         with self._changed:
             self._require_open()
             is_free = not (self._is_busy or self._jobs)
@@ -207,10 +207,10 @@ class Lane:
         return self._is_busy or bool(self._jobs)
 
     def drain(self, until: float) -> None:
-        """Wait until no job runs or is queued, or until a time of time.monotonic()."""
+        """Wait until no job runs or is queued, or until a deadline in time.monotonic()."""
         with self._changed:
             self._is_drained = True
-            # A job that ends its own group is not waited for.
+            # Do not wait for a job that ends its own group.
             while self.is_busy() and self._thread is not threading.current_thread():
                 left_s = until - time.monotonic()
                 if left_s <= 0:
@@ -218,7 +218,7 @@ class Lane:
                 self._changed.wait(left_s)
 
     def close(self, error: BaseException) -> None:
-        """Fail what is queued with error, and whatever comes later."""
+        """Fail all queued and all later jobs with the error."""
         with self._changed:
             self._closed = error
             jobs = list(self._jobs)
@@ -228,7 +228,7 @@ class Lane:
             work._finish(error)
 
     def join(self) -> None:
-        """Wait for the thread to end, after close; not for one that hangs, nor for itself."""
+        """Wait up to 2 s for the thread to end, after close; does nothing in that thread itself."""
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_S)
@@ -250,11 +250,12 @@ class Lane:
                 if self._is_drained:
                     self._changed.notify_all()
             work._finish(error)
-            # Held no longer than needed: the error has a traceback, the job has tensors.
+            # Drop the references before the next wait: the error has a traceback, the job has
+            # tensors.
             del taken, job, work, error
 
     def _take(self) -> tuple[Job, Work, int] | None:
-        """Wait for the next job; None ends the thread."""
+        """Wait for the next job; return None to end the thread."""
         with self._changed:
             while self._is_busy or not self._jobs:
                 was_woken = self._closed is None and self._changed.wait(_IDLE_S)
@@ -267,5 +268,5 @@ class Lane:
 
 
 def destroyed(name: str) -> CollectiveError:
-    """Return the error of calls on a group that was destroyed."""
+    """Return the error for calls on a group that was destroyed."""
     return CollectiveError(f"process group {name!r} was destroyed, or its members were aborted")

@@ -1,4 +1,4 @@
-"""The groups of this process: the default one, and those that new_group made."""
+"""The groups of this process: the default group, and the groups from new_group."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _NO_GROUP: Final = (
 
 
 class World:
-    """The groups that this process is in.
+    """The groups of this process.
 
-    There is one for a process. Tests give threads one each, so that they are members of one job.
+    A process has one World. Tests give threads separate ones, so that threads act as processes.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.default: ProcessGroup | None = None
         self.by_name: dict[str, ProcessGroup] = {}
-        # Counted alike on all members, and part of the keys in the store.
+        # The same numbers on all members, used in the keys of the store.
         self.num_inits = 0
         self.num_groups = 0
         self.num_local_groups: dict[tuple[int, ...], int] = {}
-        # The store that is closed with the default group.
+        # The store that destroying the default group closes.
         self.store: Store | None = None
-        # The agreement of preempted() with the other members of the default group.
+        # The agreement of preempted() between the members of the default group.
         self.preemption: Any = None
 
 
 class _Here(threading.local):
-    # The same for all threads, until one sets its own.
+    # Shared by all threads that have not set a separate World.
     world = World()
 
 
@@ -58,7 +58,9 @@ class _GroupMemberMeta(type):
 
 
 class GroupMember(metaclass=_GroupMemberMeta):
-    """The default group, and what new_group returns to processes that are not in the new one."""
+    """The default group, and the value that new_group returns to processes outside the new
+    group.
+    """
 
     NON_GROUP_MEMBER = -100
     if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class GroupMember(metaclass=_GroupMemberMeta):
 
 
 class group(metaclass=_GroupMemberMeta):
-    """The default group, as most programs name it: `group.WORLD`."""
+    """The default group under the name that most programs use: `group.WORLD`."""
 
     if TYPE_CHECKING:
         WORLD: ProcessGroup | None
@@ -76,7 +78,7 @@ GroupMember.__module__ = group.__module__ = "fastdist.distributed.distributed_c1
 
 
 class WorldView:
-    """The groups of this process, by the names that code for PyTorch reads: `_world`."""
+    """The groups of this process, with the names that code for PyTorch uses: `_world`."""
 
     @property
     def default_pg(self) -> ProcessGroup | None:
@@ -89,29 +91,29 @@ class WorldView:
 
     @property
     def group_count(self) -> int:
-        """The number of groups that this process has made, the default one as well."""
+        """The number of groups that this process has created, including the default group."""
         return here.world.num_groups + (here.world.default is not None)
 
     @property
     def pg_map(self) -> dict[Any, tuple[str, Store | None]]:
-        """Group -> the name of its backend, and its store."""
+        """Maps a group to the name of its backend, and its store."""
         groups = here.world.by_name.values()
         return {one: (one.name(), one.get_group_store()) for one in groups}
 
     @property
     def pg_names(self) -> dict[Any, str]:
-        """Group -> its name."""
+        """Maps a group to its name."""
         return {one: name for name, one in here.world.by_name.items()}
 
     @property
     def pg_group_ranks(self) -> dict[Any, dict[int, int]]:
-        """Group -> the rank in it of each global rank."""
+        """Maps a group to a dict from global rank to group rank."""
         groups = here.world.by_name.values()
         return {one: {rank: i for i, rank in enumerate(one._ranks)} for one in groups}
 
     @property
     def pg_backend_config(self) -> dict[Any, str]:
-        """Group -> which backend serves which device."""
+        """Maps a group to the backend of each device type."""
         return {one: repr(one._config) for one in here.world.by_name.values()}
 
 
@@ -132,7 +134,7 @@ def default_group() -> ProcessGroup:
     """Return the default group.
 
     Raises:
-        ValueError: There is none: init_process_group was not called.
+        ValueError: There is no default group, because init_process_group was not called.
     """
     found = here.world.default
     if found is None:
@@ -149,10 +151,10 @@ def default_store() -> Store:
 
 
 def group_of(group: Any) -> ProcessGroup:
-    """Return a group of this process: the default one for None.
+    """Return a group of this process; None means the default group.
 
     Raises:
-        ValueError: The argument is not a group, was destroyed, or has other members.
+        ValueError: The argument is not a group, was destroyed, or does not contain this process.
     """
     if group is None:
         return default_group()
@@ -169,12 +171,12 @@ def _refuse(group: Any) -> Never:
 
 
 def is_outside(group: Any) -> bool:
-    """Return whether this process is not in a group that others are in."""
+    """Return whether this process is outside of a group."""
     return group is not None and group.__class__ is int and group == GroupMember.NON_GROUP_MEMBER
 
 
 def member_group(what: str, group: Any) -> ProcessGroup | None:
-    """Return the group for a collective; None, with a warning, outside of it."""
+    """Return the group for a collective; None, with a warning, if this process is not in it."""
     if is_outside(group):
         warnings.warn(
             f"Running {what} on global rank {default_group().rank()} which does not belong to the "
@@ -186,10 +188,10 @@ def member_group(what: str, group: Any) -> ProcessGroup | None:
 
 
 def resolve_group(name: str) -> ProcessGroup:
-    """Return the group of a name.
+    """Return the group with a name.
 
     Raises:
-        ValueError: This process is in no group of that name.
+        ValueError: This process is in no group with that name.
     """
     found = here.world.by_name.get(name)
     if found is None:

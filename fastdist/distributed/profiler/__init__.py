@@ -1,27 +1,28 @@
-"""Profiles of several workers: calls profiled on their callees, and one time line of the group.
+"""Profiles of several workers: of calls on their callees, and of a complete group on one time line.
 
 While a profile records (`fastdist.profiler.profile`, `fastdist.autograd.profiler.profile`), each
-call to another worker carries what to record of each event: shapes, FLOPs, stacks, bytes. The
-callee records its work for that call, in all threads that take part, and its answer returns the
-events. They are named after the call, as in PyTorch, carry the id of their worker, and are on the
+call to another worker carries the profile's settings: shapes, FLOPs, stacks, bytes. The callee
+records the work of that call, in all threads that take part, and its answer returns the events.
+They have the name of the call as a prefix, as in PyTorch, and the id of their worker, and use the
 caller's clock.
 
-`profile` of this package records on all workers of the group at once and gives one time line:
-clocks aligned, an arrow from each send to its receive, the critical path of each pass marked.
+`profile` of this package records on all workers of the group at the same time, and creates one time
+line. It has aligned clocks, an arrow from each send to its receive, and a marked critical path of
+each pass.
 
-calls.py            the calling half: names of calls, and where their events go
-served.py           the serving half: records a request, in all threads that work for it
-interceptor.py      what the messages of both halves carry
-ranges_as_bytes.py  time ranges as bytes, for messages
-group.py            `profile`: all workers record, one gathers
+calls.py            the caller's half: names of calls, and the recordings for their events
+served.py           the callee's half: records a request, in all threads that work for it
+interceptor.py      the data that messages carry for both halves
+ranges_as_bytes.py  time ranges as bytes in messages
+group.py            `profile`: all workers record, and one gathers the results
 group_worker.py     a worker's part in the profile of a group
-group_recording.py  what a worker records for it
-merged.py           ranges of many workers as one time line with arrows
-critical_path.py    what a backward pass waited for
+group_recording.py  a worker's recording in the profile of a group
+merged.py           time ranges of several workers as one time line with arrows
+critical_path.py    finds the events for which a backward pass waited
 
-Without a profile this package costs calls nothing. While one records, calls.py replaces the
-functions that calls go through; the interceptor that stays sees only requests whose callers profile
-them. tests/profiler/test_off.py checks each instruction that a call executes.
+Without a profile this package adds no cost to calls. While a profile records, calls.py replaces the
+functions that calls use. The interceptor that stays installed only handles requests whose callers
+profile them. tests/profiler/test_off.py checks each instruction that a call executes.
 """
 
 from __future__ import annotations
@@ -43,5 +44,5 @@ calls.install()
 group_worker.install()
 add_hooks(calls.worker_starts, calls.worker_stops, group_worker.worker_lost)
 
-# Loaded on first use, as most workers never need it.
+# Loaded on first use, because most workers never use them.
 load_later(__name__, {"TimeLine": "merged", "profile": "group"})

@@ -1,11 +1,10 @@
-"""The calls of this worker while a profile records: how they are named, and where events go."""
+"""Calls of this worker while a profile records: their names, and the recordings of their events."""
 
 # Note [Calls under a profile]
-# Users call other workers by `call`, `call_each` and `call_async` of an agent, and by
-# `create_remote` and `fetch` of its references. The public functions find these five at
-# `agent.client.users`, which is another object while a recording is open. This
-# package's own queries to other workers go by `agent.client` and `agent.send`, and are not
-# profiled.
+# Users call other workers with `call`, `call_each` and `call_async` of an agent, and with
+# `create_remote` and `fetch` of its references. The public functions look these five up in
+# `agent.client.users`, which is replaced by another object while a recording is open. Internal
+# queries of this package use `agent.client` and `agent.send`, and are not profiled.
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from .served import RPC, Following, recording_here
 
 
 class ProfiledCalls:
-    """The five ways in which users call other workers, profiled."""
+    """The five functions with which users call other workers, with profiling."""
 
     def __init__(self, agent: RpcAgent) -> None:
         self.agent, self._rrefs = agent, agent.rrefs
@@ -56,7 +55,9 @@ class ProfiledCalls:
         calls: Sequence[tuple[WorkerInfo, Callable[..., Any], Sequence[Any]]],
         meanwhile: Callable[[], object],
     ) -> list[Future[Any]]:
-        """Run each (function, args) on its worker, call `meanwhile`, wait, and return the ends."""
+        """Run each (function, args) on its worker, call `meanwhile`, and return the finished
+        Futures.
+        """
         if not _is_followed():
             return self.agent.call_each(calls, meanwhile)
         begun = [outcome_of(self.call_async, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
@@ -84,7 +85,7 @@ class ProfiledCalls:
         kwargs: Mapping[str, Any],
         timeout_s: float,
     ) -> RRef[Any]:
-        """Run function on another worker, and return at once an RRef to its result."""
+        """Run function on another worker, and return an RRef to its result without waiting."""
         given = (to, function, args, kwargs, timeout_s)
         if not _is_followed():
             return self._rrefs.create_remote(*given)
@@ -101,14 +102,15 @@ class ProfiledCalls:
         return rref
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
-        """Return the value of an RRef that another worker owns; waits until it is there."""
+        """Return the value of an RRef that another worker owns, waiting for it."""
         if not _is_followed():
             return self._rrefs.fetch(rref, timeout)
         start_ns = clock()
         value = self._rrefs.fetch(rref, timeout)
         time_ranges.add(f"to_here#({self._name})->({rref.owner_name()})", "user", start_ns)
         if rref._creation is not None:
-            # The value may be here before the answer of the call that made it, with its events.
+            # The value may arrive before the answer of the call that created it, which has the
+            # events.
             rref._creation.wait_until_done()
         return value
 
@@ -117,13 +119,13 @@ class ProfiledCalls:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of a call of function."""
+    """Return the name of a function in events."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"aten::{name}" if call_type_of(function) == MessageType.SCRIPT_CALL else name
 
 
 def _is_followed() -> bool:
-    """Return whether somebody wants to know what a call of this thread takes on its callee."""
+    """Return whether a recording needs the events of this thread's calls on their callees."""
     follows = time_ranges.follows_calls or recording_here() is not None
     if follows or group_recording() is not None:
         return True
@@ -133,7 +135,7 @@ def _is_followed() -> bool:
 
 
 def _warn_once() -> None:
-    # The recording of a served request is another thread's, and does not count here.
+    # The recording of a served request belongs to another thread, and does not count here.
     if any(recording.warns_of_calls for recording in time_ranges.listeners()):
         _has_warned.append(True)
         warnings.warn(
@@ -148,7 +150,7 @@ _has_warned: list[bool] = []
 
 
 class _OneCall:
-    """A call from its making to its end."""
+    """A call from its start to its end."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -159,7 +161,7 @@ class _OneCall:
 
     @contextmanager
     def making(self) -> Iterator[None]:
-        """Let what this thread sends in the block be this call."""
+        """Associate the requests that this thread sends in the block with this call."""
         manager = RemoteProfilerManager.get_instance()
         manager.set_current_key(self.key)
         calling.begin(self)
@@ -170,13 +172,13 @@ class _OneCall:
             manager.unset_current_key()
 
     def hand_in(self, known: TimeRange) -> None:
-        """Give a range to all who follow this call."""
+        """Add a range to all recordings that follow this call."""
         time_ranges.hand_in(known)
         if self.recording is not None:
             self.recording.keep(known)
 
     def end(self) -> None:
-        """Hand in the call itself."""
+        """Add the range of the call itself."""
         stop_ns = clock()
         _call_ended(self)
         known = TimeRange(
@@ -187,7 +189,9 @@ class _OneCall:
         self.hand_in(known)
 
     def future_after(self, future: Future[Any], pool: Executor) -> Future[Any]:
-        """Return a Future that has what future has, as soon as the call is handed in."""
+        """Return a Future with the same outcome, completed after the call's range has been
+        added.
+        """
         executor = pool if self.recording is None else Following(pool, self.recording)
         outer: Future[Any] = Future(executor=executor)
 
@@ -202,14 +206,14 @@ class _OneCall:
 
 calling: Final = CallingInterceptor()
 _serving: Final = ServingInterceptor()
-# Guards the two below it; taken inside of the lock of graph/recordings.py, or alone.
+# Guards the two fields below. It may be acquired while graph/recordings.py's lock is held.
 _lock = threading.Lock()
 _profiled: ProfiledCalls | None = None
 _is_recording = False
 
 
 def install() -> None:
-    """Be ready to serve profiled calls, and to profile calls as soon as somebody records."""
+    """Prepare to serve profiled calls, and to profile calls as soon as a recording starts."""
     interceptors.install("profiler", _serving)
     recordings.watch(_recording_changed)
     agents.watch_agent(_agent_changed)
@@ -236,7 +240,7 @@ def _call_ended(call: _OneCall) -> None:
 
 def _look(agent: RpcAgent | None) -> None:
     global _profiled
-    # The answer of a call brings its events though the function that made the call has returned.
+    # An answer brings its call's events even after the function that made the call has returned.
     is_wanted = _is_recording or calling.has_calls()
     if _profiled is not None and not (is_wanted and _profiled.agent is agent):
         _profiled.agent.use_plain_calls()
@@ -248,10 +252,10 @@ def _look(agent: RpcAgent | None) -> None:
 
 
 def worker_starts(worker_id: int) -> None:
-    """Know this process by its worker id from now on."""
+    """Set this process's worker id for events."""
     time_ranges.node_id = worker_id
 
 
 def worker_stops() -> None:
-    """Become a process without a group again."""
+    """Reset the worker id, because this process has left its group."""
     time_ranges.node_id = -1

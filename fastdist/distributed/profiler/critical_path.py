@@ -1,4 +1,4 @@
-"""The critical path of a distributed backward pass: the longest chain that ends where it does."""
+"""The critical path of a distributed backward pass: the longest chain of events up to its end."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _OF_A_PASS: Final = frozenset({"backward", "kernel", SENT, CAME})
 def critical_events(events: Sequence[FunctionEvent], arrows: Sequence[Arrow]) -> frozenset[int]:
     """Return the ids() of the events on the critical path of each pass among events.
 
-    Walked from the end: before an event comes what ended last of that which it may have waited for,
-    another one of its worker, or gradients that came; before these comes who sent them.
+    The path is traced backwards from the end of the pass. An event may have waited for earlier
+    events of its worker, or for gradients that had arrived there. The latest of these is the event
+    before it on the path. The event before arrived gradients is the one that sent them.
     """
     senders = {
         id(arrow.receiver): arrow.sender for arrow in arrows if arrow.receiver.category == CAME

@@ -1,4 +1,4 @@
-"""`profile`: all workers of the group record at once, and one of them makes one time line of it."""
+"""`profile`: all workers of the group record at the same time, and one creates the time line."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _PATIENCE_S: Final = 30.0
 class profile(KeyAverages):
     """`with profile() as p:` records on all workers of the group; then `p.export_html(path)`.
 
-    `workers` are names, ids or WorkerInfos, all if none are given; the other arguments are those of
-    `fastdist.profiler.profile`. Only one worker may profile at a time, and the time line uses its
-    clock.
+    `workers` are names, ids or WorkerInfos; by default all workers. The other arguments are those
+    of `fastdist.profiler.profile`. Only one worker may profile at a time, and the time line uses
+    its clock.
 
-    Thread  any; entering and leaving query every worker and wait
-    Raises  RpcError where one of them is being profiled already; TypeError, RpcError for an unknown
+    Thread  any; entering and leaving send a query to every worker and wait
+    Raises  RpcError if a worker is being profiled already; TypeError or RpcError for an unknown
             worker
-    Note    a worker that is lost meanwhile is left out of the time line, with a warning
+    Note    a worker that is lost while recording is left out of the time line, with a warning
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class profile(KeyAverages):
             stack=with_stack,
             memory=profile_memory,
             modules=with_modules,
-            # Others may have devices that this worker does not have.
+            # Other workers may have devices that this one does not have.
             device=wanted is None or want_devices(set(wanted)),
         )
         self._seen: dict[Worker, Sighting] = {}
         self._time_line: TimeLine | None = None
 
     def start(self) -> None:
-        """Let all begin to record."""
+        """Start to record on all workers."""
         agent = get_current_agent()
         wanted = self._wanted
         names = [info.name for info in agent.get_worker_infos()] if wanted is None else wanted
@@ -86,7 +86,7 @@ class profile(KeyAverages):
             for worker in begun:
                 try:
                     _Member(agent, worker).end()
-                # the first error is raised, and the other workers are ended
+                # raise the first error, after ending the recordings of the other workers
                 except RpcError as error:
                     _logger.warning("worker %r may still record: %s", worker.name, one_line(error))
             raise
@@ -98,21 +98,21 @@ class profile(KeyAverages):
         try:
             member.begin(self._recorded)
         except RpcError as error:
-            # A worker whose answer is late may have begun; one that refuses may record for another
-            # profile.
+            # A worker whose answer is late may have started to record. One that refused may record
+            # for another profile.
             if not isinstance(error, RpcTimeoutError):
                 del self._seen[worker]
             raise
 
     def stop(self) -> None:
-        """Let all end, and make the time line.
+        """End the recording on all workers, and create the time line.
 
         Raises  RpcError before start
         """
         if not self._seen:
             raise RpcError("this profile has not been started; use it as `with profile() as p:`")
         agent = get_current_agent()
-        # By rank: so a time line names its workers.
+        # Ordered by rank, so that the time line shows the workers in that order.
         ranges: dict[int, list[TimeRange]] = {}
         clocks: dict[int, Clock] = {}
         for worker in self._workers:
@@ -142,9 +142,9 @@ class profile(KeyAverages):
 
     @property
     def time_line(self) -> TimeLine:
-        """The merged recordings, once the block is over.
+        """The merged recordings, after the end of the block.
 
-        Raises  RpcError before
+        Raises  RpcError before the end of the block
         """
         if self._time_line is None:
             raise RpcError("the profile has not ended yet: there is no time line")
@@ -154,28 +154,32 @@ class profile(KeyAverages):
         return self.events()
 
     def _repr_html_(self) -> str | None:
-        """Return the time line in a frame, for a notebook; None until the block is over."""
+        """Return the time line as an HTML frame for a notebook; None before the end of the
+        block.
+        """
         return None if self._time_line is None else self._time_line._repr_html_()
 
     def events(self) -> EventList:
-        """Return the events of all workers, in the order in which they began."""
+        """Return the events of all workers, ordered by their start."""
         return self.time_line.events
 
     def critical_path(self) -> EventList:
-        """Return the events that the backward passes waited for, in order."""
+        """Return the events for which the backward passes waited, in order."""
         return self.time_line.critical_path()
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
+        """Write a file for chrome://tracing or Perfetto; it is compressed if the name ends in
+        .gz.
+        """
         self.time_line.export_chrome_trace(path)
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write a page with the time line that opens in any browser, offline."""
+        """Write an HTML page with the time line, which opens in any browser, offline."""
         self.time_line.export_html(path, title)
 
 
 class _Member:
-    """A worker that is profiled; for this one no messages are sent."""
+    """A worker that is profiled; if it is this worker, no messages are sent."""
 
     def __init__(self, agent: RpcAgent, worker: Worker) -> None:
         self._agent, self._worker = agent, worker
@@ -193,20 +197,20 @@ class _Member:
         return reply
 
     def clock(self) -> int:
-        """Return the time of its clock."""
+        """Return the time of the worker's clock."""
         if self._is_me:
             return clock()
         return number(self._ask("clock").metadata, "clock", self._worker.id)
 
     def begin(self, wanted: Wanted) -> None:
-        """Let it record."""
+        """Start to record on the worker."""
         if self._is_me:
             group_worker.begin(self._worker, wanted)
         else:
             self._ask("begin", wanted=wanted.names())
 
     def end(self) -> list[TimeRange]:
-        """Let it record no longer; return what it has."""
+        """End the recording on the worker, and return its ranges."""
         if self._is_me:
             size, dropped = group_worker.end(self._worker)
         else:

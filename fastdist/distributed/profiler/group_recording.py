@@ -1,4 +1,4 @@
-"""A worker's recording while somebody profiles the whole group."""
+"""A worker's recording for a profile of the complete group."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from typing import Any, Final
 from ...graph import recordings
 from ...instrumentation.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
 
-# Categories: a call of another worker that ran here; gradients that were sent; and that came.
+# Categories: a call from another worker, gradients that were sent, gradients that arrived.
 SERVED: Final = "served"
 SENT: Final = "sent"
 CAME: Final = "came"
 
 
 class GroupRecording(Recording):
-    """All that this worker does; what it makes others do they record themselves."""
+    """Everything that this worker does; other workers record the work of its calls themselves."""
 
     follows_calls = False
 
     def take(self, known: TimeRange) -> None:
-        """Keep what was done here."""
+        """Keep a range if it was recorded on this worker."""
         if not known.is_remote:
             super().take(known)
 
     def note_departure(self, to: int, flow_id: int) -> None:
-        """Note that gradients leave."""
+        """Record that gradients leave."""
         now_ns = clock()
         self._note(f"gradients to worker {to}", SENT, now_ns, now_ns, flow_id)
 
     def note_arrival(self, sender: int, flow_id: int) -> None:
-        """Note that gradients have come: their pass may be over before they are through."""
+        """Record that gradients have arrived, before they are handled, because that may end their
+        pass.
+        """
         now_ns = clock()
         self._note(f"gradients of worker {sender}", CAME, now_ns, now_ns, flow_id)
 
@@ -40,7 +42,7 @@ class GroupRecording(Recording):
     def around(
         self, opened: AbstractContextManager[Any], sender: int, flow_id: int
     ) -> Iterator[None]:
-        """Record how long a call takes here, which is done inside of `opened`."""
+        """Record the duration of a served call, which runs inside of `opened`."""
         start_ns = clock()
         try:
             with opened:
@@ -60,12 +62,12 @@ _recording: GroupRecording | None = None
 
 
 def group_recording() -> GroupRecording | None:
-    """Return this worker's recording for the group; None while nobody profiles it."""
+    """Return this worker's recording for the group; None if the group is not profiled."""
     return _recording
 
 
 def begin(wanted: Wanted) -> None:
-    """Record for the group from now on; if that fails, nothing is recorded."""
+    """Start to record for the group; on an error nothing is recorded."""
     global _recording
     _recording = GroupRecording(wanted=wanted)
     try:
@@ -76,7 +78,7 @@ def begin(wanted: Wanted) -> None:
 
 
 def end() -> GroupRecording | None:
-    """End what begin began; return it, or None if nobody profiles the group."""
+    """End the recording and return it; None if the group is not profiled."""
     global _recording
     recording, _recording = _recording, None
     if recording is not None:

@@ -1,4 +1,4 @@
-"""A worker's side of a group profile: begins to record, reports its clock, hands over."""
+"""A worker's side of a group profile: starts to record, reports its clock, sends the ranges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..rpc.message.message import Message
 from . import group_recording
 from .ranges_as_bytes import pack_ranges
 
-# How much of what was recorded goes into one answer: its header must hold it.
+# The size of one answer with recorded ranges, which must fit in a message's header.
 PIECE_BYTES: Final = 256 << 10
 
-# Guards all below it: who profiles the group; who did last, and what it has still to fetch.
+# Guards the fields below: the worker that profiles the group, the last one, and its unsent ranges.
 _lock = threading.Lock()
 _profiler: Worker | None = None
 _fetcher: Worker | None = None
@@ -27,7 +27,7 @@ _packed = b""
 
 
 def install() -> None:
-    """Answer who profiles the group."""
+    """Register the handler of requests from the profiling worker."""
     register_handler(MessageType.PROFILE_GROUP_REQ, _asked)
 
 
@@ -47,9 +47,9 @@ def _asked(request: Message) -> Reply:
 
 
 def begin(profiler: Worker, wanted: Wanted) -> None:
-    """Record for a worker from now on.
+    """Start to record for a worker.
 
-    Raises  RpcError naming another one that profiles the group
+    Raises  RpcError with the worker that profiles the group already
     """
     global _profiler, _packed
     with _lock:
@@ -60,7 +60,7 @@ def begin(profiler: Worker, wanted: Wanted) -> None:
 
 
 def end(profiler: Worker) -> tuple[int, int]:
-    """End the recording; return the bytes to be fetched, and how many ranges were too many."""
+    """End the recording; return the number of bytes to fetch, and of ranges that were dropped."""
     global _profiler, _fetcher, _packed
     with _lock:
         if _profiler is not profiler:
@@ -73,7 +73,7 @@ def end(profiler: Worker) -> tuple[int, int]:
 
 
 def fetch(profiler: Worker, at: int) -> bytes:
-    """Return the next piece of the recording; nothing to a worker that did not request one."""
+    """Return the next piece of the recording; nothing for a worker that did not request it."""
     global _packed
     with _lock:
         if _fetcher is not profiler:
@@ -85,7 +85,7 @@ def fetch(profiler: Worker, at: int) -> bytes:
 
 
 def worker_lost(worker: Worker) -> None:
-    """Record no longer for a worker that is lost or has left."""
+    """Stop recording for a worker that is lost or has left."""
     global _packed
     end(worker)
     with _lock:

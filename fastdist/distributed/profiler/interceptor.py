@@ -1,4 +1,4 @@
-"""Metadata of profiled calls and their answers: configuration out, events back."""
+"""Metadata of profiled calls and their answers: settings to the callee, events back."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .group_recording import group_recording
 from .ranges_as_bytes import pack_ranges, unpack_ranges
 from .served import ServedRecording
 
-# Names in a message's metadata: of the call, or the gradients, in the whole job; whether events
-# shall come back, and which are wanted; when the call came and was answered, by the callee's clock;
-# and the ranges. The recording of a request stays with it, on the callee, under another name.
+# Names in a message's metadata: the job-wide id of the call or the gradients; whether the callee
+# must return events, and which; the times of the request's arrival and answer on the callee's
+# clock; and the ranges. On the callee, a request also holds its recording under a separate name.
 _ID: Final = "profiler.id"
 _EVENTS: Final = "profiler.events"
 _WANTED: Final = "profiler.wanted"
@@ -30,18 +30,18 @@ _CLOCK: Final = "profiler.clock"
 _RANGES: Final = "profiler.ranges"
 _RECORDING: Final = "profiler.recording"
 _FLOW: Final = "profiler.flow"
-# The most bytes that an answer brings back: its header must hold them.
+# The most bytes of ranges in an answer, which must fit in its header.
 _MOST_BYTES: Final = 256 << 10
 
 
 class ServingInterceptor:
-    """Records what the profiled calls of others take here; installed as long as RPC is there."""
+    """Records the work of profiled calls from other workers; installed while RPC runs."""
 
-    # Other requests do not meet it.
+    # Other requests do not pass through this interceptor.
     serves: frozenset[int] | None = frozenset({MessageType.RUN_WITH_PROFILING_REQ})
 
     def request_in(self, message: Message) -> AbstractContextManager[Any] | None:
-        """Record what is done for a request whose caller profiles it."""
+        """Record the work of a request if its caller profiles it."""
         if message.type != MessageType.RUN_WITH_PROFILING_REQ:
             return None
         came_ns, metadata, sender = clock(), message.metadata, message.peer.id
@@ -49,14 +49,14 @@ class ServingInterceptor:
         opened: AbstractContextManager[Any] = nullcontext()
         if flag(metadata, _EVENTS, sender):
             recording = ServedRecording(wanted_of(texts(metadata, _WANTED, sender)))
-            # An answer may be sent by another thread, which has the request alone.
+            # The answer may be sent by another thread, which only has the request.
             metadata[_RECORDING] = (recording, came_ns)  # type: ignore[assignment]
             opened = recording.here()
         group = group_recording()
         return opened if group is None else group.around(opened, sender, flow_id)
 
     def response_out(self, message: Message, request: Message) -> None:
-        """Let the events of a request go back with its answer."""
+        """Add the events of a request to its answer."""
         kept: Any = request.metadata.get(_RECORDING)
         if kept is None or request.type != MessageType.RUN_WITH_PROFILING_REQ:
             return
@@ -68,7 +68,7 @@ class ServingInterceptor:
 
 
 class ProfiledCall(Protocol):
-    """A call that this worker makes."""
+    """A call by this worker."""
 
     key: str
     profiling_id: int
@@ -76,7 +76,7 @@ class ProfiledCall(Protocol):
     recording: ServedRecording | None
 
     def hand_in(self, known: TimeRange) -> None:
-        """Give a range to all who follow this call."""
+        """Add a range to all recordings that follow this call."""
 
 
 class _Making(threading.local):
@@ -84,55 +84,55 @@ class _Making(threading.local):
 
 
 class CallingInterceptor(ServingInterceptor):
-    """Wraps the calls that are profiled, too; installed while somebody records.
+    """Also wraps this worker's profiled calls; installed while a recording is open.
 
     Thread  any
     """
 
-    serves = None  # gradients, too
+    serves = None  # None means all requests, including gradients
 
     def __init__(self) -> None:
         self._making = _Making()
         self._manager = RemoteProfilerManager.get_instance()
-        self._calls: dict[int, ProfiledCall] = {}  # entries come and go one at a time
+        self._calls: dict[int, ProfiledCall] = {}  # insertions and removals are atomic
 
     def begin(self, call: ProfiledCall) -> None:
-        """Let the next request of this thread be a call."""
+        """Associate the next request of this thread with a call."""
         self._making.call = call
 
     def done(self) -> None:
-        """Let the requests of this thread be what they are."""
+        """End the association of this thread's requests with a call."""
         self._making.call = None
 
     def has_calls(self) -> bool:
-        """Return whether calls are under way."""
+        """Return whether profiled calls are under way."""
         return bool(self._calls)
 
     def forget(self, call: ProfiledCall) -> None:
-        """Know a call no more: it is over."""
+        """Forget a call that has ended."""
         self._calls.pop(call.profiling_id, None)
         self._manager.erase_key(call.profiling_id)
 
     def request_in(self, message: Message) -> AbstractContextManager[Any] | None:
-        """Record what is done for a request whose caller profiles it, and gradients that come."""
+        """Record the work of a request if its caller profiles it, and the arrival of gradients."""
         _take_gradients(message)
         return super().request_in(message)
 
     def response_out(self, message: Message, request: Message) -> None:
-        """Let events go back; mark gradients that are the answer to others."""
+        """Add events to an answer, and mark gradients that travel in it."""
         if _FLOW in request.metadata:
             self._mark_gradients(message)
         super().response_out(message, request)
 
     def _mark_gradients(self, message: Message) -> None:
-        # A root that has waited for a while sends messages without gradients: these are not marked.
+        # A root that has waited for a while sends messages without gradients, which are not marked.
         group = group_recording() if message.tensors else None
         if group is not None:
             flow_id = message.metadata[_FLOW] = self._manager.get_next_profiler_id()
             group.note_departure(message.peer.id, flow_id)
 
     def request_out(self, message: Message) -> None:
-        """Wrap the call that this thread makes; mark gradients that it sends."""
+        """Wrap a call of this thread, and mark gradients that it sends."""
         if message.effective_type == MessageType.BACKWARD_AUTOGRAD_REQ:
             self._mark_gradients(message)
             return
@@ -152,7 +152,7 @@ class CallingInterceptor(ServingInterceptor):
         message.wrap(MessageType.RUN_WITH_PROFILING_REQ)
 
     def response_in(self, message: Message, request: Message) -> None:
-        """Add the ranges in an answer, named after the call, with times of this worker's clock."""
+        """Add the ranges in an answer, with the call's name and times on this worker's clock."""
         _take_gradients(message)
         if _RANGES not in message.metadata or _ID not in request.metadata:
             return
@@ -180,8 +180,9 @@ def _take_gradients(message: Message) -> None:
 
 
 def _offset_ns(sent_ns: int, theirs: tuple[int, ...]) -> int:
-    """Return the offset of our clock from the callee's: the callee's share of the call is put into
-    the middle of the call's time.
+    """Return the offset of this clock from the callee's.
+
+    The callee's part of the call is assumed to be in the middle of the call's duration.
     """
     if len(theirs) != 2:
         raise MessageError(f"the answer of a profiled call has the times {theirs}; expected two")

@@ -1,4 +1,4 @@
-"""The time ranges of many workers as one time line, with an arrow from each send to its receive."""
+"""Merges the time ranges of many workers into one time line, with arrows from sends to receives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .served import RPC
 
 
 class TimeLine(NamedTuple):
-    """The work of all workers, on one clock; `critical` are the ids() of the critical path."""
+    """The work of all workers on one clock; `critical` has the ids() of events on the critical
+    path.
+    """
 
     events: EventList
     workers: Mapping[int, str]
@@ -24,24 +26,26 @@ class TimeLine(NamedTuple):
     critical: frozenset[int]
 
     def critical_path(self) -> EventList:
-        """Return the events that the backward passes waited for, in order."""
+        """Return the events for which the backward passes waited, in order."""
         return EventList(event for event in self.events if id(event) in self.critical)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
-        from ...profiler.trace import Trace  # one worker of the group draws
+        """Write a file for chrome://tracing or Perfetto; it is compressed if the name ends in
+        .gz.
+        """
+        from ...profiler.trace import Trace  # only one worker of the group exports a trace
 
         Trace(*self).export(path)
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame, for a notebook."""
+        """Return the page as an HTML frame for a notebook."""
         from ...instrumentation.notebook import page
         from ...profiler.trace import Trace
 
         return page(Trace(*self).as_page("fastdist"))
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write a page that opens in any browser, offline."""
+        """Write an HTML page that opens in any browser, offline."""
         from ...profiler.trace import Trace
 
         Trace(*self).export_html(path, title)
@@ -52,7 +56,9 @@ def merge(
     clocks: Mapping[int, Clock],
     workers: Mapping[int, str],
 ) -> TimeLine:
-    """Return the time line of workers by id, on the clock that `clocks` lead to."""
+    """Return the time line of the workers' ranges, by worker id, on the clock to which `clocks`
+    map.
+    """
     aligned = [
         known._replace(
             start_ns=clocks[worker].ours(known.start_ns),

@@ -1,4 +1,4 @@
-"""Time ranges on their way between workers, as text that is compressed."""
+"""Converts time ranges to compressed text for messages, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...core.errors import MessageError
 from ...instrumentation.time_ranges import TimeRange
 
 _MOST_BYTES: Final = 1 << 30
-# Plain values alone: numbers, texts that are written once, and lists of both.
+# The fields with plain values: numbers and texts; each distinct text is written once.
 _NUMBERS: Final = (
     *("start_ns", "stop_ns", "thread_id", "node_id", "flow_id", "kernel_id"),
     *("flops", "memory_bytes", "device_memory_bytes", "sequence_nr"),
@@ -22,8 +22,9 @@ _PLAIN: Final = (*_NUMBERS, *_TEXTS, *_FLAGS)
 
 
 def pack_ranges(ranges: Sequence[TimeRange], most_bytes: int = _MOST_BYTES) -> bytes:
-    """Return the bytes of ranges, of the first half of them again and again where all are too
-    many; texts are written once, and so are stacks.
+    """Return ranges as bytes; if these are too many, drop the later half until they fit.
+
+    Each distinct text and stack is written once.
     """
     texts: dict[str, int] = {}
     stacks: dict[tuple[str, ...], int] = {}
@@ -43,9 +44,9 @@ def pack_ranges(ranges: Sequence[TimeRange], most_bytes: int = _MOST_BYTES) -> b
 
 
 def unpack_ranges(packed: object, sender: int) -> list[TimeRange]:
-    """Return the ranges of pack_ranges.
+    """Return the ranges from bytes of pack_ranges.
 
-    Raises  MessageError for anything else: another worker has written it
+    Raises  MessageError for invalid bytes, which come from another worker
     """
     if not isinstance(packed, bytes):
         raise MessageError(f"time ranges of worker {sender} are {packed!r}, expected bytes")

@@ -1,4 +1,4 @@
-"""The recording of one request: what its function does, in whichever threads that is."""
+"""The recording of one request: the work of its function, in all threads that do it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ...instrumentation.time_ranges import (
     time_ranges,
 )
 
-# The most ranges kept of one request.
+# The largest number of ranges that are kept per request.
 MOST_RANGES: Final = 20_000
-# The kind of ranges that a call adds to the recording of the thread that made it.
+# The category of ranges that a call adds to the recording of the calling thread.
 RPC: Final = "rpc"
 
 
 class ServedRecording(Recording):
-    """The work for a call of another worker.
+    """The work of a call from another worker.
 
-    Thread  any; `here` may be open in several at once
+    Thread  any; `here` may be open in several threads at a time
     """
 
-    follows_calls = False  # it ignores the calls of other threads
+    follows_calls = False  # ignores the calls of other threads
     adds_ops = False
 
     def __init__(self, wanted: Wanted) -> None:
@@ -40,7 +40,7 @@ class ServedRecording(Recording):
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Record what this thread does in the block, and the calls that it makes."""
+        """Record the work of this thread in the block, and the calls that it makes."""
         me, outer = threading.get_ident(), _here.recording
         with self._lock:
             self._threads.append(me)
@@ -57,12 +57,12 @@ class ServedRecording(Recording):
                     recordings.end(self)
 
     def stop(self) -> list[TimeRange]:
-        """Stop listening. Work on devices is awaited when the answer is sent."""
+        """Stop recording. The answer waits for work on devices when it is sent."""
         time_ranges.forget(self)
         return self.ranges
 
     def take(self, known: TimeRange) -> None:
-        """Keep what a thread of the request did itself."""
+        """Keep the range of work that a thread of the request did itself."""
         if known.thread_id in self._threads and known.category != RPC and not known.is_remote:
             super().take(known)
 
@@ -71,7 +71,7 @@ class ServedRecording(Recording):
         self.take(range_of_op(*given))
 
     def await_work(self, work: DeviceWork) -> None:
-        """Add the range of a device's work for the request, once it is done."""
+        """Add the range of a device's work for the request when it is done."""
         if threading.get_ident() in self._threads:
             super().await_work(work)
 
@@ -84,19 +84,19 @@ _here: Final = _Here()
 
 
 def recording_here() -> ServedRecording | None:
-    """Return the recording of the request that this thread works for."""
+    """Return the recording of the request for which this thread works."""
     return _here.recording
 
 
 class Following:
-    """A pool whose work is done for the request that a call was made for."""
+    """A pool whose jobs are recorded as work of the request for which a call was made."""
 
     def __init__(self, pool: Executor, recording: ServedRecording) -> None:
         self._pool = pool
         self._recording = recording
 
     def submit(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Run function(*arguments) soon on a thread of the pool; False if that is closed."""
+        """Run function(*arguments) on a thread of the pool; return False if the pool is closed."""
         return self._pool.submit(self._run, function, *arguments)
 
     def _run(self, function: Callable[..., object], *arguments: Any) -> None:

@@ -1,50 +1,53 @@
-"""Calls between workers: rpc_sync, rpc_async and remote, and everything that makes them arrive.
+"""Calls between workers: rpc_sync, rpc_async and remote, and the code that delivers them.
 
-The public names are in api.py, options.py, functions.py and init.py. Each of these packages uses
-only those before it (the files of the last two belong to several levels):
+The public names are in api.py, options.py, functions.py and init.py. A package below uses only the
+packages listed before it, except that files of the last two belong to several levels:
 
-message/        what a message holds, its bytes, and which values may be loaded
-workers/        the workers of the group, and how each of their lives begins, fares and ends
-calls/          calls that are made here, and calls that run here
-references/     values that stay where they are: RRefs
+message/        the contents of a message, its bytes, and which values may be loaded
+workers/        the workers of the group, and how each life of a worker begins, proceeds and ends
+calls/          calls that this worker makes, and calls that run here
+references/     values that stay at their owner: RRefs
 gpu_transport/  tensors of GPUs
 torch_names/    PyTorch's semi-private modules
 
-agent.py joins them, and holds what every agent does. zmq_agent.py is the agent that uses ZeroMQ.
+agent.py combines these packages: it is the interface of all agents. zmq_agent.py is the agent for
+ZeroMQ.
 
-call_arguments.py    the worker, the function and the arguments that a user names for a call
+call_arguments.py    checks the worker, the function and the arguments that a user passes to a call
 wait_all.py          a block that waits for the calls made in it
 init.py              joins a group and starts the agent
-leaving.py           leaves the group, in stages; shutdown_barrier.py: all members wait until no
-                     call is under way, with the reports of shutdown_reports.py; closing.py: the
-                     steps that close an agent
-process_end.py       notices that a process ends without rpc.shutdown(), and why
-lost_workers.py      the workers that were lost, for errors of a shutdown
-notices.py           notices to other workers that nobody waits for
-arena_offers.py      how two workers come to share memory
-handlers.py          which function answers which kind of request
+leaving.py           leaves the group, in stages
+shutdown_barrier.py  waits until no member has a call under way; shutdown_reports.py: the members'
+                     reports for that
+closing.py           the steps that close an agent
+process_end.py       notices that a process ends without rpc.shutdown(), and the reason
+lost_workers.py      lists the lost workers, for errors of a shutdown
+notices.py           sends notices to other workers without waiting for an answer
+arena_offers.py      the handshake by which two workers share memory
+handlers.py          maps each kind of request to the function that answers it
 interceptors.py      how autograd, forward mode and the profiler add to messages; rpc does not
                      import them
 devices.py           checks that device maps name existing devices
 metrics.py           counts for get_metrics(); debug_log.py: the log at DEBUG
 constants.py         defaults, under PyTorch's names
 
-A blocking caller does all its work itself, in its own thread, on a lane that it borrows. The
+A blocking caller does all the work of its call in its own thread, on a lane that it borrows. The
 progress thread completes the Futures of all other calls. At the callee, the leader of the thread
-pool takes a request from the listener and runs it at once (concurrency/thread_pool.py, Note
-[Leader and followers]), so a call needs no hand-over between threads at either end. Between
-workers of one machine messages go through shared memory (pipe/ring), otherwise through ZeroMQ.
+pool takes a request from the listener and runs it directly (concurrency/thread_pool.py, Note
+[Leader and followers]). So neither end hands a call from one thread to another. Messages between
+workers of one machine go through shared memory (pipe/ring), other messages through ZeroMQ.
 
 A connection may break while both workers live. A call keeps one id for its whole life, and the
-callee remembers which calls run and what it answered (workers/callers.py). When the caller connects
-again it queries the fate of its calls (workers/reconciliation.py). So no call runs twice. A call
-fails only if its answer was too large to be kept; the error then says whether it has run.
+callee remembers the calls that run and the answers that it sent (workers/callers.py). When the
+caller connects again, it queries the state of its calls (workers/reconciliation.py). So no call
+runs twice. A call fails only if its answer was too large to be kept; the error then says whether it
+ran.
 
-A worker that was declared lost, but lives, is fenced (workers/workers.py): everything that it waits
-for fails with a GivenUpError. It can join again as a new life (workers/joining.py).
+A worker that was declared lost but still runs is fenced (workers/workers.py): everything that it
+waits for fails with a GivenUpError. It can join again as a new life (workers/joining.py).
 
-The order of locks is in tests/distributed/lock_table.py, and how long anything is waited for in
-tests/distributed/time_table.py. docs/glossary.md explains the terms.
+tests/distributed/lock_table.py has the order of locks, and tests/distributed/time_table.py has all
+timeouts. docs/glossary.md explains the terms.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ from .zmq_agent import ZmqAgent
 alias_modules({f"{__name__}.{name}": f"{__name__}.torch_names.{name}" for name in _ALIASES})
 
 TensorPipeAgent = ZmqAgent
-PyRRef = RRef  # both names stand in PyTorch's annotations
+PyRRef = RRef  # PyTorch's annotations use both names
 
 __all__ = [
     "_DEFAULT_INIT_METHOD",
@@ -166,7 +169,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return whether this build has RPC; every one has."""
+    """Return whether this build has RPC: always True."""
     return True
 
 
@@ -183,11 +186,11 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        # Each registration makes a new BackendType, so it is looked up on each access.
+        # Each registration makes a new BackendType, so a cached one would be out of date.
         if name == "BackendType":
             return backend_registry.BackendType
         if name == "_server_process_global_profile":
-            # Its module is above this package: it uses the profiler.
+            # This module is in a layer above rpc, as it uses the profiler: import it on demand.
             above = importlib.import_module(f"{__name__}.server_process_global_profiler")
             return above._server_process_global_profile
         if name in _ALIASES:

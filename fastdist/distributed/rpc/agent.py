@@ -35,8 +35,8 @@ from .workers.workers import Workers
 
 
 class RpcAgent(ABC):
-    """Sends this worker's calls and runs those of others. Making and ending an agent is the rest of
-    its class: see zmq_agent.py.
+    """Sends this worker's calls and runs calls of other workers. Subclasses start and end the
+    agent: see zmq_agent.py.
 
     Thread  any
     """
@@ -51,10 +51,10 @@ class RpcAgent(ABC):
     notice_sender: NoticeSender
     rrefs: RRefContext
 
-    # ---- who is there --------------------------------------------------------------------------
+    # ---- members -------------------------------------------------------------------------------
 
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
-        """Return the WorkerInfo of this worker, or of the one with this name or id.
+        """Return the WorkerInfo of this worker, or of the worker with this name or id.
 
         Raises  RpcError naming the workers that exist; TypeError for a value that is not a name
         """
@@ -67,7 +67,7 @@ class RpcAgent(ABC):
         return self.workers.info_of(to)
 
     def worker(self, to: str | int | WorkerInfo | None = None) -> Worker:
-        """Return this worker, or the present life of one, to which what is kept of it belongs.
+        """Return this worker, or the present life of another one: the key for data kept about it.
 
         Raises  RpcError naming the workers that exist
         """
@@ -78,7 +78,7 @@ class RpcAgent(ABC):
         return [worker.info for worker in self.workers.all()]
 
     def device_map_to(self, worker: Worker) -> Mapping[Device, Device]:
-        """Return where tensors of this worker's devices go at another."""
+        """Return the map from this worker's devices to another worker's, for tensors sent there."""
         maps = self.options.device_maps
         return maps.get(worker.name, {}) if maps else {}
 
@@ -103,8 +103,8 @@ class RpcAgent(ABC):
         calls: Sequence[tuple[WorkerInfo, Callable[..., Any], Sequence[Any]]],
         meanwhile: Callable[[], object],
     ) -> list[Future[Any]]:
-        """Run each (function, args) on its worker, with the default timeout; when all requests have
-        left call `meanwhile`, wait, and return how they ended. All on the calling thread.
+        """Run each (function, args) on its worker with the default timeout. Call `meanwhile` when
+        all requests have been sent, then wait, and return the outcomes. All on the calling thread.
         """
         begun = [outcome_of(self._begin, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
         try:
@@ -112,7 +112,7 @@ class RpcAgent(ABC):
             return [outcome_of(lambda call: call.value().wait(), one) for one in begun]
         finally:
             for one in begun:
-                # This thread was interrupted before it waited for the call.
+                # An exception interrupted this thread before it waited for the call.
                 if one.exception() is None and isinstance(one.value(), LaneCall):
                     one.value().give_up()
 
@@ -148,11 +148,11 @@ class RpcAgent(ABC):
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
-        """Send a request whose sender takes the answer itself; see Client.send_direct."""
+        """Send a request whose answer the sender handles itself; see Client.send_direct."""
         return self.client.send_direct(to, kind, tensors, metadata)
 
     def use_plain_calls(self) -> None:
-        """Let users' calls go to this agent and its references; a profile puts others in between:
+        """Route users' calls directly to this agent and its references; a profile intercepts them:
         see profiler/calls.py.
         """
         own = (self.call, self.call_each, self.call_async)
@@ -160,39 +160,39 @@ class RpcAgent(ABC):
         self.client.users = SimpleNamespace(**{way.__name__: way for way in ways})
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
-        """Run function(*arguments) soon in the agent's pool, behind no user's work.
+        """Run function(*arguments) soon in the agent's pool; user calls do not delay it.
 
-        For what others wait for, as for a handler. False if the pool is closed.
+        For work that others wait for, such as a handler. Return False if the pool is closed.
         """
         return self.pool.submit_uncounted(function, *arguments)
 
     def get_rpc_timeout(self) -> float:
-        """Return the timeout of calls that give none, in seconds."""
+        """Return the default timeout of calls, in seconds."""
         return self.client.rpc_timeout_s
 
     def set_rpc_timeout(self, timeout_s: float) -> None:
-        """Change the timeout of calls that give none."""
+        """Change the default timeout of calls."""
         self.client.rpc_timeout_s = seconds("timeout", timeout_s)
 
     get_timeout = get_rpc_timeout  # PyTorch's name
 
     def join(self, shutdown: bool = False, timeout: float = 0) -> None:
-        """Wait as `leave` does, under PyTorch's name; shutdown changes nothing.
+        """Call `leave`, under PyTorch's name; the argument shutdown is ignored.
 
         Raises  ShutdownIncomplete
         """
         self.leave(seconds("timeout", timeout))
 
     def sync(self) -> None:
-        """Return at once, as in PyTorch's TensorPipe agent: a call is sent when it is made."""
+        """Do nothing, as in PyTorch's TensorPipe agent: a call is sent when it is made."""
         return
 
     def _get_device_map(self, dst: WorkerInfo) -> dict[Device, Device]:
-        """Return to which of a worker's devices tensors on this one's go."""
+        """Return the device map for tensors that this worker sends to `dst`."""
         return dict(self.device_map_to(self.worker(dst)))
 
     def _get_backend_options(self) -> TensorPipeRpcBackendOptions:
-        """Return the options that this worker came in with."""
+        """Return the options with which this worker joined."""
         return self.options
 
     def _begin(
@@ -206,23 +206,23 @@ class RpcAgent(ABC):
         kind, value = call_type_of(function), (function, args, kwargs)
         return self.client.begin(to.id, kind, value, None, timeout_s, function)
 
-    # ---- what each kind of agent does its own way ----------------------------------------------
+    # ---- implemented by each kind of agent -----------------------------------------------------
 
     @abstractmethod
     def leave(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere, and let the others know that this one leaves.
+        """Wait until no call is under way anywhere, and notify the others that this worker leaves.
 
-        Units   0 waits for the others to come as long as they live
+        Units   0 waits for the others to call shutdown as long as they live
         Raises  ShutdownIncomplete
         """
 
     @abstractmethod
     def ends_at_exit(self, why: str) -> None:
-        """Let the others know, by the shutdown that follows, why this process ends without one."""
+        """Store why the process ends without a shutdown; the shutdown that follows sends it."""
 
     @abstractmethod
     def shutdown(self) -> None:
-        """End all threads and close all sockets of this agent. A second time does nothing."""
+        """End all threads and close all sockets of this agent. A second call does nothing."""
 
     @abstractmethod
     def get_metrics(self) -> dict[str, str]:
@@ -230,7 +230,7 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def get_debug_info(self) -> dict[str, str]:
-        """Return the metrics, and what else helps to understand a hang."""
+        """Return the metrics and other data that help to debug a hang."""
 
 
 # Guards _agent.
@@ -240,11 +240,11 @@ _forked_from: int | None = None
 _id_offset = 0
 
 
-# Called with the worker id by init_rpc, before the group is joined, and by shutdown.
+# init_rpc calls _start_hooks with the worker id before it joins; shutdown calls _stop_hooks.
 _start_hooks: list[Callable[[int], object]] = []
 _stop_hooks: list[Callable[[], None]] = []
 _debug_infos: list[Callable[[], Mapping[str, object]]] = []
-# Likewise with each agent that becomes this process's.
+# Called with each agent that becomes this process's agent, and with None at its end.
 _watchers: list[Callable[[RpcAgent | None], None]] = []
 
 
@@ -257,7 +257,7 @@ def add_hooks(
 
     lost(worker) is called, on a pool thread, for each worker that is lost or leaves.
 
-    Note    start is called at once if RPC is up
+    Note    start is called immediately if RPC is up
     """
     _start_hooks.append(start)
     _stop_hooks.append(stop)
@@ -277,27 +277,27 @@ class DebugInfo(dict[str, str]):
     """A dictionary that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from fastdist.instrumentation.notebook import table  # few workers show one
+        from fastdist.instrumentation.notebook import table  # few workers show a table
 
         return table(["name", "value"], self.items())
 
 
 def more_debug_info() -> dict[str, str]:
-    """Return the debug infos of the packages above."""
+    """Return the debug infos that the packages above rpc have added."""
     return {name: str(value) for ask in _debug_infos for name, value in ask().items()}
 
 
 def id_offset() -> int:
-    """Return the offset of the numbers in ids that begin with this worker's id.
+    """Return the first number for ids that begin with this worker's id.
 
-    It is 0 where no rank has a second life. Else an earlier life may have given out ids from there,
-    and their values, or messages of a context, may still exist.
+    It is 0 in a group where no rank has a second life. Otherwise it is random. An earlier life may
+    have used the first ids, and values or messages of a context with those ids may still exist.
     """
     return _id_offset
 
 
 def run_start_hooks(worker_id: int, *, takes_members_later: bool) -> None:
-    """Load the rooms above, and tell them that this worker is about to join."""
+    """Load the packages above rpc, and notify them that this worker is about to join."""
     global _id_offset
     _id_offset = random_id_offset() if takes_members_later else 0
     load_for_rpc()
@@ -306,7 +306,7 @@ def run_start_hooks(worker_id: int, *, takes_members_later: bool) -> None:
 
 
 def run_stop_hooks() -> None:
-    """Tell the rooms above that RPC is down."""
+    """Notify the packages above rpc that RPC is down."""
     global _id_offset
     _id_offset = 0
     for hook in _stop_hooks:
@@ -332,7 +332,7 @@ def get_current_agent() -> RpcAgent:
 
 
 def current_agent_or_none() -> RpcAgent | None:
-    """Return this process's agent, if there is one."""
+    """Return this process's agent, or None."""
     return _agent
 
 
@@ -344,12 +344,12 @@ def watch_agent(watcher: Callable[[RpcAgent | None], None]) -> None:
 
 
 def is_current_agent_set() -> bool:
-    """Return whether RPC is up: init_rpc has been called, and not yet shutdown."""
+    """Return whether RPC is up: init_rpc was called, and shutdown was not called since."""
     return _agent is not None
 
 
 def set_current_agent(agent: RpcAgent | None) -> None:
-    """Make agent this process's; None takes it away."""
+    """Set this process's agent; None removes it."""
     global _agent
     with _agent_lock:
         _agent = agent

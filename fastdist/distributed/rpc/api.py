@@ -57,7 +57,7 @@ __all__ = [
     "rpc_sync",
     "shutdown",
 ]
-# Whether RRefs of this worker's values that others still hold are tolerated at shutdown.
+# Whether shutdown tolerates RRefs to this worker's values that other workers still hold.
 _ignore_rref_leak = True
 _all_gather = all_gather
 _thread_local_var, _wait_all = futures_of_block, wait_for_calls
@@ -65,9 +65,9 @@ _get_current_rpc_agent = get_current_agent
 _is_current_rpc_agent_set = agents.is_current_agent_set
 
 
-# The types of calls. Checkers compare a tuple of arguments with the parameters of the function, but
-# not a list or keyword arguments. Only a function under async_execution may return a Future: its
-# caller gets the value.
+# The types of calls. Type checkers compare a tuple of arguments with the parameters of the
+# function; they do not compare a list or keyword arguments. A function that returns a Future must
+# be under async_execution; its caller gets the Future's value.
 @overload
 def rpc_sync(
     to: To,
@@ -135,13 +135,13 @@ def rpc_sync(
     """Run func(*args, **kwargs) on worker `to`, wait, and return its result.
 
     Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
-    Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
+    Raises  the exception of func, with its type, and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
 
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: Its positional arguments; tensors arrive with their history inside of a context.
+        args: Its positional arguments; inside a context, tensors keep their autograd history.
         kwargs: Its keyword arguments.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
@@ -244,7 +244,7 @@ def rpc_async(
             (60).
 
     Returns:
-        A Future: `wait()` returns the result, or raises what func raised.
+        A Future: `wait()` returns the result, or raises the exception of func.
 
     Threads: any
 
@@ -327,13 +327,13 @@ def remote(
     kwargs: Mapping[str, Any] | None = None,
     timeout: float = constants.UNSET_RPC_TIMEOUT,
 ) -> RRef[Any]:
-    """Run func(*args, **kwargs) on worker `to`, and return at once an RRef to its result there.
+    """Run func(*args, **kwargs) on worker `to`; return an RRef to its result without waiting.
 
-    Note    what func raises is raised by to_here
+    Note    an exception of func is raised by to_here
 
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
-        func: A function that the owner can import, or a class to make an object of.
+        func: A function that the owner can import, or a class, of which an object is created.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
         timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
@@ -361,7 +361,7 @@ def remote(
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     """Return the WorkerInfo of a name, or this worker's own.
 
-    Raises  RpcError for an unknown name; TypeError for what is none
+    Raises  RpcError for an unknown name; TypeError for a value that is not a name, id or WorkerInfo
 
     Args:
         worker_name: A name, an id or a WorkerInfo; this worker's own if None.
@@ -378,37 +378,38 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
 
 @folds
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """Leave the group; if graceful, after all workers have come here and no call is under way.
+    """Leave the group; if graceful, after all workers have called this and no call is under way.
 
-    In a group without a world size members come and go, and nobody waits for the others: a member
-    that leaves waits for its own calls, and for those of others that run here; it answers these,
-    gives its references up, and ends when the callers have read their answers. A later call to it
-    ends with a WorkerLostError, and has not run.
+    A group without a world size has no barrier: its members come and go. A member that leaves waits
+    for the calls that it made and for the calls that run here. It answers those that run here,
+    releases its references, and ends when the callers have read their answers. A later call to it
+    fails with a WorkerLostError, and has not run.
 
-    Nobody waits for a lost worker: one whose process was killed, or has ended by an exception,
-    sys.exit() or os._exit() before its own shutdown, or gives no sign of life. A warning in the log
-    has its name and how it was lost, and the shutdown of all others raises an error: its work may
-    be unfinished, and a worker that only serves learns it nowhere else. Where a launcher watches
-    the workers, or the group has no world size, there is only the warning. Where lives are taken
-    back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and then after twice
-    the time each time, a log line names the workers that it waits for.
+    The barrier does not wait for a lost worker. A worker is lost if it gives no sign of life, or if
+    its process ended before its own shutdown: it was killed, or ended by an exception, sys.exit()
+    or os._exit(). A warning in the log names it and how it was lost. The shutdown of all other
+    workers raises an error, because work of the lost one may be unfinished. A worker that only
+    serves has no other way to learn it. If a launcher watches the workers, or the group has no
+    world size, there is only the warning. With the option `restarts`, shutdown gives a lost worker
+    60 s, or half of the timeout, to come back. After 5 s, and then at doubling intervals, a log
+    line names the workers that shutdown waits for.
 
-    The shutdown waits for a function under async_execution whose Future has no value as long as its
-    caller waits; a warning names one whose caller has given up.
+    A function under async_execution whose Future has no value holds up the shutdown while its
+    caller waits. If the caller has given up, a warning names the function.
 
-    An exception of a signal handler during the shutdown ends the waiting, and RPC goes on as
-    before: a second shutdown() can finish it. A handler may call shutdown() itself.
+    If a signal handler raises during the shutdown, the wait ends and RPC stays up: a second
+    shutdown() can finish it. A handler may call shutdown() itself.
 
-    Units   timeout in seconds, for all of the waiting; 0, the default, waits for the other workers
-            as long as they live, and 15 s for calls under way then
-    Raises  ShutdownIncomplete naming the workers that did not come, the calls that did not end, or
-            the workers that were lost; RPC is shut down anyway
-    Source  PyTorch, torch/distributed/rpc/api.py, shutdown: its groups without a world size have no
-            barrier either
+    Units   timeout in seconds, for the whole wait. 0, the default, waits for the other workers as
+            long as they live, and then 15 s for calls under way
+    Raises  ShutdownIncomplete naming the workers that did not call shutdown, the calls that did not
+            end, or the workers that were lost; RPC is shut down in any case
+    Source  PyTorch, torch/distributed/rpc/api.py, shutdown: a group without a world size has no
+            barrier there either
 
     Args:
-        graceful: Whether to wait for all other workers; without it this worker leaves at once.
-        timeout: The longest wait, in seconds; 0 waits as long as the others live.
+        graceful: Whether to wait for all other workers; if False, this worker leaves immediately.
+        timeout: The longest wait, in seconds; 0 waits as long as the other workers live.
 
     Example:
         >>> import tempfile
@@ -419,19 +420,19 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     """
     agent = get_current_agent()
     timeout = seconds("timeout", timeout)
-    with lend_held_locks():  # where the handler of a signal calls this
+    with lend_held_locks():  # a signal handler may call shutdown while this thread holds locks
         try:
             if graceful:
                 agent.leave(timeout)
         except FastdistError:
             _end(agent)
             raise
-        # Another exception is that of a signal's handler: RPC goes on, and may be shut down again.
+        # Any other exception comes from a signal handler: RPC stays up for a second shutdown.
         _end(agent)
 
 
 def get_rpc_timeout() -> float:
-    """Return the timeout in seconds of calls that give none.
+    """Return the default timeout of calls, in seconds.
 
     Example:
         >>> rpc.get_rpc_timeout()
@@ -441,14 +442,14 @@ def get_rpc_timeout() -> float:
 
 
 def _set_rpc_timeout(timeout: float) -> None:
-    """Change the timeout of calls that give none."""
+    """Change the default timeout of calls."""
     get_current_agent().set_rpc_timeout(timeout)
 
 
 def enable_gil_profiling(flag: bool) -> None:
     """Measure how long requests wait for the interpreter lock, as a metric of the agent.
 
-    Raises  TypeError for what is neither True nor False
+    Raises  TypeError for a value that is not a bool
 
     Args:
         flag: Whether to measure.
@@ -469,9 +470,9 @@ def enable_gil_profiling(flag: bool) -> None:
 
 
 def _barrier(worker_names: Iterable[str]) -> None:
-    """Wait until all of these workers, of which this is one, have called this.
+    """Wait until all of these workers have called this; this worker must be one of them.
 
-    Raises  as _all_gather does
+    Raises  the errors of _all_gather
     """
     _all_gather(None, set(worker_names))
 
@@ -480,13 +481,13 @@ def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> No
     """Wait until all workers of the group have called this.
 
     Units   timeout in seconds; 0 waits as long as the others live
-    Raises  as _all_gather does
+    Raises  the errors of _all_gather
     """
     _all_gather(None, timeout=timeout)
 
 
 def get_debug_info() -> dict[str, str]:
-    """Return facts that help to understand a hang: the metrics, each peer, references, contexts.
+    """Return data that helps to debug a hang: metrics, peers, references and contexts.
 
     Returns:
         A dict of names and values, both as text.
@@ -499,7 +500,7 @@ def get_debug_info() -> dict[str, str]:
 
 
 def get_metrics() -> dict[str, str]:
-    """Return this worker's counters: threads, calls under way, here and elsewhere; as text.
+    """Return this worker's counters, such as the number of threads and of calls under way.
 
     Returns:
         A dict of names and numbers, both as text.
@@ -513,7 +514,7 @@ def get_metrics() -> dict[str, str]:
 
 def _end(agent: RpcAgent) -> None:
     if agents.current_agent_or_none() is not agent:
-        return  # a handler of a signal, or another thread, has shut it down meanwhile
+        return  # a signal handler or another thread has shut it down meanwhile
     leaks = [] if _ignore_rref_leak else agent.rrefs.leaks()
     agent.shutdown()
     agents.set_current_agent(None)

@@ -1,7 +1,7 @@
-"""How two workers of one machine come to lend each other memory, and how that ends."""
+"""How two workers of one machine agree to lend each other memory, and how that ends."""
 
-# See the note of distributed/arena. An offer is a request that the agent makes of itself, at the
-# first large tensor for a peer: while it is under way, and where it is refused, tensors go in
+# See the note in distributed/arena. The agent itself sends an offer, as a request, at the first
+# large tensor for a peer. While the offer is under way, and if it is refused, tensors go in
 # messages.
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .workers.worker import Worker
 
 _OFFER_TIMEOUT_S = 30.0
 _PROOF_BYTES = 32
-# In an offer: of the arena, its descriptor there, and its size.
+# The numbers of an offer: the arena's id, its descriptor in the sender, and its size.
 _NUMBERS = ("arena", "fd", "size")
 
 _logger = logging.getLogger(__name__)
 
 
 class ArenaOffers:
-    """This worker's arena, the arenas that others have offered, and the permissions to use them.
+    """This worker's arena, the arenas that other workers have offered, and the lenders to peers.
 
     Thread  any
     """
@@ -52,19 +52,19 @@ class ArenaOffers:
         self._ipc = IpcOffers(agent, self._arena_of, _lives, is_wanted=is_wanted and by_ipc)
         self._me = agent.me
         self._is_wanted = is_wanted
-        # Guards the three below it.
+        # Guards the three attributes below.
         self._lock = threading.RLock()
         self._arena: Arena | None = None
         self._is_closed = False
-        self._borrowed: dict[Worker, tuple[int, BorrowedArena]] = {}  # arenas, behind their ids
+        self._borrowed: dict[Worker, tuple[int, BorrowedArena]] = {}  # worker -> (id, arena)
 
     def register(self) -> None:
-        """Take offers from now on."""
+        """Accept offers from now on."""
         register_handler(MessageType.ARENA_OFFER_REQ, self._offer_came)
         self._ipc.register()
 
     def lender_to(self, worker: Worker) -> Lender | None:
-        """Return the lender to a worker; None if it is this one, or of another machine."""
+        """Return the lender to a worker; None for this worker itself or one of another machine."""
         if not self._is_wanted or worker.is_self or not self._shares_processes_with(worker):
             return None
         lender = Lender(lambda lender: self._offer_soon(lender, worker))
@@ -72,14 +72,14 @@ class ArenaOffers:
         return lender
 
     def peer_lost(self, peer: Worker) -> None:
-        """Take back what can be, and give back what the peer's own memory holds for nobody."""
+        """Take back the memory lent to a lost peer, and release what was borrowed from it."""
         arena = None if peer.lender is None else peer.lender.close()
         if arena is not None and peer.lender is not None:
             self._end_in_time(arena, peer.lender, peer.record)
         self._give_back(peer)
 
     def _give_back(self, owner: Worker) -> None:
-        """Borrow nothing of a lost worker any more."""
+        """Stop borrowing from a lost worker."""
         is_gone = not _lives(owner.record)
         with self._lock:
             found = self._borrowed.pop(owner, None)
@@ -88,7 +88,7 @@ class ArenaOffers:
             found[1].owner_was_lost(is_gone=is_gone)
 
     def close(self) -> None:
-        """Lend and borrow nothing any more; what was borrowed stays as long as somebody looks."""
+        """Stop lending and borrowing; borrowed memory stays mapped while objects use it."""
         unregister_handler(MessageType.ARENA_OFFER_REQ)
         self._ipc.close()
         with self._lock:
@@ -179,7 +179,7 @@ class ArenaOffers:
         return Reply([], {"proof": proof})
 
     def _try(self, worker: Worker, arena_id: int, fd: int, size: int, block: Value | None) -> bytes:
-        """Return the bytes in an offer's block, having opened the arena."""
+        """Open the arena of an offer, and return the bytes in the offer's block."""
         if not self._is_wanted:
             raise ArenaError("it is configured to use other channels")
         if not self._shares_processes_with(worker):
@@ -197,14 +197,14 @@ class ArenaOffers:
                 if found is not None and found[0] != arena_id:
                     _close(found[0])
         proof = bytes(arena.take(block, _PROOF_BYTES))
-        # Checked last: for a worker that is lost only now, the notice of its loss gives the memory
-        # back.
+        # Checked after the arena is in the table: if the worker is lost later, handling its loss
+        # gives the memory back.
         if worker.is_dead:
             self._give_back(worker)
         return proof
 
     def _require_new(self, worker: Worker, arena_id: int) -> None:
-        """Let nobody offer memory under the name of another's."""
+        """Raise ArenaError if the arena's id is that of another worker's arena."""
         with self._lock:
             for other, (known_id, _) in self._borrowed.items():
                 if other is not worker and known_id == arena_id:
@@ -219,7 +219,7 @@ class ArenaOffers:
             return self._arena
 
     def _end_in_time(self, arena: Arena, lender: Lender, record: Record) -> None:
-        # A peer that was lost but lives may still read what it has taken.
+        # A peer that was lost but lives may still read blocks that it has taken.
         holds_some = True
         try:
             holds_some = arena.end_all(lender, is_gone=not _lives(record))
@@ -230,7 +230,7 @@ class ArenaOffers:
 
 
 def _close(arena_id: int) -> None:
-    """Borrow nothing of an arena's owner any more."""
+    """Stop borrowing from an arena's owner."""
     close_peer(arena_id)
     borrower.close_borrowed(arena_id)
 

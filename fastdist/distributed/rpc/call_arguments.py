@@ -1,4 +1,4 @@
-"""The worker, the function and the arguments that a user names for a call: what they may be."""
+"""Checks of the worker, the function and the arguments that a user passes to a call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ To: TypeAlias = str | int | WorkerInfo
 
 
 def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
-    """Return the worker that a user means.
+    """Return the worker to call.
 
-    Raises  TypeError if func cannot be called; ValueError or RpcError for no worker
+    Raises  TypeError if func is not callable; ValueError or RpcError if `to` is not a worker
     """
     if not callable(func):
         raise TypeError(f"function should be callable. Got {short_repr(func)}")
@@ -29,7 +29,7 @@ def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
 def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
     """Return the positional arguments that a user gave.
 
-    Raises  TypeError unless it is a tuple or list: the comma of a lone argument is easily forgotten
+    Raises  TypeError unless it is a tuple or list; `(x)` instead of `(x,)` is a common mistake
     """
     if args is None:
         return ()

@@ -1,4 +1,4 @@
-"""The steps that close an agent: gone through once, also where exceptions come in between."""
+"""The steps that close an agent: each runs once, even if exceptions interrupt them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 
 
 class Closing:
-    """Steps that may each be run twice, of which some are left.
+    """The remaining steps of a close; each step must be able to run twice.
 
-    The exception of a signal's handler, Ctrl-C for one, ends `go_on`; the next call begins with
-    the step that it has interrupted. A step that has failed twice is left out.
+    An exception of a signal handler, such as Ctrl-C, ends `go_on`; the next call begins with the
+    step that was interrupted. A step that has failed twice is skipped.
 
-    Thread  that which made it: `go_on` does nothing in another one
+    Thread  the thread that created it; `go_on` does nothing in another thread
     """
 
     def __init__(self, steps: Iterable[Callable[[], object]]) -> None:
@@ -22,7 +22,7 @@ class Closing:
         self._num_tries = 0
 
     def go_on(self) -> None:
-        """Run the steps that are left."""
+        """Run the remaining steps."""
         if threading.get_ident() != self._thread:
             return
         while self._left:

@@ -1,9 +1,9 @@
-"""Log lines at DEBUG about a worker's calls, other workers, contexts and passes."""
+"""DEBUG log lines about a worker's calls, other workers, contexts and passes."""
 
 # Note [Saying nothing]
-# Each call passes here several times, so it reads a flag: one attribute of one object. The levels
-# of the loggers are read when RPC starts, and whenever logging clears its cache of levels: it does
-# so when any level is set, and when logging.disable is called.
+# Each call reaches this code several times, so it must cost little: it reads one flag of one
+# object. The flags are set from the loggers' levels when RPC starts. They are set again whenever
+# logging clears its cache of levels: at each change of a level, and at logging.disable.
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _PASSES: Final = logging.getLogger("fastdist.distributed.autograd.passes")
 
 
 class DebugLog:
-    """Whether lines are wanted: about calls, about workers, about contexts and passes."""
+    """Flags for DEBUG lines about calls, about workers, and about contexts and passes."""
 
     of_calls = of_workers = of_autograd = False
 
     def look(self) -> None:
-        """Read the levels of the loggers."""
+        """Set the flags from the levels of the loggers."""
         self.of_calls = _CALLS.isEnabledFor(logging.DEBUG)
         self.of_workers = _WORKERS.isEnabledFor(logging.DEBUG)
         self.of_autograd = _CONTEXTS.isEnabledFor(logging.DEBUG) or _PASSES.isEnabledFor(
@@ -34,27 +34,27 @@ class DebugLog:
         )
 
     def call(self, request: Message, name: str, what: str) -> None:
-        """Say what became of a call that this worker makes."""
+        """Log an event of a call that this worker makes."""
         number, kind = request.message_id, _name_of(request.effective_type)
         rank, which = number >> RANK_SHIFT, id_text(number)
         _CALLS.debug("rank %d: call %s (%s), %s: %s", rank, which, kind, name, what)
 
     def request(self, rank: int, kind: int, message_id: int, peer: int, what: str) -> None:
-        """Say what became of a call that another worker makes."""
+        """Log an event of a call that another worker makes."""
         text = "rank %d: call %s (%s) of rank %d: %s"
         _CALLS.debug(text, rank, id_text(message_id), _name_of(kind), peer, what)
 
     def worker(self, rank: int, text: str, *args: object) -> None:
-        """Say what happens between workers."""
+        """Log an event between workers."""
         if self.of_workers:
             _WORKERS.debug("rank %d: " + text, rank, *args)
 
     def context(self, rank: int, context_id: int, text: str, *args: object) -> None:
-        """Say what happens to a context here."""
+        """Log an event of a context on this worker."""
         _CONTEXTS.debug("rank %d: context %s: " + text, rank, id_text(context_id), *args)
 
     def backward(self, rank: int, context_id: int, pass_id: int, text: str, *args: object) -> None:
-        """Say what happens to a pass here."""
+        """Log an event of a pass on this worker."""
         which = id_text(context_id), id_text(pass_id)
         _PASSES.debug("rank %d: context %s, pass %s: " + text, rank, *which, *args)
 
@@ -67,9 +67,7 @@ debug_log: Final = DebugLog()
 
 
 class _FoundLevels(dict[int, bool]):
-    """Which levels a logger lets through: logging keeps it with the logger, and clears it when a
-    level may have changed.
-    """
+    """A logger's cache of enabled levels; logging clears it when a level may have changed."""
 
     def clear(self) -> None:
         super().clear()

@@ -1,4 +1,4 @@
-"""Whether the devices that options and device maps name are there, at each end."""
+"""Checks that the devices in options and device maps exist, at both ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .workers.record import Record
 
 
 def require_own_devices(name: str, options: TensorPipeRpcBackendOptions) -> None:
-    """Check that this worker has the devices from which its options map, and those they list.
+    """Check that this worker has all devices in its device maps and in its list of devices.
 
-    Raises  ValueError naming the one that is not there
+    Raises  ValueError naming the device that is missing
     """
     mapped = [mine for device_map in options.device_maps.values() for mine in device_map]
     missing = _first_missing([*mapped, *options.devices])
@@ -27,9 +27,9 @@ def require_own_devices(name: str, options: TensorPipeRpcBackendOptions) -> None
 def require_devices_of_maps(
     store: Store, me: Record, records: Sequence[Record], timeout_s: float
 ) -> None:
-    """Check, together with all members of a static group, where their device maps lead.
+    """Check, together with all members of a static group, that the targets of device maps exist.
 
-    Raises  RpcError, at every member, naming the map and what is not there
+    Raises  RpcError, at every member, naming the map and the missing device
     """
     if not any(record.device_maps for record in records):
         return
@@ -59,7 +59,7 @@ def _problem_of_maps(me: Record, records: Sequence[Record]) -> str:
 
 
 def _first_missing(devices: Iterable[Device]) -> str:
-    """Return the first missing device, with those that exist; empty if all exist."""
+    """Return text on the first missing device and the existing devices; empty if all exist."""
     for device in devices:
         try:
             count = backend_of(device.type).device_count()

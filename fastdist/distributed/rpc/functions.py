@@ -1,4 +1,4 @@
-"""The decorator for functions that answer later: torch's rpc.functions."""
+"""The decorator for functions that return a Future: torch's rpc.functions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def async_execution(fn: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function whose Future is its answer: the callee sends what the Future is given.
+    """Mark a function that returns a Future: the callee answers with the Future's value.
 
-    The thread that ran the function is free meanwhile. With @staticmethod and @classmethod this is
-    the inner decorator.
+    Until the Future has its value, the thread that ran the function is free. Put this decorator
+    below @staticmethod or @classmethod.
 
     Args:
         fn: The function; it returns a Future.

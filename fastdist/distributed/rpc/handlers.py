@@ -1,15 +1,15 @@
-"""Which function answers which kind of request."""
+"""The table of functions that answer requests, by message type."""
 
-# A handler gets a request, which knows the incarnation of its sender (request.peer), and returns
-# the content of the response: None, a Reply(tensors, metadata), or a Future of either, which is
-# answered when it is done. Its exceptions are raised at the sender, with its traceback.
+# A handler gets a request (request.peer is the sender's life), and returns the content of the
+# response: None, a Reply(tensors, metadata), or a Future of either; a Future is answered when it is
+# done. Its exceptions are raised at the sender, with the traceback.
 #
 #     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
 #     future = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, gradients,
 #                         {"context_id": 5}, timeout_s=0, retries=0)      # a Future of a Reply
 #
-# Handlers run on pool threads, uncounted: they never wait behind users' functions. A handler with a
-# long wait should return a Future instead.
+# Handlers run on pool threads, and do not count towards the limit for users' functions, so they
+# never wait behind these. A handler that has to wait long should return a Future instead.
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Reply(NamedTuple):
 
 
 class ValueReply(NamedTuple):
-    """A response whose body is a Python value, for the types that callers read as one."""
+    """A response whose body is a Python value, for types whose callers read a value."""
 
     value: Any
 
@@ -39,7 +39,7 @@ class ValueReply(NamedTuple):
 class DeferredResult(NamedTuple):
     """The result of a function or handler of this package whose Future is the answer.
 
-    `what` names the function that gave it, for messages.
+    `what` is the name of the function, for log lines and errors.
     """
 
     future: Future[Any]
@@ -49,20 +49,20 @@ class DeferredResult(NamedTuple):
 Answer: TypeAlias = "Reply | ValueReply | None"
 Handler: TypeAlias = Callable[[Message], "Answer | DeferredResult | Future[Any]"]
 
-# Entries come and go one at a time.
+# Each operation on it is atomic.
 _handlers: dict[int, Handler] = {}
 
 
 def register_handler(message_type: int, handler: Handler) -> None:
-    """Let handler answer requests of message_type, instead of whoever did."""
+    """Set the handler for requests of message_type, replacing a former one."""
     _handlers[message_type] = handler
 
 
 def unregister_handler(message_type: int) -> None:
-    """Answer requests of message_type with an error again."""
+    """Remove the handler: requests of message_type are answered with an error."""
     _handlers.pop(message_type, None)
 
 
 def handler_of(message_type: int) -> Handler | None:
-    """Return who answers message_type."""
+    """Return the handler for message_type, or None."""
     return _handlers.get(message_type)

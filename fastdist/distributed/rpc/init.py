@@ -1,4 +1,4 @@
-"""init_rpc: meeting the others, and starting this worker's agent."""
+"""init_rpc: the rendezvous with the other workers, and the start of this worker's agent."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from .workers.joining import count_former_lives
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 
-# Guards the two below it: two threads must not initialise at once.
+# Guards _init_counter and _store: two threads must not initialise at the same time.
 _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
 
 
 def begin_life() -> None:
-    """Let the next init_rpc be the first, as in a new process: engines use processes again.
+    """Make the next init_rpc count as the first of a new process, as engines reuse processes.
 
     Raises  RpcError while RPC runs
     """
@@ -53,20 +53,20 @@ def init_rpc(
     world_size: int | None = None,
     rpc_backend_options: RpcBackendOptions | None = None,
 ) -> None:
-    """Join the group as worker `name`, and begin to serve.
+    """Join the group as worker `name`, and start to serve requests.
 
     Without a world size, here or in the environment, the group is dynamic: members may come and go.
     A worker that was started again runs the hooks of on_restart for itself before this returns.
 
-    Raises  RpcError where this worker or the group is set up wrongly; StoreTimeoutError naming the
-            members that did not come within the options' init_timeout
+    Raises  RpcError if this worker or the group is configured wrongly; StoreTimeoutError naming the
+            members that did not join within the options' init_timeout
 
     Args:
         name: The name by which others call this worker; unique in the group.
         backend: A member of BackendType; found from the options, else TENSORPIPE.
         rank: The number of this worker, from 0; from the environment if -1.
         world_size: The number of workers; from the environment if None.
-        rpc_backend_options: Timeouts, threads, security and where workers meet.
+        rpc_backend_options: Timeouts, threads, security and rendezvous.
 
     Threads: one at a time; a process may join again after shutdown
 
@@ -113,7 +113,7 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
         backend = kinds.TENSORPIPE
     if options is None:
         options = backend_registry.construct_rpc_backend_options(backend)
-    # Before the others are waited for.
+    # Checked before the wait for the other workers, so that a mistake fails early.
     wanted = backend.value.construct_rpc_backend_options_handler
     if isinstance(wanted, type) and not isinstance(options, wanted):
         raise TypeError(f"`rpc_backend_options` must be a `{wanted.__name__}`. {options}")
@@ -122,7 +122,7 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
 
 def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
     global _init_counter, _store
-    share_freed_memory()  # before there are threads that have heaps
+    share_freed_memory()  # before threads exist that have separate heaps
     meeting_s = options.meeting_s()
     deadline = time.monotonic() + meeting_s
     restarts = getattr(options, "restarts", False)
@@ -137,7 +137,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         shares=True,
     )
     try:
-        # To find the store was part of the wait.
+        # The time in which the store was found counts towards the timeout.
         left_s = max(0.0, deadline - time.monotonic())
         number = _init_counter
         if restarts or not met.world_size:
@@ -169,20 +169,20 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     _store = met.store
     agents.set_current_agent(agent)
     watch_end(_leave_at_exit)
-    release_unused_memory()  # which a hundred imports have left
+    release_unused_memory()  # left over from the imports
 
 
 def _run_own_restart_hooks() -> None:
     try:
         run_restart_hooks(api.get_worker_info())
     except BaseException:
-        # Without these it must not be a worker that others may call.
+        # Without these hooks the worker must not serve calls.
         api.shutdown(graceful=False)
         raise
 
 
 def close_store() -> None:
-    """Let go of the store that init_rpc opened."""
+    """Close the store that init_rpc opened."""
     global _store
     with _init_lock:
         store, _store = _store, None
@@ -191,7 +191,7 @@ def close_store() -> None:
 
 
 def _leave_at_exit() -> None:
-    # A process that ends without shutdown: its peers shall hear it at once, not after a grace.
+    # The process ends without shutdown: notify its peers now, before any grace period.
     if agents.is_current_agent_set():
         agents.get_current_agent().ends_at_exit(why_it_ends())
         api.shutdown(graceful=False)
@@ -205,9 +205,9 @@ def make_agent(
     world_size: int,
     rpc_backend_options: TensorPipeRpcBackendOptions,
 ) -> ZmqAgent:
-    """Return a started agent of a class that speaks ZeroMQ.
+    """Return a started agent of the class `kind`, which uses ZeroMQ.
 
-    Raises  TypeError for options of another class than it has
+    Raises  TypeError for options that are not of the agent's options class
     """
     options = rpc_backend_options
     if not isinstance(options, kind.options_class):
@@ -233,7 +233,7 @@ def make_agent(
             max_connections=options.limits.connections,
         ),
     )
-    # Before the first request comes: it may run a function that makes calls itself.
+    # Set before the first request comes, which may run a function that makes calls itself.
     agents.set_current_agent(agent)
     try:
         agent.start()

@@ -1,6 +1,6 @@
-"""Interceptors of messages on their way: tangents, autograd, profiler, in this written order."""
+"""Interceptors of messages: tangents, autograd and profiler, in this fixed order."""
 
-# How distributed/autograd, and later others, build on rpc, which does not depend on them:
+# The interface by which distributed/autograd and others extend rpc, which does not depend on them:
 #
 #     class AutogradInterceptor:
 #         def request_out(self, request): ...  # caller: add a block, or tensors, or values
@@ -10,29 +10,28 @@
 #         def response_in(self, answer, request): ...  # caller
 #     install("autograd", AutogradInterceptor())
 #
-# An interceptor sees a Message: the type, the tensors, small values; it never needs the bytes. It
-# may
-#   - append to `tensors` (users do not see these: their arguments name tensors by
-#     index), and name such a pair in `tangents` as TangentEntry(tensor, level id, tangent);
+# An interceptor handles a Message: the type, the tensors, the metadata; it never needs the bytes.
+# It may
+#   - append to `tensors` (users do not see these, as their arguments refer to tensors by
+#     index), and add such a pair to `tangents` as TangentEntry(tensor, level id, tangent);
 #   - set `autograd` to AutogradBlock(context_id, message_id);
 #   - wrap() it in another type: the previous type goes into `inner_type`;
-#   - on arrival, give a tensor its place in a graph (`tensor._edge = ...`) before anybody sees it.
+#   - on arrival, set a tensor's place in a graph (`tensor._edge = ...`) before users get it.
 #     A tensor whose sender had requires_grad set, and which has no edge after all interceptors,
 #     becomes a leaf that requires grad, as in PyTorch;
 #   - put values into `metadata` under its own keys (None, bool, int, float, str, bytes, lists).
 # Interceptors run in ORDER on the way out and in reverse on the way in, so that the last additions
 # are removed first.
-# Each method must be cheap when it has nothing to do; where it never has, it is left out. An
-# interceptor that serves requests of some types alone lists them in `serves`, and gets no others on
-# its callee. `request` is the request that a response answers, as it was sent or came in.
-# response_out runs on the thread that has the result, which for an async function is not the one
-# that ran request_in: it takes all that it needs from `request`.
-# A message without block, tangents and metadata has nothing to remove: such a call skips
-# request_in; such an answer, to a call or without tensors, skips response_in; and an answer without
-# tensors to such a request skips response_out.
-# An error in request_out is raised to the caller; in request_in or response_out it is sent to the
-# caller as the function's would be; in response_in it becomes the call's error.
-# caller as the function's would be; in response_in it becomes the call's error.
+# Each method must be cheap when it has nothing to do; a method that never has is left out. An
+# interceptor for requests of some types alone lists them in `serves`; on the callee it is called
+# for no others. `request` is the request that a response answers, as it was sent or received.
+# response_out runs on the thread that has the result. For an async function that is not the thread
+# that ran request_in, so it must take all its data from `request`.
+# A message without autograd block, tangents and metadata has nothing to remove. So such a call
+# skips request_in. Such an answer skips response_in if it answers a call or has no tensors. An
+# answer without tensors to such a request skips response_out. An error in request_out is raised to
+# the caller. An error in request_in or response_out is sent to the caller like an error of the
+# function. An error in response_in becomes the call's error.
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ from .message.message import Message
 
 ORDER: Final = ("tangents", "autograd", "profiler")
 
-# Guards the changes of what is below it; readers take a tuple as it is.
+# Guards changes of the tables below; readers use a tuple as a snapshot.
 _installed_lock = threading.Lock()
 _installed: dict[str, object] = {}
-# The methods of each way, in the order in which they are called; in requests of a type that some
-# interceptors serve alone, and out of them, go those of `_in_of` and `_answer_out_of`.
+# The methods for each direction, in the order of the calls. For request types that some interceptor
+# lists in `serves`, _in_of and _answer_out_of replace _in and _answer_out.
 _out: tuple[Callable[[Message], None], ...] = ()
 _in: tuple[Callable[[Message], AbstractContextManager[Any] | None], ...] = ()
 _answer_out: tuple[Callable[[Message, Message], None], ...] = ()
@@ -59,7 +58,7 @@ _answer_out_of: dict[int, tuple[Callable[[Message, Message], None], ...]] = {}
 
 
 def install(name: str, interceptor: object) -> None:
-    """Put an interceptor into its place in ORDER, instead of the one that is there.
+    """Install an interceptor at its place in ORDER, replacing a former one.
 
     Raises  ValueError for a name that ORDER does not have
     """
@@ -71,7 +70,7 @@ def install(name: str, interceptor: object) -> None:
 
 
 def remove(name: str) -> None:
-    """Take an interceptor out; nothing happens if it is not there."""
+    """Remove an interceptor; do nothing if it is not installed."""
     with _installed_lock:
         _installed.pop(name, None)
         _sort()
@@ -81,7 +80,7 @@ def _sort() -> None:
     global _out, _in, _answer_out, _answer_in, _in_of, _answer_out_of
     known = [_installed[which] for which in ORDER if which in _installed]
     _out, _answer_in = _methods("request_out", known), _methods("response_in", known)[::-1]
-    of = {one: getattr(one, "serves", None) for one in known}  # None: of requests of all types
+    of = {one: getattr(one, "serves", None) for one in known}  # None: for requests of all types
     served = {kind for kinds in of.values() for kind in kinds or ()}
 
     def serving(kind: int | None) -> list[object]:

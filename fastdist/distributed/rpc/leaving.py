@@ -1,31 +1,32 @@
-"""How this worker leaves its group: one table of stages, and the work of each of them."""
+"""How this worker leaves its group: a table of stages, and the work of each stage."""
 
 # Note [How a worker leaves]
 #
 #   stage      work of this worker                        next stage when          at the latest
-#   SERVING    all that it is for                         shutdown() is called
+#   SERVING    makes calls and serves calls               shutdown() is called
 #   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
 #              (shutdown_barrier.py)                      anywhere                 was given
 #   GIVING_UP  notifies owners of its references' end,    all have acknowledged    the same, or
 #              and releases the store                                              SHUTDOWN_TIMEOUT
 #   GATHERING  the barrier again, for these messages      nothing is under way     the same, but not
 #                                                         anywhere                 before LEAST_S
-#   PARTING    sends a goodbye (BYE) to all it has met    all have read its        LINGER_S
+#   PARTING    sends a goodbye (BYE) to connected peers   all have read its        LINGER_S
 #                                                         messages (FAREWELL)
 #                                                         or ended
 #   CLOSING    ends threads and sockets                   functions have ended     drain_s
 #   CLOSED     nothing; a new group may be joined
 #
-# A worker that does not leave in order, at an error in between, with graceful=False or at the exit
-# of the process, goes directly to CLOSING. In a dynamic group there is no barrier: COMING and
+# A worker that does not leave in order goes directly to CLOSING: after an error, with
+# graceful=False, or at the exit of the process. In a dynamic group there is no barrier: COMING and
 # GATHERING wait only for the work here. A worker that the others have given up (is_out in
-# workers/workers.py) is fenced: each stage before CLOSING ends at once with a GivenUpError.
+# workers/workers.py) is fenced: each stage before CLOSING fails immediately with a GivenUpError.
 #
-# The store goes before the last barrier: when a worker returns from shutdown and joins again, it
-# must not meet the old store, which is about to close.
+# The store is closed before the last barrier. When a worker returns from shutdown and joins again,
+# it must not find the old store, which is about to end.
 #
-# workers/session.py has the other workers' view: LEAVING from the goodbye on, SETTLING when its
-# connection has ended, and DEAD; one that is killed, frozen or cut off is DEAD from any stage.
+# workers/session.py has the view of the other workers: LEAVING after the goodbye, SETTLING when its
+# connection has ended, then DEAD. A worker that is killed, frozen or cut off becomes DEAD in any
+# stage.
 
 from __future__ import annotations
 
@@ -47,27 +48,28 @@ from .lost_workers import merge_lost, without
 from .shutdown_barrier import ShutdownBarrier
 from .shutdown_reports import told_without_value
 
-# Set by `fastdist run` and torchrun, which end a job when a worker fails, and blame the first.
+# Set by `fastdist run` and torchrun: they end a job when a worker fails, and report the first
+# failure.
 _LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
-# When a notice names the workers that a shutdown waits for; the pauses double. A worker that only
-# serves waits without limit for the end of the job, as it should: its first notice is later, and
-# there is none after a pause in which others have called it.
+# When a log line names the workers that a shutdown waits for; the pauses double. A worker that only
+# serves normally waits without a limit for the end of the job. So its first line comes later, and
+# no line follows a pause in which other workers have called it.
 FIRST_S = 5.0
 FIRST_WITHOUT_LIMIT_S = 60.0
-# How long functions of others that still run hold up the end of RPC, and that of the process.
+# How long running functions of other workers may delay a shutdown, and the exit of the process.
 DRAIN_S: Final = 5.0
 DRAIN_AT_EXIT_S: Final = 0.5
 _MOST_NAMED: Final = 8
 
 _logger = logging.getLogger(__name__)
-# A separate logger, for users who expect to wait.
+# A separate logger, so that users who expect to wait can silence it.
 notices = logging.getLogger("fastdist.distributed.rpc.shutdown_notice")
 
 
 class Stage(enum.Enum):
-    """How far this worker is with leaving."""
+    """The stages of leaving the group, in order."""
 
     SERVING = enum.auto()
     COMING = enum.auto()
@@ -79,9 +81,9 @@ class Stage(enum.Enum):
 
 
 class Leaving:
-    """This worker's way out of its group, and where it is on it.
+    """Takes this worker out of its group, stage by stage.
 
-    `give_up(deadline)` gives up all references and, in a static group, the store.
+    `give_up(deadline)` releases all references and, in a static group, closes the store.
 
     Thread  leave: one at a time; `stage` and `for_whom_it_waits`: any
     """
@@ -94,21 +96,21 @@ class Leaving:
         self.barrier = ShutdownBarrier(agent, self.absent)
         workers.returned_callbacks.append(self.barrier.member_returned)
         self.stage = Stage.SERVING
-        self._waits_since = 0.0  # when the wait under way began
+        self._waits_since = 0.0  # when the present wait began; 0 without one
         self._lost: list[str] = []
 
     def leave(self, timeout_s: float) -> None:
-        """Go in order, as far as PARTING. See Note [How a worker leaves].
+        """Go through the stages up to PARTING. See Note [How a worker leaves].
 
-        Units   timeout_s for all of the waiting; 0 waits in COMING as long as the others live
-        Raises  ShutdownIncomplete, also where all is done, but a worker of a static group was lost,
-                or has ended without its shutdown, and has not come back; GivenUpError
+        Units   timeout_s for all waits together; 0 waits in COMING as long as the others live
+        Raises  ShutdownIncomplete, also after all stages, if a worker of a static group was lost or
+                ended without shutdown, and has not come back; GivenUpError
         """
         if self.stage in (Stage.CLOSING, Stage.CLOSED):
-            return  # a shutdown was interrupted as late as that
+            return  # an earlier shutdown was interrupted in these stages
         began = time.monotonic()
         for call in find_interrupted():
-            # The handler of a signal leaves: the call that it interrupted can only end after it.
+            # This is a signal handler: the call that it interrupted cannot end before it returns.
             call.abandon()
         self._wait_for_all(Stage.COMING, timeout_s)
         began = began if timeout_s else time.monotonic()
@@ -125,7 +127,7 @@ class Leaving:
             )
 
     def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
+        """Wait until no call is under way in the group; in a dynamic group, on this worker."""
         self._workers.require_member()
         self.stage = stage
         self._waits_since = time.monotonic()
@@ -138,11 +140,12 @@ class Leaving:
                 if stage is Stage.COMING:
                     self._group.tell_shutdown()
                 self.barrier.wait(timeout_s)
-            # Its calls may have ended because of that.
+            # Being given up also ends all its calls, so check that it is still a member.
             self._workers.require_member()
         finally:
             self._waits_since = 0.0
-            # Once the first wait is over others may be gone before they have said goodbye.
+            # Read the losses after the first wait: later, others may go before their goodbye is
+            # read.
             if stage is Stage.COMING:
                 lost = merge_lost([*self._workers.lost(), *self.barrier.lost])
                 self._lost = without(lost, self.barrier.returned)
@@ -156,7 +159,7 @@ class Leaving:
             )
 
     def absent(self) -> list[str]:
-        """Return who has not come to the shutdown, as far as the store tells."""
+        """Return the members that have not called shutdown, as far as the store knows."""
         ranks, num_more = self._group.not_in_shutdown()
         names = [self._name_of(rank) for rank in ranks]
         return [*names, f"{num_more} more"] if num_more else names
@@ -166,10 +169,8 @@ class Leaving:
         return f"the worker of rank {rank}" if worker is None else worker.name
 
     def for_whom_it_waits(self) -> str:
-        """Return a description of what holds up a shutdown; empty where another worker of this node
-        logs it.
-        """
-        # First: who waits for these has a call under way, to the one that counts who has come.
+        """Return text on what delays the shutdown; empty if another worker of this node logs it."""
+        # Check this first: a member that waits in the barrier also has a call under way.
         if self._group.is_static and not self.barrier.have_all_come:
             speaker = self._workers.known(self._group.speaker)
             is_gone = speaker is not None and speaker.is_dead
@@ -202,22 +203,22 @@ class Leaving:
 
     @property
     def needs_store(self) -> bool:
-        """Whether this worker may still ask the store of its group, and others by it."""
+        """Whether this worker, or a worker that relies on it, may still query the group's store."""
         is_out = self._workers.given_up is not None
         return self.stage in (Stage.SERVING, Stage.COMING) and not is_out
 
     def _tell_after(self, began: float, seconds: float) -> None:
-        """Log, so long after a wait began, what it waits for, and again after twice the time."""
+        """Log what a wait waits for after `seconds`, and again at doubling intervals."""
 
         _, num_calls = self._counts.activity()
 
         def tell() -> None:
             if self._waits_since != began:
                 return
-            # First: if this notice fails the next one is due all the same.
+            # Scheduled first, so that an error in this log line does not stop the next one.
             self._tell_after(began, 2.0 * seconds)
             if self._counts.activity()[1] != num_calls:
-                return  # others use this worker
+                return  # other workers have called this one meanwhile
             whom = self.for_whom_it_waits()
             if whom and self._waits_since == began:
                 text = "worker %r has waited in shutdown() for %g s: %s"

@@ -1,4 +1,4 @@
-"""The workers that were lost, and how, as this worker, the others and the store know it."""
+"""The lost workers and the reasons, as known by this worker, other workers and the store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .workers.workers import Workers
 
 
 def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[str]:
-    """Return the workers that this one or others have lost, each with how.
+    """Return text about each worker that this one or others have lost.
 
-    The store is read for the reasons of lives that are not among `asked`, which grows by them.
+    The store is read for the reasons of lives that are not in `asked`, and these are added to it.
     """
     lost = merge_lost([*workers.lost(), *told])
     if not lost or workers.given_up is not None or not workers.group.is_static:
@@ -24,11 +24,11 @@ def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[st
     found = [one for one in workers.known_here() if any(map(_is_about(one), lines))]
     unexplained = [one for one in found if one.record.incarnation not in asked]
     asked.update(one.record.incarnation for one in unexplained)
-    # The store went with rank 0, if that hosted it.
+    # If rank 0 hosted the store, the store was lost with it.
     if any(worker.id == 0 for worker in unexplained) and not store_is_hosted():
         return lost
     for worker in unexplained:
-        # A worker that has met nobody has left its reason in the store.
+        # A worker without a connection to this one has written its reason to the store.
         why = workers.group.why_ended(worker.record.incarnation)
         if why is None:
             break
@@ -46,17 +46,17 @@ def _is_about(worker: Worker) -> Callable[[str], bool]:
 
 
 def lost_name(line: str) -> str:
-    """Return the name of the worker that a line is about."""
+    """Return the name of the worker in a line of text."""
     return line.partition(" (rank ")[0].strip("'")
 
 
 def without(lost: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the lines that are about none of these workers."""
+    """Return the lines about other workers than these."""
     return [line for line in lost if lost_name(line) not in names]
 
 
 def merge_lost(lost: Iterable[str]) -> list[str]:
-    """Return one line for each worker that was lost, that which says best why."""
+    """Return one line for each lost worker: the one with the most precise reason."""
     found: dict[str, str] = {}
     for line in sorted(lost, key=lambda line: (CAUSE in line, ENDED in line)):
         found[line.partition(": ")[0]] = line

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Final, Protocol
 
-# In a dynamic group names come and go without end: so many peers are counted by name.
+# In a dynamic group the number of names is unlimited; this many peers are counted by name.
 MOST_PEERS: Final = 8192
 
 _MOST_NAMED: Final = 4
@@ -17,19 +17,19 @@ _LOOK_S: Final = 0.2
 
 
 class Request(Protocol):
-    """A call that was received; `deadline` is until when its caller waits."""
+    """A received call; its caller waits until `deadline`."""
 
     deadline: float | None
 
 
 class TimeSeriesMetricsTracker:
-    """A sum and a count.
+    """A sum and a count of values.
 
     Thread  any
     """
 
     def __init__(self, current_sum: int = 0, current_count: int = 0) -> None:
-        self._lock = threading.RLock()  # guards the two below it
+        self._lock = threading.RLock()  # guards the two attributes below
         self._sum = current_sum
         self._count = current_count
 
@@ -40,7 +40,7 @@ class TimeSeriesMetricsTracker:
             self._count += 1
 
     def compute_average(self) -> float:
-        """Return the average so far, 0 if nothing was added."""
+        """Return the average of all values, or 0 if there are none."""
         with self._lock:
             return self._sum / self._count if self._count else 0.0
 
@@ -67,36 +67,36 @@ class NetworkSourceInfo:
 
 
 class CallCounts:
-    """Calls issued and not answered, calls received and not answered, async ones among these.
+    """Counts of calls made and of calls received that have no answer yet, and of async ones.
 
     Thread  any
     """
 
     def __init__(self) -> None:
-        # Guards all below it. Its condition is notified when a count falls to 0, if somebody waits:
-        # the plain lock costs a quarter of entering the condition.
+        # Guards all attributes below. Its condition is notified when a count reaches 0, if a thread
+        # waits: the plain lock takes a quarter of the time of entering the condition.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._num_waiting = 0
-        # Not a number: a call that the handler of a signal has interrupted may be ended twice, or
+        # A set, not a count: a call that a signal handler has interrupted may be ended twice, or
         # before it was counted.
         self._own_calls: set[object] = set()
         self.server_active = 0
         self.server_active_async = 0
-        # Which calls those are, in words, by the request. Entries come and go one at a time.
+        # The text for each async request whose Future is not done. Each operation on it is atomic.
         self._without_value: dict[Request, str] = {}
         self._served = AggregatedNetworkData()
-        # By names of peers; the counts of dropped peers are added up in _former.
+        # By peer name; _former has the sum for peers that were dropped.
         self._network: dict[str, AggregatedNetworkData] = {}
         self._former = AggregatedNetworkData()
 
     @property
     def client_active(self) -> int:
-        """How many calls were issued and have not ended."""
+        """How many calls of this worker have not ended."""
         return len(self._own_calls)
 
     def call_sent(self, call: object, peer: str, sent_bytes: int) -> None:
-        """Count a call that was issued."""
+        """Count a call that this worker makes."""
         with self._lock:
             self._own_calls.add(call)
             network = self._network.get(peer)
@@ -107,7 +107,7 @@ class CallCounts:
             network.total_sent_bytes += sent_bytes
 
     def call_ended(self, call: object, peer: str, received_bytes: int, *, failed: bool) -> None:
-        """Count the end of a call that was issued."""
+        """Count the end of a call that this worker made."""
         with self._lock:
             self._own_calls.discard(call)
             network = self._network.get(peer, self._former)
@@ -117,18 +117,18 @@ class CallCounts:
                 self._changed.notify_all()
 
     def forget(self, call: object) -> None:
-        """Let a call that was issued not count any more, if it does."""
+        """Remove a call of this worker from the count, if it is there."""
         self._own_calls.discard(call)
 
     def request_came(self) -> None:
-        """Count a call that was received."""
+        """Count a received call."""
         with self._lock:
             self.server_active += 1
 
     def request_answered(
         self, received_bytes: int = 0, sent_bytes: int = 0, *, was_async: bool = False
     ) -> None:
-        """Count the end of a call that was received, and the bytes of call and answer."""
+        """Count the end of a received call, and the bytes of call and answer."""
         with self._lock:
             self._served.num_calls += 1
             self._served.total_recv_bytes += received_bytes
@@ -139,26 +139,26 @@ class CallCounts:
                 self._changed.notify_all()
 
     def request_became_async(self, request: Request, what: str) -> None:
-        """Count a received call that returned a Future; `what` names function and caller."""
+        """Count a received call that returned a Future; `what` names its function and caller."""
         self._without_value[request] = what
         with self._lock:
             self.server_active_async += 1
 
     def async_request_ended(self, request: Request) -> None:
-        """Take note that the Future of a call's function is done."""
+        """Record that the Future of a call's function is done."""
         self._without_value.pop(request, None)
 
     def _given_up(self) -> dict[Request, str]:
-        """Return the calls whose Futures are not done yet, and whose callers wait no longer."""
+        """Return the calls whose Futures are not done and whose callers have given up."""
         if not self._without_value:
             return {}
         now, calls = time.monotonic(), list(self._without_value.items())
         return {one: what for one, what in calls if one.deadline is not None and one.deadline < now}
 
     def without_value(self, *, given_up: bool = False) -> str:
-        """Name the functions whose Futures are not done yet, and their callers; empty for none.
+        """Return names of the functions whose Futures are not done, with callers; empty for none.
 
-        Those for which their callers still wait, or those that these have given up.
+        Either those whose callers still wait or, with given_up, those whose callers do not.
         """
         gone = self._given_up()
         names = [
@@ -168,13 +168,13 @@ class CallCounts:
         return ", ".join(names[:_MOST_NAMED]) + more
 
     def wait_for_own_calls(self, timeout_s: float | None) -> bool:
-        """Wait until every call issued here has ended; False if some have not within timeout_s."""
+        """Wait until all calls of this worker have ended; return False at the timeout."""
         return self._wait(lambda: self.client_active == 0, timeout_s)
 
     def wait_until_idle(self, timeout_s: float | None) -> bool:
-        """Wait until no call issued or received here is under way; False if some still are.
+        """Wait until no call made or received here is under way; return False at the timeout.
 
-        Calls that their callers have given up, and whose Futures are not done, do not count.
+        Calls whose Futures are not done, but whose callers have given up, do not count.
         """
         return self._wait(lambda: self._under_way() == 0, timeout_s)
 
@@ -185,7 +185,7 @@ class CallCounts:
                 deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
                 while True:
                     left_s = deadline - time.monotonic()
-                    # That the time of a caller is up notifies nobody.
+                    # No notification comes when a caller's time is over, so look regularly.
                     nap_s = min(left_s, _LOOK_S) if self._without_value else left_s
                     if self._changed.wait_for(is_over, None if nap_s == math.inf else nap_s):
                         return True
@@ -198,10 +198,10 @@ class CallCounts:
         return self.client_active + self.server_active - len(self._given_up())
 
     def activity(self) -> tuple[int, int]:
-        """Return the calls issued and received here that are under way, and all there ever were.
+        """Return the number of calls made and received that are under way, and the total number.
 
-        Calls that their callers have given up, and whose Futures are not done, do not count: nobody
-        may ever complete them.
+        Calls whose Futures are not done, but whose callers have given up, do not count as under
+        way: they may never be completed.
         """
         with self._lock:
             under_way = self._under_way()
@@ -210,7 +210,7 @@ class CallCounts:
             return under_way, begun + self._served.num_calls + self.server_active
 
     def _drop_oldest(self) -> None:
-        """Keep no more than the peers that were called first lately; under the lock."""
+        """Drop the peer whose count began first, if there are too many; under the lock."""
         if len(self._network) > MOST_PEERS:
             dropped = self._network.pop(next(iter(self._network)))
             for field in fields(dropped):
@@ -218,7 +218,7 @@ class CallCounts:
                 setattr(self._former, field.name, total)
 
     def as_text(self) -> dict[str, str]:
-        """Return the counts of calls under way, under torch's names."""
+        """Return the counts of calls under way, by torch's names."""
         return {
             "agent.client_active_calls": str(self.client_active),
             "agent.server_active_calls": str(self.server_active),
@@ -226,11 +226,11 @@ class CallCounts:
         }
 
     def network_data(self) -> dict[str, AggregatedNetworkData]:
-        """Return the traffic with each peer by name."""
+        """Return the traffic with each peer, by name."""
         with self._lock:
             return {peer: replace(data) for peer, data in self._network.items()}
 
     def served_data(self) -> AggregatedNetworkData:
-        """Return how many calls of others were answered, and what went in and out for them."""
+        """Return the number of answered calls of other workers, and their bytes in and out."""
         with self._lock:
             return replace(self._served)

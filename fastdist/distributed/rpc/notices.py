@@ -1,11 +1,11 @@
-"""Notices to other workers that nobody waits for: sent at once, or gathered into batches."""
+"""Notices to other workers, sent without waiting for an answer: immediately or in batches."""
 
 # Note [Batches of notices]
 # References end in the garbage collector, in any thread, possibly while that thread holds a lock of
 # this package. Contexts end at the end of a short block. Both put a note into a SimpleQueue, which
-# is safe in a finalizer, and a thread sends the notices. A loop of short calls or passes makes many
-# notes, and none is urgent. The first note wakes the thread; the thread waits a moment for others
-# and then sends each worker one message of each kind.
+# is safe in a finalizer, and a thread sends the notices. A loop of short calls or passes produces
+# many notes, none of which is urgent. So the thread wakes at the first note, waits a moment for
+# further ones, and then sends each worker one message of each kind.
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from .workers.worker import Worker
 _logger = logging.getLogger(__name__)
 
 NAME: Final = "fastdist-rpc-notices"
-# How long notes gather. The values that they release live that much longer at their owner. With
-# 5 ms, jobs over four processes took 5 to 10 % more processor time a step.
+# How long notes are collected. The values that they release live that much longer at their owner.
+# With 5 ms, jobs over four processes took 5 to 10 % more processor time a step.
 TOGETHER_S: Final = 0.02
 _FLUSH_S: Final = 5.0
-_MOST: Final = 1000  # what one message may hold
+_MOST: Final = 1000  # the most notes in one message
 # A notice may arrive twice without harm, so a failed one is sent again.
 RETRIES: Final = 5
 
-# Sends all notes of one kind to one addressee: called with the addressee and the notes.
+# A function that sends all notes of one kind to one addressee; called with both.
 SendNotices = Callable[[Any, Sequence[Any]], None]
-# How an agent sends a request: RpcAgent.send.
+# The type of RpcAgent.send, which sends a request.
 Send = Callable[..., Future[Reply]]
 
 
 class NoticeSender:
-    """Sends the notices of one agent, and has the thread that sends batches.
+    """Sends the notices of one agent, and runs the thread that sends batches.
 
     Thread  any; `enqueue` also from a finalizer
     """
@@ -51,7 +51,7 @@ class NoticeSender:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._notes: SimpleQueue[tuple[SendNotices, Any, Any] | None] = SimpleQueue()
-        # Gets an item when a caller waits for the notes above, and at the end.
+        # Wakes the thread early: gets an item from `flush` and from `close`.
         self._alarms: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -75,14 +75,14 @@ class NoticeSender:
     ) -> None:
         """Send one worker a notice now, unless it is dead; retry up to `retries` times.
 
-        Never raises: an error is logged after the text `failure`, at `level`. then(reply) is called
-        with the answer, if one comes, in the thread that reads it.
+        Never raises: an error is logged after the text `failure`, at `level`. If an answer comes,
+        then(reply) is called with it, in the thread that reads it.
         """
 
         def look(done: Future[Reply]) -> None:
             error = done.exception()
             if error is not None:
-                # A worker that has left released all that the notice is about.
+                # The worker has left, and with that released everything that the notice is about.
                 if not to.is_dead or to.why_lost:
                     _log(level, failure, to, error)
             elif then is not None:
@@ -92,7 +92,7 @@ class NoticeSender:
             return
         try:
             sent = self._send(to, kind, (), metadata, timeout_s=timeout_s, retries=retries)
-        except Exception as error:  # an unreachable worker must not keep the others uninformed
+        except Exception as error:  # the other workers must still be notified
             _log(level, failure, to, error)
             return
         sent.add_done_callback(look)
@@ -115,7 +115,7 @@ class NoticeSender:
         sent.wait(_FLUSH_S)
 
     def close(self) -> None:
-        """Drop the notes that are left, and end the thread."""
+        """Drop the remaining notes, and end the thread."""
         self._closed = True
         self._alarms.put(None)
         self._notes.put(None)
@@ -124,15 +124,15 @@ class NoticeSender:
             thread.join()
 
     def send_gathered(self, *, sleep: bool = False) -> None:
-        """Send, in this thread, the notes that have gathered.
+        """Send the collected notes in this thread.
 
-        With sleep it waits for the first note, and then a moment for others or until `flush`.
+        With sleep, first wait for one note, and then a moment for further ones or until `flush`.
         """
-        # In a separate function, so that the thread keeps no reference to a note's objects.
+        # A separate function, so that the thread's loop keeps no reference to a note's objects.
         notes = []
         if sleep:
             notes.append(self._notes.get())
-            # An Event would make a lock and a dozen calls of Python of each of these naps.
+            # An Event would create a lock and run a dozen Python calls for each of these waits.
             with contextlib.suppress(Empty):
                 self._alarms.get(timeout=TOGETHER_S)
         while not self._closed:
@@ -157,7 +157,7 @@ class NoticeSender:
                         "could not send notices of ended contexts or references", exc_info=True
                     )
                 except Exception:
-                    # An error of one note must not stop the next ones.
+                    # An error with one batch must not stop the others.
                     _logger.exception("notices of ended contexts or references were not all sent")
 
     def _run(self) -> None:
@@ -171,6 +171,6 @@ class NoticeSender:
 
 def _log(level: int, failure: str, to: Worker, error: BaseException) -> None:
     if isinstance(error, RpcNotRunningError):
-        level = logging.INFO  # expected: what other workers hold ends with this agent
+        level = logging.INFO  # expected: this shutdown also ends all that the notice is about
     text = "%s on node %d: worker %r was not notified: %s"
     _logger.log(level, text, failure, to.id, to.name, one_line(error))

@@ -1,4 +1,4 @@
-"""The agent's options: torch's fields, and ours."""
+"""The agent's options: PyTorch's fields, and fastdist's own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from . import constants
 from .message.limits import DEFAULT, Limits
 from .torch_names.argument_errors import INCOMPATIBLE, LONGEST_S, constructor, incompatible, seconds
 
-# There are four. `basic` is the message: a buffer goes in its first frame if it is small, and in
-# separate frames otherwise. `arena` is memory that processes of one machine share
-# (distributed/arena), for tensors that fit; all others go by `basic`. `cuda_basic` moves a GPU's
-# tensors to and from these: through locked memory of the CPU (devices/staging.py), which needs no
-# GPU where none is used; `cuda_ipc` moves them from GPU to GPU where two processes of one machine
-# can (gpu_transport/), which needs the arena. The option only selects whether arena and cuda_ipc
-# are used. The other names are PyTorch's, each with the reason why it does not exist, for the error
-# of a user who selects it alone.
+# fastdist has four channels:
+# - `basic` puts a buffer into the message: into its first frame if the buffer is small, else into a
+#   separate frame.
+# - `arena` uses memory that processes of one machine share (distributed/arena), for tensors that
+#   fit; all other tensors use `basic`.
+# - `cuda_basic` copies a GPU's tensors to and from locked memory of the CPU (devices/staging.py),
+#   and then uses `basic` or `arena`. It needs no GPU where none is used.
+# - `cuda_ipc` copies from GPU to GPU between two processes of one machine (gpu_transport/). It
+#   needs the arena.
+# The option selects only whether arena and cuda_ipc are used. The other names are PyTorch's; each
+# is registered with the reason why it does not exist, for the error of a user who selects it alone.
 ARENA: Final = "arena"
 CUDA_IPC: Final = "cuda_ipc"
 _THROUGH_HOST: Final = (
@@ -33,7 +36,7 @@ _THROUGH_HOST: Final = (
 
 
 class Channel:
-    """A way that this version has; `why_not_viable` says what a machine lacks for it."""
+    """A channel of this version; `why_not_viable` returns what a machine lacks for it, or None."""
 
     def __init__(self, why_not_viable: Callable[[], str | None]) -> None:
         self.why_not_viable = why_not_viable
@@ -80,7 +83,7 @@ class RpcBackendOptions:
 
     @property
     def rpc_timeout(self) -> float:
-        """How long calls may take that say nothing else, in seconds."""
+        """The default timeout of calls, in seconds."""
         return self._rpc_timeout
 
     @rpc_timeout.setter
@@ -89,7 +92,7 @@ class RpcBackendOptions:
 
     @property
     def init_method(self) -> str:
-        """Where the workers meet."""
+        """The URL of the rendezvous."""
         return self._init_method
 
     @init_method.setter
@@ -102,7 +105,7 @@ class RpcBackendOptions:
         self._init_method = url
 
     def meeting_s(self) -> float:
-        """Return how long init_rpc may take; how long a call may take has no part in it.
+        """Return the time limit of init_rpc, which does not depend on rpc_timeout.
 
         Units   seconds: init_timeout if it was given, else FASTDIST_INIT_TIMEOUT, else 60
         """
@@ -114,52 +117,53 @@ class RpcBackendOptions:
 
 
 class TensorPipeRpcBackendOptions(RpcBackendOptions):
-    """Options of the TENSORPIPE backend, which here speaks ZeroMQ.
+    """Options of the TENSORPIPE backend, which uses ZeroMQ here.
 
-    In addition to torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a
-    key pair for each rank, from the folder `certificates`), or "none" for plain text; `strict` lets
-    other workers run only exported functions; `init_timeout` bounds init_rpc (None:
-    FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit), independent of rpc_timeout; `limits` are
-    rpc.Limits, of which `max_outstanding_bytes` bounds the calls under way to one peer;
-    `switch_interval` is passed to sys.setswitchinterval while RPC is up, None leaves it unchanged;
-    `local_address` is where this worker listens (else FASTDIST_ADDRESS, else the address by which
-    it reaches the store).
+    The options that torch does not have: `security` is None (CURVE with the job's secret), "certs"
+    (CURVE with a key pair for each rank, from the folder `certificates`), or "none" for plain text.
+    `strict` lets other workers run only exported functions. `init_timeout` limits init_rpc,
+    independent of rpc_timeout (None: FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit). `limits` is an
+    rpc.Limits; its `max_outstanding_bytes` bounds the calls under way to one peer.
+    `switch_interval` is passed to sys.setswitchinterval while RPC is up; None leaves it unchanged.
+    `local_address` is the address on which this worker listens (else FASTDIST_ADDRESS, else the
+    address by which it reaches the store).
 
     `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
-    it is lost: FASTDIST_FROZEN_S, which launchers of several nodes use as well, else 10 s, and more
-    with more than 4 workers a core (80 s with 64 workers on 2 cores). Time in which this worker
-    itself was stopped does not count. `grace_s` is how long its address may refuse connections,
-    because nobody listens there: 1 s, and between machines frozen_s, or FASTDIST_GRACE_S. An end
-    that the kernel reports is known at once.
+    it is lost. The default is FASTDIST_FROZEN_S, which launchers of several nodes use as well, else
+    10 s. The 10 s grow with more than 4 workers a core (80 s with 64 workers on 2 cores). Time in
+    which this worker itself was stopped does not count. `grace_s` is how long a worker's address
+    may refuse connections because nothing listens there: by default 1 s, and between machines
+    frozen_s, or FASTDIST_GRACE_S. If the kernel reports the end of the process, no wait is needed.
 
-    With `restarts` a group of a fixed size accepts a lost worker again that is restarted with its
-    rank and name, else it goes on without it; None: as FASTDIST_ALLOW_RESTART says, which `fastdist
-    run --restart=worker` sets to "worker". All workers must pass the same.
+    With `restarts`, a lost worker of a group of a fixed size may be restarted with its rank and
+    name, and joins again. Without it the group continues with one worker less. None takes the value
+    of FASTDIST_ALLOW_RESTART, which `fastdist run --restart=worker` sets to "worker". All workers
+    must pass the same value.
 
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             invalid devices, a device map that is not one to one, or a negative time; TypeError for
-            a value that is not a number, text or list where one is expected
+            a value of a wrong type
 
     Args:
-        num_worker_threads: How many threads run the calls of others.
+        num_worker_threads: How many threads run the calls of other workers.
         rpc_timeout: Seconds that a call may take; 0 for no limit.
-        init_method: Where the workers meet: "env://", "tcp://HOST:PORT" or "file:///PATH".
+        init_method: The rendezvous: "env://", "tcp://HOST:PORT" or "file:///PATH".
         device_maps: For each worker, a dict from a device here to one there.
         devices: The devices that this worker uses; all in the maps if None.
         security: None for CURVE with the job's secret, "certs" for a key pair for each rank, "none"
             for no encryption.
         certificates: The folder with key pairs, for "certs".
-        strict: Whether other workers may run only what is exported.
+        strict: Whether other workers may run only exported functions.
         init_timeout: Seconds that init_rpc may take; FASTDIST_INIT_TIMEOUT or 60 if None, 0 for no
             limit.
-        max_outstanding_bytes: The bytes that may wait at one peer.
+        max_outstanding_bytes: The most bytes of calls under way to one peer.
         limits: An `rpc.Limits`.
-        switch_interval: The value for `sys.setswitchinterval` while RPC runs, in seconds; None to
-            leave it.
-        local_address: Where this worker listens.
+        switch_interval: The value for `sys.setswitchinterval` while RPC runs, in seconds; None
+            leaves it unchanged.
+        local_address: The address on which this worker listens.
         frozen_s: Seconds without a sign of life after which a worker is lost.
         grace_s: Seconds for which an address may refuse connections.
-        restarts: Whether a lost worker may come back; as FASTDIST_ALLOW_RESTART says if None.
+        restarts: Whether a lost worker may come back; None takes FASTDIST_ALLOW_RESTART.
         _transports: Names of transports to use; all if None.
         _channels: Names of channels to use; all if None.
 
@@ -237,7 +241,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self._channels = _channels
 
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
-        """Add to the map from this worker's devices to those of worker `to`.
+        """Add entries to the map from this worker's devices to those of worker `to`.
 
         Raises  ValueError if it would map a device twice, or two devices to one; TypeError for a
                 value that is not a name
@@ -258,7 +262,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     @property
     def is_frozen_s_chosen(self) -> bool:
-        """Whether frozen_s is what somebody said: then it is not longer on a crowded machine."""
+        """Whether a user chose frozen_s: if so, it is not raised on a crowded machine."""
         return not self._is_frozen_s_default or self.frozen_s != liveness_timeouts.FROZEN_S
 
     def device_maps_as_text(self) -> dict[str, dict[str, str]]:
@@ -269,11 +273,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         }
 
     def set_devices(self, devices: Sequence[DeviceLike]) -> None:
-        """Name the local devices whose streams the agent shall look after."""
+        """Set the local devices whose streams the agent manages."""
         self.devices = _to_device_list(devices)
 
     def _set_device_map(self, to: str, device_map: Mapping[Device, Device]) -> None:
-        """Insert the map of a new worker, or merge it entry by entry: new values win."""
+        """Merge device_map into the map of worker `to`, entry by entry: new values win."""
         merged = {**self.device_maps.get(to, {}), **device_map}
         self.device_maps[to] = _to_device_map(merged)
 

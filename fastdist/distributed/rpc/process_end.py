@@ -1,12 +1,12 @@
-"""The end of a process that has not called rpc.shutdown(): found out, and why, for the others."""
+"""Detects that a process ends without rpc.shutdown(), and the reason, for the other workers."""
 
 # Note [Why a process ends]
-# Python keeps the exception that ended the main thread, but neither the SystemExit of sys.exit(),
-# nor what was handled when that was called. So sys.exit is replaced, from the first init_rpc on, by
-# a function that notes both. `raise SystemExit(n)` cannot be noted.
+# Python keeps the exception that ended the main thread. It keeps neither the SystemExit of
+# sys.exit() nor the exception that was handled when that was called. So from the first init_rpc on,
+# sys.exit is replaced by a function that records both. `raise SystemExit(n)` cannot be recorded.
 #
-# Children of multiprocessing leave by os._exit: neither atexit nor sys.excepthook is called there.
-# But its finalizers are, while the exception that ends the child is handled.
+# Children of multiprocessing end by os._exit, which calls neither atexit nor sys.excepthook. But
+# multiprocessing's finalizers are called, while the exception that ends the child is handled.
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from fastdist.system.foreign_text import one_line
 
 from .workers.end_reasons import CAUSE, ENDED, MOST_LETTERS
 
-# Finalizers of larger numbers run first: this one before pools and queues, which calls may use.
+# Finalizers with larger numbers run first: this one must precede pools and queues used by calls.
 _PRIORITY: Final = 1000
 
 _sys_exit: Callable[[Any], NoReturn] = sys.exit
-# The process whose end is watched: a forked child has separate finalizers.
+# The process id for which the finalizers were registered: a forked child needs its own.
 _watched_pid = -1
-# The latest sys.exit() of the main thread in words; empty if that reported no failure.
+# Text for the latest sys.exit() of the main thread; empty if that reported success.
 _exit_call = ""
 
 
 def watch_end(leave: Callable[[], None]) -> None:
-    """Call leave() once before this process ends, by whichever of its ways runs Python code."""
+    """Call leave() once before this process ends, if it ends in a way that runs Python code."""
     global _watched_pid, _exit_call
     _exit_call = ""  # an earlier exit did not end the process
     if _watched_pid == os.getpid():
@@ -52,14 +52,14 @@ def watch_end(leave: Callable[[], None]) -> None:
 
 
 def why_it_ends() -> str:
-    """Return why this process ends, as far as it is known, in words for the other workers."""
+    """Return the reason why this process ends, as far as known, as text for other workers."""
     error = sys.exception()
     if isinstance(error, SystemExit):
         exit_call = _describe_exit(error.code, error.__context__)
         return _because(exit_call) if exit_call else ENDED
     if error is None:
         error = getattr(sys, "last_exc", getattr(sys, "last_value", None))
-        if hasattr(sys, "ps1"):  # an error of an interactive session ends nothing
+        if hasattr(sys, "ps1"):  # an error in an interactive session does not end the process
             error = None
     if error is not None:
         return _because(_describe(error))
@@ -75,7 +75,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _describe_exit(status: object, handled: BaseException | None) -> str:
-    """Return a call of sys.exit in words, empty if it reports no failure."""
+    """Return text for a call of sys.exit; empty if it reports success."""
     if status is None or (isinstance(status, int) and status == 0):
         return ""
     after = "" if handled is None else f" while it handled {_describe(handled)}"
@@ -88,7 +88,7 @@ def _note_exits() -> None:
 
 
 def _exit_and_note(status: object = None, /) -> NoReturn:
-    """Exit as sys.exit does, whose place this has, and note why."""
+    """Replace sys.exit: record the reason, and exit."""
     global _exit_call
     if threading.current_thread() is threading.main_thread():
         _exit_call = _describe_exit(status, sys.exception())

@@ -2,26 +2,26 @@
 
 # Note [The barrier of a shutdown]
 # The members form a tree by their ranks (workers/tree.py). In each round a member waits until all
-# below it have reported, adds its own work under way, and reports the sum to its parent. The root
-# judges, and its verdict is the answer to each report, down the tree. So a member handles as many
-# messages as it has children, and a round takes as many steps as the tree is deep.
+# its children have reported, adds its own calls under way, and reports the sum to its parent. The
+# root decides; its verdict is the answer to each report, and is passed down the tree. So a member
+# handles as many messages as it has children, and a round takes as many steps as the tree is deep.
 #
-# The shutdown is complete when two rounds in a row find nothing under way, and in the second nobody
-# has begun a call since its last report: then there was a moment, after all reports of the one and
-# before all of the other, when no member had a call and no message could still cause one (except
-# for a request that its caller has given up, which may run for nobody). A report says whether
-# something has changed, and not how often: it may reach two members, where one above it was lost.
+# The shutdown is complete when two rounds in a row find nothing under way, and no member has begun
+# a call between its two reports. Then, between all reports of the first round and all reports of
+# the second, no member had a call and no message could still cause one. (A request that its caller
+# has given up may still run.) A report says whether something has changed, but not how often: it
+# may reach two members if an ancestor was lost.
 #
-# Nobody waits for a member that dies. Its parent waits for those below it instead, and notifies
-# them, since they may not have noticed; they report again, to the nearest one above them that
-# lives. If none does, the lowest rank that lives is the root. A round in which a member waits for
-# others than in the last one counts as changed.
+# No member waits for one that died. The parent of the dead member waits for its children instead,
+# and notifies them, since they may not have noticed the death. They report again, to their nearest
+# living ancestor. If they have none, the lowest living rank is the root. A round in which a member
+# waits for other members than in the previous one counts as changed.
 #
-# Where lives are taken back, members wait for a lost one until it is back and comes here or its
-# time is up (`may_still_return`). One that is back may be above others: so a member that learns of
-# a return while it waits for an answer reports the same round again. A member may learn of a loss
-# later than others do, and count a report of the lost one: so reports name the lives that are over,
-# and a round in which the root first learns of one is repeated.
+# In a group with `restarts`, members wait for a lost one until it is back and has called shutdown,
+# or its time is up (`may_still_return`). A returned member may be the ancestor of others. So a
+# member that learns of a return while it waits for an answer reports the same round again. A member
+# may learn of a loss later than others do, and count a report of the lost one. So reports name the
+# lives that have ended, and a round in which the root learns of a new ended life is repeated.
 
 from __future__ import annotations
 
@@ -63,21 +63,21 @@ from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
-# A member with calls under way holds up its next report for so long, unless they end, so that
-# rounds do not chase each other while a long call runs.
+# A member with calls under way delays its next report by this time, unless the calls end. Otherwise
+# long calls would cause rounds without a pause.
 _HOLD_UP_S = 0.2
-# Members with one timeout that came here one after the other give up so far apart, at most.
+# Members with equal timeouts that called shutdown one after another give up within this interval.
 _LATE_S = 1.0
-# A member that has reported lives: its last report may be late by a busy machine's delay.
+# A member that has reported before is alive: its last report may be late on a busy machine.
 _HELD_UP_S = 3.0
-# The answer that ends a member's wait when it must report again, perhaps to another member.
+# The answer that ends a member's wait so that it reports again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})
 
 
 class ShutdownBarrier:
     """This worker's part in the barrier.
 
-    `absent()` returns who has not come, by another way than through the root.
+    `absent()` returns the names of members that have not called shutdown, without asking the root.
 
     Thread  any
     """
@@ -87,50 +87,51 @@ class ShutdownBarrier:
         self._absent = absent
         self._fan_out = tree.FAN_OUT
         self._round = 0
-        # The number of calls that this worker had begun at its last report, and the round of that.
+        # The number of calls that this worker had begun at its last report, and that report's
+        # round.
         self._begun, self._last_report = -1, 0
         self._verdict = Verdict(under_way=1)
-        # How long one that was lost has to come back; none any more once all have been here.
+        # How long a lost member has to come back; 0 once all members have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
-        # Whether the store is polled for the launcher's notices of workers that it will not
-        # restart, and the ranks that these name.
+        # Whether a check is scheduled for lost workers that the launcher will not restart, and the
+        # ranks that it has found.
         self._is_looking = False
         self._never_return: set[int] = set()
-        # Whether this worker waits for others to come here, and whether all have come.
+        # Whether this worker waits for others to call shutdown, and whether all have called it.
         self.is_waiting_for_others = self.have_all_come = False
-        # The workers that a member has lost, each with how.
+        # The workers that any member has lost, and how.
         self.lost: list[str] = []
-        # The names of members that were lost, and that have come here in another life.
+        # The names of lost members that have called shutdown in another life.
         self.returned: tuple[str, ...] = ()
         # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
-        # Guards all below it. Futures are completed outside.
+        # Guards all attributes below. Futures are completed without it.
         self._lock = threading.RLock()
         self._gathering: Gathering | None = None
         # The members for which this worker waited in its last round.
         self._waited_for: frozenset[Worker] = frozenset()
         self._lost_at: dict[Worker, float] = {}
         self._reported: dict[Worker, Report] = {}
-        # The lives that a member has reported as over.
+        # The lives that any member has reported as ended.
         self._over: set[str] = set()
-        # Those that an earlier verdict has named.
+        # The ended lives that an earlier verdict has named.
         self._over_when_judged: set[str] = set()
         self._num_looks = 0
-        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, who waits for its verdict)
-        # The members in whose place another one is waited for, and those that this worker has
-        # notified.
+        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, reply to a report)
+        # _passed_over: members that a new parent of this worker has reported as lost. _adopted:
+        # members that this worker has notified that it is their parent now.
         self._passed_over: set[Worker] = set()
         self._adopted: set[Worker] = set()
 
     def register(self) -> None:
-        """Take part from now on."""
+        """Register the handler, to take part from now on."""
         register_handler(MessageType.SHUTDOWN_BARRIER_REQ, self._report_came)
         self._workers.lost_callbacks.append(self._member_lost)
 
     def unregister(self) -> None:
-        """Take part no more."""
+        """Unregister the handler."""
         unregister_handler(MessageType.SHUTDOWN_BARRIER_REQ)
         with self._lock:
             gathering = self._gathering
@@ -138,13 +139,14 @@ class ShutdownBarrier:
             gathering.done.try_complete(_REPORT_AGAIN)
 
     def wait(self, timeout_s: float) -> None:
-        """Go through rounds until nothing is under way anywhere.
+        """Run rounds until nothing is under way anywhere.
 
-        Without a timeout (0) the first round takes as long as the other members live and do not
-        come: a worker that only serves may wait here for the end of the job. Calls under way then
-        have the default time. A lost worker that may come back has half of the timeout for it.
+        Without a timeout (0) the first round waits as long as the missing members live. A worker
+        that only serves may wait here for the end of the job. Calls under way after that have the
+        default time. A lost worker that may come back has half of the timeout to do so.
 
-        Raises  ShutdownIncomplete naming the members that did not come, or have calls under way
+        Raises  ShutdownIncomplete naming the members that did not call shutdown, or that have calls
+                under way
         """
         deadline = time.monotonic() + timeout_s if timeout_s else math.inf
         if timeout_s:
@@ -161,22 +163,21 @@ class ShutdownBarrier:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
             verdict = self._one_round(deadline, timeout_s, before)
-            # Members with nearly the same deadline give up in the same round, so that all report
-            # the same. A member that left first would take its calls out of the others' next sum.
-            # So a member leaves only after its report has announced that, even if its time is over
-            # before.
+            # Members with nearly the same deadline must give up in the same round, so that all
+            # raise the same error. If one left earlier, its calls would be missing in the next sum.
+            # So a member whose time is over announces that in one more report before it leaves.
             is_late = deadline - time.monotonic() < _LATE_S
             if verdict.somebody_gives_up and is_late and not verdict.is_over:
-                # A busy member may have given up meanwhile, and have left.
+                # A busy member may have given up meanwhile and left.
                 raise too_busy(verdict.busy or before.busy, timeout_s)
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: Verdict | None = None
     ) -> Verdict:
-        """Report again, and return the verdict; `before` is the previous one."""
+        """Report again, and return the verdict; `before` is the previous verdict."""
         self._round += 1
         self.is_waiting_for_others = True
-        # The others may come to their last round a little later than this worker.
+        # Other members may start their last round a little later than this worker.
         late_s = _LATE_S if before is None else _HELD_UP_S
 
         def patience_s() -> float | None:
@@ -209,23 +210,23 @@ class ShutdownBarrier:
             except WorkerLostError:
                 continue
             except RpcNotRunningError:
-                # It has heard the end from one above it, and left before we heard it.
+                # It got the final verdict from its parent, and left before this worker got it.
                 return Verdict(is_over=True)
             if reply is not _REPORT_AGAIN:
                 return self._end_round(
                     filled_with_defaults(Verdict, reply.metadata, above.id), report
                 )
 
-    # ---- what is below this worker -------------------------------------------------------------
+    # ---- members below this worker in the tree -------------------------------------------------
 
     def _gather(self, *, gives_up: bool) -> Gathering:
-        """Begin to wait for the reports of those below this worker."""
+        """Begin to wait for the reports of the members below this worker."""
         under_way, begun = self._counts.activity()
         after = self._verdict
         has_changed = begun != self._begun or self._last_report != after.round_number
         waits_for = told_without_value(self._counts.without_value())
         busy = (f"{under_way} at {self._workers.me.name!r}{waits_for}",) if under_way else ()
-        # Now: the store may go once all have been here.
+        # Read now, as the store may end once all members have been here.
         lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
         calls = (self._round, under_way, has_changed, gives_up, busy)
         gathering = Gathering(Report(*calls, self._seen_over(), lost, after=after.token))
@@ -250,7 +251,7 @@ class ShutdownBarrier:
                 self._adopt(worker)
         with self._lock:
             if self._num_looks != number:
-                return  # one that began later, after another change
+                return  # a later call, after another change, has the newer result
             round_number = gathering.own.round_number
             late = [one for one in members if self._report_of(one).round_number < round_number]
             gathering.awaited = dict.fromkeys(late)
@@ -261,19 +262,18 @@ class ShutdownBarrier:
             gathering.done.try_complete(None)
 
     def _members_below(self) -> list[Worker]:
-        """Return the members that each round of this worker needs: those that live, and those that
-        may come back.
-        """
+        """Return the members whose reports a round needs: those that live or may return."""
         me = self._workers.me.rank
         found = self._below(me)
         if self._worker_above().is_self:
-            # The root, in the place of those above it that are lost.
+            # This worker is the root, so it also takes over the children of lost ancestors.
             found += [worker for worker in self._below(-1) if not worker.is_self]
         return found
 
     def _below(self, rank: int) -> list[Worker]:
-        """Return the members next below a rank, those below dead ones in their place; -1 is above
-        the root.
+        """Return the children of a rank; for a dead child, also its children.
+
+        -1 stands for the parent of the root.
         """
         size = self._workers.me.world_size
         below = tree.children_of(rank, size, self._fan_out) if rank >= 0 else range(1)
@@ -298,7 +298,7 @@ class ShutdownBarrier:
         return self._workers.find(rank) if worker is None else worker
 
     def _adopt(self, worker: Worker) -> None:
-        """Tell a member, once, that this one waits for it in the place of one that is lost."""
+        """Notify a member, once, that this worker waits for it in place of a lost parent."""
         if worker in self._adopted or worker.is_dead:
             return
         self._adopted.add(worker)
@@ -309,14 +309,14 @@ class ShutdownBarrier:
             self._agent.send(worker, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S)
 
     def _watch(self, worker: Worker) -> None:
-        """See a member die with which this one may never have spoken."""
+        """Connect to a member, so that its death is noticed."""
         if not (worker.is_dead or worker.is_met):
-            # An unmet one is not an error of the reporter; its next life is met by its rank.
+            # Ignore a member that cannot be reached: its next life is found by its rank.
             with contextlib.suppress(WorkerLostError, RpcNotRunningError):
                 self._workers.reach(worker.id)
 
     def _sum_of(self, gathering: Gathering) -> Report:
-        """Return the work under way of this worker and all below it."""
+        """Return the sum of the work under way of this worker and all members below it."""
         own = gathering.own
         with self._lock:
             names, reports = [self._workers.me.name], [own]
@@ -333,7 +333,7 @@ class ShutdownBarrier:
         return Report(
             own.round_number,
             under_way=sum(report.under_way for report in reports),
-            # One that follows the verdict of another root was made too early for this one.
+            # A report after another root's verdict may be too old, so it counts as changed.
             has_changed=any(one.has_changed or one.after != own.after for one in reports),
             gives_up=any(report.gives_up for report in reports),
             busy=first_ones([part for report in reports for part in report.busy]),
@@ -343,21 +343,22 @@ class ShutdownBarrier:
             after=own.after,
         )
 
-    # ---- what is above this worker -------------------------------------------------------------
+    # ---- members above this worker in the tree -------------------------------------------------
 
     def _worker_above(self) -> Worker:
-        """Return the worker to which this worker reports: the nearest one above it that lives;
-        itself where it is the root.
+        """Return the worker to which this one reports: its nearest living ancestor.
+
+        The root reports to itself.
         """
         for above in map(self._member, tree.ancestors_of(self._workers.me.rank, self._fan_out)):
             if above is not None and not self._is_gone(above):
                 return above
         living = [one for one in self._below(-1) if not self._is_gone(one)]
-        # No member of a group that gave this worker up is left, itself included.
+        # `living` is empty if the group has given this worker up.
         return min(living, key=lambda one: one.id, default=self._agent.worker())
 
     def _judge(self, report: Report) -> Verdict:
-        """Return the verdict on a round that all have reported."""
+        """Return the verdict on a round, from the sum of all reports."""
         is_again = not self._over_when_judged.issuperset(report.over)
         self._over_when_judged.update(report.over)
         is_quiet = report.under_way == self._verdict.under_way == 0 and not report.has_changed
@@ -371,7 +372,7 @@ class ShutdownBarrier:
         )
 
     def _end_round(self, verdict: Verdict, report: Report) -> Verdict:
-        """Pass a verdict on to those below, and return it."""
+        """Pass a verdict on to the members below, and return it."""
         self._last_report = report.round_number
         self._round = max(self._round, verdict.round_number)
         self.lost = without(merge_lost([*report.lost, *verdict.lost]), verdict.returned)
@@ -387,7 +388,7 @@ class ShutdownBarrier:
         return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
-        """Return the lives that have ended, which other members may learn later."""
+        """Return the lives that have ended, as other members may learn of it later."""
         dead = [one for one in self._workers.known_here() if one.is_dead and one.is_surely_over]
         return tuple(life_of(worker) for worker in dead if self._workers.may_return(worker))
 
@@ -395,7 +396,7 @@ class ShutdownBarrier:
         self, leader: Worker, timeout_s: float, before: Verdict | None
     ) -> ShutdownIncomplete:
         if before is not None and before.busy:
-            # The others may have given up for that, and have left.
+            # The other members may have given up because of these calls, and left.
             return too_busy(before.busy, timeout_s)
         missing, busy = self._names_of_missing(), ""
         if not missing and not leader.is_self:
@@ -412,7 +413,7 @@ class ShutdownBarrier:
                     [f"{leader.name} (which leads the barrier, and does not answer)", *others]
                 )
         if self._workers.me.world_size > self._fan_out + 1 and before is None:
-            # A worker that has not reported may itself wait for others that have not come.
+            # A child that has not reported may only be waiting for its own children.
             missing = ", ".join(self._absent()) or missing
         if not missing:
             return too_busy(busy, timeout_s)
@@ -431,13 +432,13 @@ class ShutdownBarrier:
         with self._lock:
             gathering = self._gathering
             if report.round_number <= self._verdict.round_number:
-                # Its verdict is known: it was lost, and is back, or another one had told it.
+                # The verdict is known: the sender was lost and is back, or another root gave it.
                 return Reply([], metadata_of(self._verdict))
-            # A repeated report, to the member that is above now, may come behind the next round.
+            # After a change of parents, a repeated report may arrive after the next round's report.
             if report.round_number >= self._reported.get(sender, report).round_number:
                 self._reported[sender] = report
             self._waiting.append((report.round_number, answer))
-            # One that is back may be here before it is known that another life has its rank.
+            # A returned member may report before this worker knows that its rank has a new life.
             is_new = self._note_over(report.over) or sender not in self._waited_for
             if gathering is not None and not is_new:
                 if self._report_of(sender).round_number >= gathering.own.round_number:
@@ -450,7 +451,7 @@ class ShutdownBarrier:
         return answer
 
     def _was_adopted(self, lives: Collection[str]) -> None:
-        """Report to another member than those with these lives, which it has lost."""
+        """Report again, to another member, because the members with these lives are lost."""
         above = map(self._workers.known, tree.ancestors_of(self._workers.me.rank, self._fan_out))
         passed = {one for one in above if one is not None and life_of(one) in lives}
         with self._lock:
@@ -460,16 +461,16 @@ class ShutdownBarrier:
             self._asked.try_complete(_REPORT_AGAIN)
 
     def _note_over(self, over: Collection[str]) -> bool:
-        """Take note of lives that are over; return whether one is new."""
+        """Record lives that have ended; return whether any life is new."""
         is_new = not self._over.issuperset(over)
         self._over.update(over)
         if len(self._over) > MOST_REMEMBERED:
-            # Ended lives are also found in other ways, a little later.
+            # The ends that are forgotten here are noticed in other ways, a little later.
             self._over = {*over}
         return is_new
 
     def may_still_return(self, worker: Worker) -> bool:
-        """Return whether a member that is dead is waited for, because it may come back yet."""
+        """Return whether the barrier waits for a dead member because it may come back."""
         if worker.id in self._never_return or not self._workers.may_return(worker):
             return False
         return self._has_left_s(worker) > 0.0
@@ -480,9 +481,9 @@ class ShutdownBarrier:
             return self._lost_at.setdefault(worker, now) + self._return_s - now
 
     def member_returned(self, member: Worker) -> None:
-        """Take note of a new life of a member: it may lead from here on."""
+        """Handle a new life of a member, which may be an ancestor of this worker."""
         with self._lock:
-            # Nobody waits for the lives before it any more.
+            # The barrier does not wait for the rank's earlier lives any more.
             for former in [
                 one for one in self._lost_at if one.id == member.id and one is not member
             ]:
@@ -499,14 +500,14 @@ class ShutdownBarrier:
         self._look_again()
 
     def _names_of_missing(self) -> str:
-        """Return who has not reported the round under way to this worker."""
+        """Return the names of members that have not reported the present round to this worker."""
         with self._lock:
             gathering = self._gathering
             late = [] if gathering is None else [worker.name for worker in gathering.awaited]
         return ", ".join(first_ones(late))
 
     def _look_soon(self) -> None:
-        """Poll soon whether lost workers are still started again, unless that is under way."""
+        """Check soon whether lost workers will be restarted, unless a check is scheduled."""
         with self._lock:
             was_looking, self._is_looking = self._is_looking, True
         if not was_looking:
@@ -523,8 +524,8 @@ class ShutdownBarrier:
         self._look_again()
 
     def _report_of(self, member: Worker) -> Report:
-        # The report of a lost member may be here before its end is known, or come after it: it does
-        # not count for another life.
+        # A report of a lost member may be here before its end is known, or may come afterwards. It
+        # does not count for the next life.
         if member.is_dead or life_of(member) in self._over:
             return Report()
         return self._reported.get(member, Report())

@@ -1,4 +1,4 @@
-"""Reports of members at the barrier of a shutdown, and the answers of its root."""
+"""Reports of members at the barrier of a shutdown, and the verdicts of its root."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from fastdist.system.foreign_text import one_line
 from .handlers import Reply
 from .workers.worker import Worker
 
-# So many members are named in one message, of however many.
+# The most members that one message names.
 _MOST_NAMED = 8
 _OTHERS = "and others"
 
 
 class Verdict(NamedTuple):
-    """The root's answer to all that have reported a round."""
+    """The root's answer to all reports of a round."""
 
     under_way: int = 0
     busy: str = ""
     somebody_gives_up: bool = False
     round_number: int = 0
     is_over: bool = False
-    # Whether the round is held again, for a life is over that some may have counted.
+    # Whether the round is repeated, because a life has ended whose report may have been counted.
     is_again: bool = False
-    # The lives that may be followed by others and have ended for sure.
+    # The lives that have certainly ended and may be followed by others.
     over: tuple[str, ...] = ()
-    # The workers that any member has lost, each with how; and the names of those that are here.
+    # The workers that any member has lost, and how; and the names of returned workers.
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
-    # Tells this verdict from those of other roots.
+    # Identifies this verdict among those of other roots.
     token: str = ""
 
 
 class Report(NamedTuple):
-    """The latest report of a member on itself and all below it."""
+    """The latest report of a member about itself and all members below it."""
 
     round_number: int = 0
     under_way: int = 0
-    # Whether since the last round a call began, or a call began to wait for other calls.
+    # Whether, since the last round, a call began, or a call began to wait for other calls.
     has_changed: bool = True
     gives_up: bool = False
-    # Which members have calls under way, with the functions whose Futures have no value yet.
+    # The members with calls under way, and the functions whose Futures have no value yet.
     busy: tuple[str, ...] = ()
     over: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
-    # The verdict that it follows.
+    # The token of the verdict that it follows.
     after: str = ""
 
 
 class Gathering:
-    """A round in which this worker waits for those below it."""
+    """A round in which this worker waits for the members below it."""
 
     def __init__(self, own: Report) -> None:
         self.own = own
@@ -63,24 +63,24 @@ class Gathering:
 
 
 def life_of(worker: Worker) -> str:
-    """Return the text that names a worker's life in reports."""
+    """Return the text that identifies a worker's life in reports."""
     return f"{worker.record.incarnation:x}"
 
 
 def first_ones(parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the first ones of many texts, and that there are others."""
+    """Return the first texts, and a text that stands for the others if there are more."""
     own = [part for part in parts if part != _OTHERS]
     has_more = len(own) > _MOST_NAMED or len(own) < len(parts)
     return (*own[:_MOST_NAMED], *([_OTHERS] if has_more else []))
 
 
 def told_without_value(functions: str) -> str:
-    """Return the words for functions whose Futures have no value yet, empty for none."""
+    """Return text about functions whose Futures have no value yet; empty for none."""
     return f", where the Future of {functions} has no value" if functions else ""
 
 
 def too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
-    """Return the error of a shutdown whose time is over while calls are under way."""
+    """Return the error of a shutdown that timed out while calls were under way."""
     return ShutdownIncomplete(
         f"all workers have reached the shutdown barrier, but calls are still under way after "
         f"{timeout_s:g} s: {one_line(busy) or 'new ones begin all the time'}"
@@ -88,7 +88,7 @@ def too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
 
 
 def incomplete(missing: str, timeout_s: float, *, has_come: bool) -> ShutdownIncomplete:
-    """Return the error of a shutdown that waits for others; `has_come` if all were there once."""
+    """Return the error of a shutdown that waits for members; `has_come` if all had called it."""
     if has_come:
         return ShutdownIncomplete(
             f"all workers have reached the shutdown barrier, but not all answered there until "

@@ -1,4 +1,4 @@
-"""A block that waits for the calls which its thread makes in it."""
+"""A block that waits for the calls that its thread makes in it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from fastdist.concurrency.future import Future, wait_all
 
-# The Futures that wait_for_calls waits for: `future_list`, while it is open in a thread.
+# `future_list` of a thread: the Futures of its open wait_for_calls block.
 futures_of_block = threading.local()
 
 
 @contextmanager
 def wait_for_calls() -> Iterator[None]:
-    """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it.
+    """Wait, at the end of the block, for all Futures that rpc_async returned to this thread in it.
 
-    A block inside another waits for its own Futures alone.
+    A nested block waits only for its own Futures.
 
     Raises  the error of the block itself, with the errors of its calls as notes; else the first
             error of a call

@@ -1,4 +1,4 @@
-"""The agent that speaks ZeroMQ: it joins members, peers, the serving half and the calling half."""
+"""The agent for ZeroMQ: it combines the group, the pipes to peers, the server and the client."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _logger = logging.getLogger(__name__)
 
 
 class ZmqAgent(RpcAgent):
-    """This worker's end of all pipes.
+    """The agent of one worker, with its ends of all pipes.
 
-    Raises  RpcError for a bad name, or where the members disagree; StoreTimeoutError naming the
+    Raises  RpcError for a bad name, or if the members disagree; StoreTimeoutError naming the
             members that did not come
     """
 
     client_class: type[Client] = Client
     options_class: type[TensorPipeRpcBackendOptions] = TensorPipeRpcBackendOptions
-    # How long functions of others that still run hold up the end.
+    # How long running functions of other workers may hold up the shutdown.
     drain_s = DRAIN_S
-    # Why this process ends without a shutdown of the user's, for the others.
+    # Why this process ends without a call of rpc.shutdown(), sent to the other workers.
     _why_ended = ""
     _closing: Closing | None = None
 
@@ -121,7 +121,7 @@ class ZmqAgent(RpcAgent):
             workers.lost_callbacks.append(keeper.handle_lost)
 
     def _meet(self, store: Store, world_size: int) -> Group:
-        """Enter the group, in the time that init_rpc has left."""
+        """Join the group within the remaining time of init_rpc."""
         join_s = min(self.options.meeting_s(), store.timeout.total_seconds())
         deadline = time.monotonic() + join_s
         answers = functools.partial(joining.answers, self._context, self.me)
@@ -138,17 +138,17 @@ class ZmqAgent(RpcAgent):
         return group
 
     def _find_stuck(self) -> Stuck:
-        """Return this worker if all of its threads wait, else one like that for which it waits."""
+        """Return this worker if all its threads wait, else a stuck worker that it waits for."""
         if num_threads := self.pool.num_stuck():
             return Stuck(self.me.name, num_threads, time.monotonic())
         return latest(peer for peer in self.workers.living() if peer.pipe.is_waited_for())
 
     def start(self) -> None:
-        """Start to serve."""
+        """Start to serve requests."""
         gate.set_mode(gate.STRICT if self.options.strict else gate.OPEN, self.me.limits.nesting)
         if self.options.switch_interval is not None:
-            # A thread that computes in Python gives the interpreter up this often; at the default
-            # of 5 ms a call into this worker would wait for that twice.
+            # A thread that computes in Python releases the interpreter lock at this interval. At
+            # the default of 5 ms a call into this worker would wait for two intervals.
             self._switch_interval_before = sys.getswitchinterval()
             sys.setswitchinterval(self.options.switch_interval)
         names = [one.name for one in self.group.members]
@@ -164,7 +164,7 @@ class ZmqAgent(RpcAgent):
             self.workers.meet_all()
 
     def _send_late(self) -> None:
-        # A worker that sends no device's tensors does not pay for their machinery.
+        # Imported here, so that a worker that sends no GPU tensors does not pay for it.
         from .gpu_transport.late_calls import LateCalls
 
         self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
@@ -175,7 +175,7 @@ class ZmqAgent(RpcAgent):
         return self.group.is_static
 
     def get_network_source_info(self) -> NetworkSourceInfo:
-        """Return who this worker is on the network."""
+        """Return this worker's rank and network address."""
         addresses = self.me.addresses
         address = addresses.get("uv") or next(iter(addresses.values()))
         return NetworkSourceInfo(self.me.rank, address.encode())
@@ -193,8 +193,8 @@ class ZmqAgent(RpcAgent):
 
     def ends_at_exit(self, why: str) -> None:
         self.drain_s = DRAIN_AT_EXIT_S
-        # Where members come and go, and where a launcher sees each exit, a plain end is not a
-        # failure.
+        # Where members come and go, or a launcher sees each exit, an end without an exception is
+        # not a failure.
         may_go = not self.group.is_static or (self.group.takes_members_later and store_is_hosted())
         if may_go and CAUSE not in why:
             return
@@ -205,7 +205,7 @@ class ZmqAgent(RpcAgent):
             self.group.tell_ended(why)
             noted.set_result(None)
 
-        # The store may be gone, and is not waited for long.
+        # The store may be gone, so the wait is short.
         if self.group.is_static and self.submit_uncounted(note):
             noted.wait_until_done(DRAIN_AT_EXIT_S)
 
@@ -278,5 +278,5 @@ class ZmqAgent(RpcAgent):
         return info
 
     def enable_gil_profiling(self, enabled: bool) -> None:
-        """Measure, from now on, how long requests wait for the interpreter lock."""
+        """Start or stop measuring how long requests wait for the interpreter lock."""
         self._server.gil_waits = self.gil_waits if enabled else None

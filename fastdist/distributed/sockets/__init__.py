@@ -1,22 +1,24 @@
-"""All ZeroMQ sockets of a process: made, secured, watched and counted here.
+"""All ZeroMQ sockets of a process: this package creates, secures, monitors and counts them.
 
 context.py            the one zmq.Context; a second one would have no ZAP handler, and libzmq admits
-                      every peer where there is none
-options.py            makes sockets with this package's options, binds and connects them; TCP needs
-                      an explicit decision about security
-secret.py             the job's secret; security.py derives CURVE keys from it
-published_secret.py   a secret that one process publishes to the others of its user
+                      every peer if there is none
+options.py            creates sockets with this package's options, binds and connects them; TCP
+                      needs an explicit choice of security
+secret.py             the job's secret
+security.py           derives CURVE keys from the secret, and secures sockets with them
+published_secret.py   a secret that one process publishes to other processes of its user
 certificates.py       keys of members that do not share a secret
 authenticator.py      the thread that decides which peers are admitted (ZAP)
-connections.py        how many connections each member has
-refusals.py           peers that were refused, for the log
-waiting.py            sleeps until a ZeroMQ socket is readable (Note [ZMQ_FD is edge triggered])
-doorbell.py           wakes such a sleeper
-monitor.py            events of a connection: made, broken, refused; events.py: their names
-other_end.py          which process of this machine is at the other end of a connection
+connections.py        counts the connections of each member
+refusals.py           refused peers, for the log
+waiting.py            waits until a ZeroMQ socket is readable (Note [ZMQ_FD is edge triggered])
+doorbell.py           wakes a thread that waits
+monitor.py            reads the events of a connection: made, broken, refused
+events.py             the names of these events
+other_end.py          finds the process of this machine at the other end of a connection
 descriptors.py        the limit on open descriptors
-pulse.py              whether the process at the other end still runs; attempt.py: why a connection
-                      is not made
+pulse.py              checks whether the process at the other end still runs
+attempt.py            finds out why a connection cannot be made
 liveness_timeouts.py  how long a peer may be silent
 addresses.py          ports, directories for ipc sockets, and the address of this machine
 

@@ -1,4 +1,4 @@
-"""Ports, the private directories for ipc sockets, and this machine's address as others see it."""
+"""Ports, private directories for ipc sockets, and this machine's address for other machines."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import time
 
 from fastdist.core.errors import AuthenticationError, FastdistError, RendezvousError
 
-# The name of a unix socket must fit into sockaddr_un: 107 letters on Linux, 103 on macOS.
+# The path of a Unix socket must fit into sockaddr_un: 107 bytes on Linux, 103 on macOS.
 MAX_IPC_PATH = 103
 # The longest path below a base: a folder of the job or the user, one of the process, the socket.
 _BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
-# How often a port that is about to be free is looked at.
+# The pause between checks of a port that is about to become free.
 _LOOK_S = 0.0005
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 
@@ -28,7 +28,7 @@ _ipc_directory: tuple[int, str, int] | None = None
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a TCP port of host that was free a moment ago; binding port 0 is better."""
+    """Return a TCP port of host that was free a moment ago; prefer to bind port 0."""
     family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
     with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
         probe.bind((host, 0))
@@ -36,16 +36,16 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def wait_until_free(host: str, port: int, wait_s: float) -> bool:
-    """Wait until nobody listens at a port of this machine; False if somebody still does.
+    """Wait until nothing listens at a port of this machine; return False at the timeout.
 
     libzmq frees the port of a closed socket some time after close, on another thread and without a
-    notice: binding it again at once sometimes fails because it is taken.
+    notification. So binding it right after the close may fail.
     """
     family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
     deadline, pause = time.monotonic() + wait_s, threading.Event()
     while True:
         with standard_socket.socket(family, standard_socket.SOCK_STREAM) as probe:
-            # As libzmq does: only a listener blocks the port, old connections do not.
+            # The same option as libzmq's: only a listener blocks the port, old connections do not.
             probe.setsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
@@ -58,14 +58,15 @@ def wait_until_free(host: str, port: int, wait_s: float) -> bool:
 
 
 def resolvable(host: str) -> str | bytes:
-    """Return a host's name as getaddrinfo takes it without the tables of Unicode, which are 0.3 MB
-    and which it loads for each str.
+    """Return a host's name in the form for which getaddrinfo loads no Unicode tables (0.3 MB).
+
+    getaddrinfo loads them for every str, but not for bytes.
     """
     return host.encode() if host.isascii() else host
 
 
 def local_address_towards(host: str, port: int) -> str:
-    """Return the address of this machine from which packets to host leave; nothing is sent.
+    """Return this machine's address for packets to host, from the routing table; sends nothing.
 
     Raises  FastdistError if host has no address or there is no route to it
     """
@@ -74,7 +75,7 @@ def local_address_towards(host: str, port: int) -> str:
             resolvable(host), port or 1, type=standard_socket.SOCK_DGRAM
         )[0]
         with standard_socket.socket(family, kind, protocol) as probe:
-            probe.connect(address)  # for a datagram socket this only asks the routing table
+            probe.connect(address)  # connecting a datagram socket only queries the routing table
             return str(probe.getsockname()[0])
     except (OSError, UnicodeError) as error:
         raise FastdistError(
@@ -84,9 +85,9 @@ def local_address_towards(host: str, port: int) -> str:
 
 
 def require_own_address(what: str, address: str) -> None:
-    """Check an address that this machine is to bind and to tell others; `what` is where it stands.
+    """Check an address that this machine will bind and publish; `what` names its source in errors.
 
-    Raises  RendezvousError unless it is one of this machine's, and one alone
+    Raises  RendezvousError unless it is an address of this machine, and not a wildcard
     """
     try:
         candidates = standard_socket.getaddrinfo(
@@ -110,17 +111,17 @@ def require_own_address(what: str, address: str) -> None:
 
 
 def runtime_directory() -> str:
-    """Return this user's directory for fastdist's private files, 0700; make it if need be.
+    """Return this user's directory for fastdist's private files (mode 0700); create it if missing.
 
-    Raises  AuthenticationError if the directory belongs to someone else or is open to others
-    Note    a launcher gives its workers a private one, which it removes with the job even if they
-            are killed: FASTDIST_RUNTIME_DIR
+    Raises  AuthenticationError if it belongs to another user or is accessible to others
+    Note    a launcher sets FASTDIST_RUNTIME_DIR to a private directory for its workers, and removes
+            it with the job even if they are killed
     """
     path = os.environ.get("FASTDIST_RUNTIME_DIR") or _default_runtime_directory()
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        pass  # ours from before, or somebody's trap: looked at next
+        pass  # created by us earlier, or by an attacker: checked next
     found = os.lstat(path)
     if (
         not stat.S_ISDIR(found.st_mode)
@@ -143,9 +144,9 @@ def _default_runtime_directory() -> str:
 
 
 def private_base() -> str:
-    """Return the folder for this user's directories: XDG_RUNTIME_DIR, else that of TMPDIR.
+    """Return the parent of this user's directories: XDG_RUNTIME_DIR, else TMPDIR's folder.
 
-    A socket file's path is limited; where these folders are too long it is /tmp.
+    The path of a Unix socket is limited; if these folders are too long, the parent is /tmp.
 
     Raises  FileNotFoundError if none is writable
     """
@@ -153,13 +154,13 @@ def private_base() -> str:
     for folder in (*usual, "/tmp"):
         if _is_usable(folder) and len(os.fsencode(folder)) <= MAX_IPC_PATH - _BELOW_BASE:
             return folder
-    import tempfile  # 0.4 MB of modules, which a worker seldom needs
+    import tempfile  # on demand: 0.4 MB of modules that workers seldom need
 
     return tempfile.gettempdir()
 
 
 def _is_usable(folder: str) -> bool:
-    """Return whether folder is this user's or everybody's, and can be written to."""
+    """Return whether folder belongs to this user or to everybody, and is writable."""
     try:
         folder.encode()  # ZeroMQ paths must be UTF-8
         found = os.stat(folder)
@@ -170,11 +171,11 @@ def _is_usable(folder: str) -> bool:
 
 
 def ipc_directory() -> str:
-    """Return the directory for this process's unix sockets; made on first use, removed at exit.
+    """Return the directory for this process's Unix sockets; created on first use, removed at exit.
 
-    Note    a process that was killed cannot remove its own; the next one does. A lock on a file in
-            the directory shows that its owner lives, because a process id means nothing to a
-            container that shares only the file system.
+    Note    a killed process cannot remove its directory, so the next process does. A lock on a file
+            in it shows that its owner lives; process ids are of no use to a container that shares
+            only the file system.
     """
     global _ipc_directory
     with _directory_lock:
@@ -189,9 +190,9 @@ def ipc_directory() -> str:
 
 
 def ipc_endpoint(name: str) -> str:
-    """Return ipc://path of a new unix socket of this process.
+    """Return the ipc:// endpoint for a new Unix socket of this process.
 
-    Raises  FastdistError if the path is longer than a unix socket's address may be
+    Raises  FastdistError if the path is too long for a Unix socket
     """
     path = os.path.join(ipc_directory(), name)
     if len(os.fsencode(path)) > MAX_IPC_PATH:
@@ -203,10 +204,10 @@ def ipc_endpoint(name: str) -> str:
 
 
 def remove_ipc_directory() -> None:
-    """Remove this process's ipc directory; nobody can connect to the sockets in it any more."""
+    """Remove this process's ipc directory; new connections to its sockets fail afterwards."""
     global _ipc_directory
     with _directory_lock:
-        # A forked child inherits the exit hook, but not the directory.
+        # A forked child inherits the exit hook, but the directory belongs to its parent.
         if _ipc_directory is not None and _ipc_directory[0] == os.getpid():
             _remove(_ipc_directory[1])
             os.close(_ipc_directory[2])
@@ -215,21 +216,21 @@ def remove_ipc_directory() -> None:
 
 
 def _make_locked_directory(parent: str) -> tuple[str, int]:
-    """Make an ipc directory, and return it with the descriptor whose lock says that we live."""
+    """Create an ipc directory; return it and the locked descriptor that shows a live owner."""
     while True:
         path = os.path.join(parent, f"ipc-{os.getpid()}-{os.urandom(3).hex()}")
         os.mkdir(path, 0o700)
         file = os.path.join(path, _LOCK_FILE)
         lock = os.open(file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Before it was locked another process may have taken it for an orphan's, and removed it.
+        # Before the lock was taken, another process may have removed the directory as an orphan.
         if os.path.exists(file):
             return path, lock
         os.close(lock)
 
 
 def _remove_orphans(parent: str) -> None:
-    """Remove the ipc directories of processes that died without removing them."""
+    """Remove the ipc directories of processes that ended without removing them."""
     for name in os.listdir(parent):
         path = os.path.join(parent, name)
         if not name.startswith("ipc-"):
@@ -237,12 +238,12 @@ def _remove_orphans(parent: str) -> None:
         try:
             lock = os.open(os.path.join(path, _LOCK_FILE), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # just being made, or just being removed
+            continue  # it is being created or removed
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(path)
         except BlockingIOError:
-            pass  # its process lives
+            pass  # the owner lives
         finally:
             os.close(lock)
 

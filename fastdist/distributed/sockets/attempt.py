@@ -1,4 +1,4 @@
-"""One attempt to connect to a TCP address, made to learn why it fails: libzmq does not tell."""
+"""One attempt to connect to a TCP address, to learn why it fails: libzmq does not report that."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .waiting import poll_timeout_ms
 
 
 class Attempt:
-    """A connection that begins at once, and that its maker closes; nothing is sent on it.
+    """A connection attempt that starts immediately; its creator closes it. Nothing is sent on it.
 
-    Thread  one; never blocks. Poll reports an error on fileno() as soon as the attempt fails
-    Raises  OSError, if no descriptor is left, or a host name is unknown (gaierror); ValueError,
+    Thread  one; never blocks. poll reports an error on fileno() when the attempt fails
+    Raises  OSError if no descriptor is left, or a host name is unknown (gaierror); ValueError or
             OverflowError for an invalid address
     """
 
@@ -36,23 +36,23 @@ class Attempt:
 
     @property
     def was_refused(self) -> bool:
-        """Whether the host answers that nobody listens at the port."""
+        """Whether the host answered that nobody listens at the port."""
         return self._found() == errno.ECONNREFUSED
 
     def why_not(self) -> str:
-        """Return why there is no connection (yet); empty if somebody listens there."""
+        """Return why there is no connection (yet); empty if something listens there."""
         error = self._found()
         if error == errno.EINPROGRESS:
             return "no answer"
         return os.strerror(error) if error else ""
 
     def close(self) -> None:
-        """Close the connection, however far it is."""
+        """Close the connection or the attempt."""
         self._socket.close()
 
     def _found(self) -> int:
         if self._error == errno.EINPROGRESS:
-            # The kernel tells an error once.
+            # The kernel reports an error only once.
             error = self._socket.getsockopt(standard_socket.SOL_SOCKET, standard_socket.SO_ERROR)
             self._error = error or (0 if self._is_connected() else errno.EINPROGRESS)
         return self._error
@@ -66,16 +66,16 @@ class Attempt:
 
 
 def knock(endpoint: str, until: float) -> bool | None:
-    """Return whether somebody listens at an address; None where nothing answers until then.
+    """Return whether something listens at an address; None if there is no answer until then.
 
     Units   until is a time of time.monotonic()
-    Raises  ValueError, OverflowError for no address
+    Raises  ValueError or OverflowError for an invalid address
     """
     poller = select.poll()
     try:
         attempt = Attempt(endpoint)
     except standard_socket.gaierror:
-        # Its host has no address any more, or nobody here knows it for now.
+        # The host has no address any more, or its name cannot be resolved at the moment.
         poller.poll(poll_timeout_ms(until))
         return None
     poller.register(attempt.fileno(), select.POLLOUT)
@@ -85,7 +85,7 @@ def knock(endpoint: str, until: float) -> bool | None:
             return False
         if not attempt.why_not():
             return True
-        # An error that came at once: another try right away would find the same.
+        # An immediate error: another attempt right away would get the same one.
         poller.unregister(attempt.fileno())
         poller.poll(poll_timeout_ms(until))
         return None

@@ -1,4 +1,4 @@
-"""Our ZAP handler: the one thread that tells libzmq which CURVE keys may come in, and how often."""
+"""The ZAP handler: the one thread that decides which peers libzmq admits, by CURVE key."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from .monitor import SocketMonitor
 from .refusals import Refusals
 from .waiting import Waiter, has_message
 
-# From a public key (32 bytes) to the User-Id that messages of this connection carry, or None to
-# refuse.
+# Maps a public key (32 bytes) to the User-Id for messages of its connections, or to None to refuse.
 Lookup = Callable[[bytes], str | None]
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 THREAD_NAME = "fastdist-zap"
 _JOIN_S = 5.0
-# The pause after a domain that could not count its connections.
+# The pause after an error in counting a domain's connections.
 _AFTER_FAILURE_S = 1.0
 
 _logger = logging.getLogger(__name__)
 
 
 class ZapDomain(NamedTuple):
-    """One bound socket: who may come in, and, where that is counted, connections and refusals."""
+    """One bound socket: its key look-up and, if they are counted, its connections and refusals."""
 
     lookup: Lookup
     connections: Connections | None = None
@@ -42,9 +41,9 @@ class ZapDomain(NamedTuple):
     events: SocketMonitor | None = None
 
     def take_note(self) -> float | None:
-        """Read what the monitor has told since the last time; on the handler's thread.
+        """Process the new events of the monitor; on the handler's thread.
 
-        Return when to do so again though nothing happens, None for never.
+        Return when to call this again even without an event; None for never.
         """
         began = time.monotonic()
         while self.events is not None and (event := self.events.try_receive()) is not None:
@@ -59,7 +58,7 @@ class ZapDomain(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The reply to libzmq; `user` names an admitted peer."""
+    """The reply to libzmq; `user` names the admitted peer."""
 
     status: bytes
     text: bytes
@@ -67,9 +66,9 @@ class Verdict(NamedTuple):
 
 
 _STRANGER = Verdict(b"400", b"not a member of this job")
-# Passing refusals: libzmq closes the peer's connection, and the peer tries again. It succeeds once
-# a slot is free, or finds that nobody listens any more: libzmq may send a request for a socket that
-# was just closed, and its peer is not a stranger.
+# Temporary refusals: libzmq closes the peer's connection, and the peer tries again. It succeeds
+# once a slot is free, or finds that nobody listens any more. For a socket that was just closed
+# libzmq may still send a request; its peer is not a stranger.
 _TOO_MANY = Verdict(b"300", b"this member holds all the connections that it may")
 _CLOSED = Verdict(b"300", b"this socket has just been closed")
 
@@ -77,7 +76,7 @@ _CLOSED = Verdict(b"300", b"this socket has just been closed")
 # it.
 _handler_lock = threading.Lock()
 _handler: _Handler | None = None
-# Read by the thread without the lock: entries are only put in or taken out whole.
+# The thread reads this without the lock, as each insertion or removal is atomic.
 _zap_domains: dict[str, ZapDomain] = {}
 
 
@@ -87,10 +86,10 @@ def admit(
     refusals: Refusals | None = None,
     events: SocketMonitor | None = None,
 ) -> str:
-    """Return a new ZAP domain for which lookup decides; the first one starts the thread.
+    """Return a new ZAP domain whose peers `lookup` decides; the first domain starts the thread.
 
-    With `connections`, a member is admitted while that counts few enough; `refusals` record the
-    others. `events` are the socket's, made with reader_closes; the thread reads them.
+    With `connections`, a member is admitted only below its limit; `refusals` records refused peers.
+    `events` is the socket's monitor, created with reader_closes; the thread reads it.
     """
     global _handler
     domain = unique_name("fastdist")
@@ -105,9 +104,9 @@ def admit(
 
 
 def dismiss(domain: str) -> None:
-    """Answer no more for domain; the last one ends the thread. A second time does nothing.
+    """Answer no more requests for domain; the last domain ends the thread. Repeats do nothing.
 
-    Note    the socket of that domain has been closed before
+    Note    call it after the socket of that domain has been closed
     """
     global _handler
     with _handler_lock:
@@ -125,14 +124,13 @@ def dismiss(domain: str) -> None:
 class _Handler:
     """The thread and its socket.
 
-    There is one for each context, so one for the process: libzmq finds the handler by its inproc
-    address. If it were to die, nobody new would be let in, because each socket sets
-    ZAP_ENFORCE_DOMAIN.
+    There is one per context, so one per process: libzmq finds the handler by its inproc address. If
+    the thread died, no new peer would be admitted, because each socket sets ZAP_ENFORCE_DOMAIN.
     """
 
     def __init__(self) -> None:
         self._bell = Doorbell()
-        # The thread's next steps, when the bell rings.
+        # Functions for the thread to run when the bell rings.
         self._orders: SimpleQueue[Callable[[Waiter], None]] = SimpleQueue()
         self._is_stopping = False
         self._watched: list[ZapDomain] = []
@@ -153,7 +151,7 @@ class _Handler:
         self._order(begin)
 
     def let_go(self, events: SocketMonitor) -> None:
-        """Read these events no more, and close them; waits until that is done."""
+        """Stop reading these events, and close them; wait until that is done."""
         if not self._thread.is_alive():
             events.let_go()
             return
@@ -197,8 +195,8 @@ class _Handler:
                 while has_message(self._socket):
                     answer(self._socket)
         finally:
-            # close() alone would free the address some time later, on a thread of libzmq's, and the
-            # next handler could not have it.
+            # close() alone would free the address later, on a thread of libzmq, and the next
+            # handler could not bind it.
             self._socket.unbind(ZAP_ENDPOINT)
             self._socket.close()
 
@@ -212,16 +210,16 @@ class _Handler:
 
 
 def _look_at(zap_domain: ZapDomain) -> float | None:
-    """Call take_note of a domain; return when to do so again, also after an error."""
+    """Call take_note of a domain; return when to call it again, also after an error."""
     try:
         return zap_domain.take_note()
-    except Exception:  # this thread admits the members of every domain
+    except Exception:  # the thread serves all domains
         _logger.exception("connections of members could not be counted")
         return time.monotonic() + _AFTER_FAILURE_S
 
 
 def answer(socket: Socket) -> None:
-    """Receive one question of libzmq and send the verdict.
+    """Receive one request of libzmq and send the verdict.
 
     Source  ZeroMQ RFC 27, ZAP 1.0
     """
@@ -229,14 +227,14 @@ def answer(socket: Socket) -> None:
     request_id = question[1] if len(question) > 1 else b""
     try:
         status, text, user = _judge(question)
-    except Exception:  # this one is refused; the next may pass
+    except Exception:  # this peer is refused; later ones are not affected
         _logger.exception("could not check whether a connection is allowed")
         status, text, user = _STRANGER
     socket.send_multipart([route, empty, b"1.0", request_id, status, text, user.encode(), b""])
 
 
 def _judge(question: list[bytes]) -> Verdict:
-    """Return whether a peer may come in, and as which member."""
+    """Return whether a peer is admitted, and as which member."""
     if len(question) != 7:
         return _STRANGER
     version, _, domain, address, _, mechanism, public_key = question
@@ -246,7 +244,7 @@ def _judge(question: list[bytes]) -> Verdict:
     if zap_domain is None:
         return _CLOSED
     user, host = zap_domain.lookup(public_key), address.decode(errors="replace")
-    # First what has ended: a peer that comes back must not be counted twice.
+    # Process ended connections first: a peer that comes back must not be counted twice.
     zap_domain.take_note()
     if zap_domain.refusals is not None:
         zap_domain.refusals.judged(host, may_enter=user is not None)

@@ -1,15 +1,16 @@
-"""A key pair for each member in a folder of files, for jobs whose ranks must not share a secret."""
+"""Key pairs of members in a folder of files, for jobs whose ranks must not share a secret."""
 
-# Note [A folder of certificates] The files are those of pyzmq's create_certificates(folder, name):
-# NAME.key, public, for every member on every machine; NAME.key_secret only where that member runs.
-# The names are `store` and `rank-0`, `rank-1` and so on. The public files define who is admitted,
-# so nobody else may be able to write them; nobody else may be able to read the secret ones.
+# Note [A folder of certificates]
+# The files are those of pyzmq's create_certificates(folder, name). NAME.key is public, and every
+# machine has that of every member; NAME.key_secret exists only where that member runs. The names
+# are `store`, `rank-0`, `rank-1` and so on. The public files define who is admitted. So no other
+# user may be able to write them, or to read the secret files.
 #
-# Note [What the folder says now counts] A key that was removed, or replaced, admits nobody from
-# then on. So each admission checks again, by a stat of the file that made the key known, whether
-# that file still exists unchanged. The folder's own time stamp is not enough, as it does not change
-# when a file is written in place. A file that changed so shortly before it was read that another
-# change might have the same stamp is read again the next time.
+# Note [What the folder says now counts]
+# A removed or replaced key admits nobody from then on. So each admission checks, by a stat of the
+# file with the key, that this file exists and is unchanged. The folder's own time stamp is not
+# enough, as it does not change when a file is written in place. If a file changed so shortly before
+# it was read that another change might have the same stamp, it is read again at the next admission.
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from fastdist.core.errors import AuthenticationError
 from .secret import require_owner
 
 _MAX_FILE_BYTES = 64 * 1024
-# A change within this time of a look may have the same time stamp as the file that was seen.
+# Two changes within this time may have the same time stamp.
 _STAMP_NS = 1_000_000_000
 _RANK_FILE = re.compile(r"rank-(0|[1-9]\d{0,5})\.key(_secret)?")
 
@@ -38,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 
 class _Certificate(NamedTuple):
-    """A rank's public key, and what the file looked like; None if it had only just changed."""
+    """A rank's public key, and the stamp of its file; None if the file had just changed."""
 
     key: bytes
     stamp: tuple[int, ...] | None
@@ -48,7 +49,7 @@ class CertificateFolder:
     """The certificates of one job's members. See Note [A folder of certificates].
 
     Thread  any
-    Raises  AuthenticationError where the folder is none, or others may write to it
+    Raises  AuthenticationError if there is no such folder, or if others may write to it
     """
 
     def __init__(self, path: str) -> None:
@@ -62,24 +63,24 @@ class CertificateFolder:
         if not stat.S_ISDIR(found.st_mode):
             raise AuthenticationError(f"{self.path!r} is not a folder of certificates")
         _require_mode(self.path, found, 0o022)
-        # Guards the three below it.
+        # Guards the three attributes below.
         self._ranks_lock = threading.Lock()
         self._certificates: dict[int, _Certificate] = {}
         self._ranks: dict[bytes, int] = {}
         self._trouble = ""
 
     def public_key(self, member: str) -> bytes:
-        """Return a member's public key in Z85 letters; that of "rank:3" is in rank-3.key.
+        """Return a member's public key in Z85 letters; the key of "rank:3" is in rank-3.key.
 
-        Raises  AuthenticationError that names the file
+        Raises  AuthenticationError naming the file
         """
         return self._read(f"{_stem(member)}.key", "public-key", 0o022)[0]
 
     def secret_key(self, member: str) -> bytes:
         """Return the secret key of a member that runs here, in Z85 letters.
 
-        Raises  AuthenticationError that names the file, also where others may read it, or where it
-                does not belong to the member's public key
+        Raises  AuthenticationError naming the file; also if others may read it, or if it does not
+                match the member's public key
         """
         name = f"{_stem(member)}.key_secret"
         secret_key, _ = self._read(name, "secret-key", 0o077)
@@ -91,9 +92,9 @@ class CertificateFolder:
         return secret_key
 
     def read_ranks(self) -> None:
-        """Read the public key of every rank that is in the folder now.
+        """Read the public keys of all ranks in the folder.
 
-        Raises  AuthenticationError for one that cannot be read, or that two ranks have
+        Raises  AuthenticationError for a key that cannot be read, or that two ranks share
         """
         with self._ranks_lock:
             trouble = self._look()
@@ -101,7 +102,7 @@ class CertificateFolder:
             raise AuthenticationError(trouble[0])
 
     def rank_of(self, public_key: bytes) -> str | None:
-        """Return the rank with this 32-byte key as text, None for a stranger.
+        """Return the rank with this 32-byte key as text; None for a stranger.
 
         See Note [What the folder says now counts].
         """
@@ -116,14 +117,14 @@ class CertificateFolder:
             return None if rank is None else str(rank)
 
     def _look(self) -> list[str]:
-        """Read the files that have changed; return why some cannot be used, if so."""
+        """Read the changed files; return the reasons why some cannot be used."""
         trouble = []
         try:
             _require_mode(self.path, os.stat(self.path), 0o022)
             ranks = self._ranks_with(".key")
         except (OSError, AuthenticationError) as error:
             trouble.append(str(error))
-            ranks = list(self._certificates)  # meanwhile nobody new comes in
+            ranks = list(self._certificates)  # no new ranks are admitted meanwhile
         certificates: dict[int, _Certificate] = {}
         owners: dict[bytes, list[int]] = {}
         for rank in ranks:
@@ -137,7 +138,7 @@ class CertificateFolder:
                 owners.setdefault(certificates[rank].key, []).append(rank)
         for one, *others in owners.values():
             if others:
-                # A key that two have proves neither.
+                # A key that two ranks share identifies neither.
                 trouble.append(
                     f"{self.path!r}: rank-{one}.key and rank-{others[0]}.key hold one key; make "
                     "each rank its own"
@@ -163,7 +164,7 @@ class CertificateFolder:
     def first_rank_here(self) -> int:
         """Return the lowest rank whose secret key is in this folder.
 
-        Raises  AuthenticationError where there is none
+        Raises  AuthenticationError if there is none
         """
         ranks = self._ranks_with(".key_secret")
         if not ranks:

@@ -1,17 +1,21 @@
-"""The connections that members hold to one bound socket, counted, and how many one may hold."""
+"""Counts the connections of members to one bound socket, and limits them for each member."""
 
-# Note [Who holds which connection] libzmq reports related facts in three places. The ZAP handler
-# gets the key that wants to come in, but not its descriptor. The socket's monitor reports
-# descriptors that were accepted and that ended, but not whose they are. A message has both, but
-# only once its sender has spoken. So an admission is first counted as pending; the first message
-# binds it to its descriptor, whose end frees the slot. Where more admissions are pending than
-# descriptors are silent, some ended before they spoke, and are void; their members are unknown, so
-# the oldest of the requesting member are dropped: a slot too many for a moment is better than a
-# peer that is locked out. A peer that stays silent for longer than a handshake may take is admitted
-# and sends nothing: when a member wants more than it may hold, such connections are closed. If it
-# goes on wanting more for longer than the detection of a cut connection takes, those of its
-# connections that have brought nothing for as long are closed too: they belong to an earlier,
-# frozen incarnation. A live one reconnects, and a member does this only to itself.
+# Note [Who holds which connection]
+# libzmq reports related facts in three places. The ZAP handler gets the key of a new peer, but not
+# the descriptor. The socket's monitor reports the descriptors of accepted and ended connections,
+# but not their members. A message has both, but comes only when the peer sends. So an admission
+# first counts as pending. The first message binds it to its descriptor, and the end of that
+# descriptor frees the slot.
+#
+# If more admissions are pending than descriptors are silent, some connections ended before they
+# sent a message. Their members are unknown, so the oldest pending admissions of the requesting
+# member are dropped: one slot too many for a moment is better than a peer that is locked out.
+#
+# A peer that is silent for longer than a handshake may take was admitted, and sends nothing. When a
+# member wants more connections than its limit, such connections are closed. The member may go on
+# trying for longer than it takes to detect a cut connection. Then its connections that have brought
+# nothing for as long are closed too: they belong to an earlier, frozen incarnation. A live peer
+# reconnects, and a member can cause this only for its own connections.
 
 from __future__ import annotations
 
@@ -29,19 +33,19 @@ from collections.abc import Callable
 from .descriptors import descriptor_limit
 from .events import ACCEPTED, DISCONNECTED, SocketEvent
 
-# One lane for asynchronous calls and eight for callers that block: what an honest peer opens.
+# A correct peer opens one lane for asynchronous calls, and eight for callers that block.
 MAX_CONNECTIONS = 9
-# Longer than a handshake may take: whoever is silent for this time has been admitted.
+# Longer than a handshake may take: a peer that is silent for this time has been admitted.
 SPEAKS_WITHIN_S = 10.0
-# Longer than it takes to find out that a connection is cut: see UNREACHABLE_MS in options.py.
+# Longer than the detection of a cut connection takes: see UNREACHABLE_MS in options.py.
 _YIELDS_AFTER_S = 3.0
-# Where strangers use up the descriptors, nobody else gets one, and libzmq ends a process that
-# cannot accept at its unix socket. So when so few are left, silent connections are closed, the
-# oldest first; the newest are spared: a member identifies itself within milliseconds.
+# If strangers use up the descriptors, members get none, and libzmq aborts a process that cannot
+# accept at its Unix socket. So when fewer than this are left, silent connections are closed, the
+# oldest first. The newest are spared, as a member identifies itself within milliseconds.
 _RESERVE = 1024
 _SPARED = 8
 
-# The bytes of Linux's struct tcp_info with the milliseconds since the last data.
+# The bytes of Linux's struct tcp_info that hold the milliseconds since the last received data.
 _LAST_DATA = slice(52, 56)
 
 _logger = logging.getLogger(__name__)
@@ -63,33 +67,33 @@ class Connections:
         silence_of: Callable[[int], float] | None = None,
     ) -> None:
         self.max_per_member = max_per_member
-        # Routes whose connection has ended, for the socket's reader to forget.
+        # Routes whose connection has ended; the socket's reader removes them.
         self.ended: deque[bytes] = deque()
         self.num_refused = 0
         self._speaks_within_s = speaks_within_s
         self._clock = clock
         self._descriptor_limit = descriptor_limit
         self._silence_of = silence_of or silence_s
-        # Guards everything below.
+        # Guards all attributes below.
         self._lock = threading.RLock()
-        # Descriptor -> when and at which endpoint it was accepted, until it brings a message.
+        # Descriptor -> (time, endpoint) of its accept, until it brings a message.
         self._silent: dict[int, tuple[float, str]] = {}
         # Descriptor -> member, route, endpoint.
         self._speaking: dict[int, tuple[str, bytes, str]] = {}
         self._num_speaking: Counter[str] = Counter()
-        self._pending: dict[str, deque[float]] = {}  # member -> when each was admitted
+        self._pending: dict[str, deque[float]] = {}  # member -> times of admission
         self._overdue: list[tuple[int, str]] = []
         self._reported: set[str] = set()
-        # Member -> the times of its first and latest refusal, for members that go on trying.
+        # Member -> the times of its first and latest refusal, for members that keep trying.
         self._refused: dict[str, tuple[float, float]] = {}
 
     def held_by(self, member: str) -> int:
-        """Return how many connections a member holds, pending ones among them."""
+        """Return the number of a member's connections, including pending ones."""
         with self._lock:
             return self._held_by(member)
 
     def admit(self, member: str, address: str = "") -> bool:
-        """Count one more connection of member; False if it holds all that it may."""
+        """Count a new connection of member; return False if the member has reached its limit."""
         with self._lock:
             if self._held_by(member) >= self.max_per_member:
                 self._drop_void(member)
@@ -110,9 +114,9 @@ class Connections:
         return False
 
     def happened(self, event: SocketEvent) -> None:
-        """Read the events of the socket's monitor."""
+        """Process an event of the socket's monitor."""
         if not event.endpoint.startswith("tcp://"):
-            return  # who comes by ipc has no key, and is not counted
+            return  # ipc peers have no key, and are not counted
         with self._lock:
             if event.kind == ACCEPTED:
                 self._end(event.value)
@@ -122,7 +126,7 @@ class Connections:
                 self._end(event.value)
 
     def spoke(self, member: str, route: bytes, descriptor: int) -> None:
-        """Take note of the first message that came by a connection.
+        """Record the first message on a connection.
 
         Thread  the socket's reader
         """
@@ -136,10 +140,10 @@ class Connections:
                 self._speaking[descriptor] = member, route, str(known[-1])
                 self._num_speaking[member] += 1
             else:
-                self.ended.append(route)  # it had ended before its message was read
+                self.ended.append(route)  # the connection ended before its message was read
 
     def take_overdue(self) -> list[tuple[int, str]]:
-        """Return, once, descriptor and endpoint of connections that have been silent too long."""
+        """Return and clear the (descriptor, endpoint) of connections that were silent too long."""
         with self._lock:
             overdue, self._overdue = self._overdue, []
             return overdue
@@ -155,9 +159,10 @@ class Connections:
             self.ended.append(route)
 
     def _make_room(self, newest: int) -> None:
-        """Let those go that have been silent for longest, if descriptors become few."""
+        """Mark the longest silent connections as overdue if descriptors become few."""
         limit = self._descriptor_limit()
-        # A new descriptor gets the lowest free number, so the newest shows how many there are.
+        # New descriptors get the lowest free number, so the newest number shows how many are in
+        # use.
         if newest < limit - min(_RESERVE, limit // 4):
             return
         while len(self._silent) > _SPARED:
@@ -165,12 +170,12 @@ class Connections:
             self._overdue.append((oldest, self._silent.pop(oldest)[1]))
 
     def _yields_to(self, member: str) -> bool:
-        """Let those connections of member go that its earlier life may have frozen with."""
+        """Mark a frozen earlier life's connections as overdue; return whether there are any."""
         now = self._clock()
         since, last = self._refused.get(member, (now, now))
-        # A refused peer may notice that only when its handshake has timed out.
+        # A refused peer may learn of the refusal only by the timeout of its handshake.
         if now - last > self._speaks_within_s:
-            since = now  # it had given up in between
+            since = now  # the member had stopped trying in between
         self._refused[member] = since, now
         if now - since < _YIELDS_AFTER_S:
             return False
@@ -184,7 +189,7 @@ class Connections:
 
     def _drop_void(self, member: str) -> None:
         pending = self._pending.get(member, deque())
-        # The one that asks to come in is silent, too, but not admitted yet.
+        # The connection that requests admission is silent too, but not admitted yet.
         silent = max(0, len(self._silent) - 1)
         num_void = sum(len(times) for times in self._pending.values()) - silent
         before = self._clock() - self._speaks_within_s
@@ -195,11 +200,12 @@ class Connections:
 
 
 def hang_up(descriptor: int, endpoint: str) -> bool:
-    """End a connection of which endpoint is one end; False if it has ended already.
+    """Shut down the connection with `endpoint` at one end; return False if it has ended already.
 
-    Note    libzmq has no call for that. It reads the end of the stream, as if the peer had closed
-            it. The descriptor may be another connection's by now, so a copy is checked before it is
-            used; where no descriptor is left for a copy, itself: then most are strangers' anyway
+    Note    libzmq has no call for that: it reads an end of stream, as if the peer had closed it.
+            The descriptor may belong to another connection by now, so a copy is checked first. If
+            no descriptor is left for a copy, the descriptor itself is used: most connections are
+            strangers' then
     """
     try:
         looked_at = os.dup(descriptor)
@@ -209,7 +215,7 @@ def hang_up(descriptor: int, endpoint: str) -> bool:
         looked_at = descriptor
     try:
         connection = standard_socket.socket(fileno=looked_at)
-    except OSError:  # no socket
+    except OSError:  # not a socket
         if looked_at != descriptor:
             os.close(looked_at)
         return False
@@ -228,7 +234,7 @@ def hang_up(descriptor: int, endpoint: str) -> bool:
 
 
 def silence_s(descriptor: int) -> float:
-    """Return for how long a TCP connection has brought nothing; infinite where nobody knows."""
+    """Return how long a TCP connection has brought no data; infinite if that is unknown."""
     try:
         with standard_socket.socket(fileno=os.dup(descriptor)) as connection:
             facts = connection.getsockopt(

@@ -1,4 +1,4 @@
-"""The process's one ZeroMQ context, and the record of every socket made in it."""
+"""The one ZeroMQ context of the process, and the table of all sockets created in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # monitor is two more. Each possible socket costs 12 bytes of the context's tables.
 MAX_SOCKETS = 16_384
 
-# Guards the three names below it; held while a context is made or ended, never while a socket
+# Guards the three names below; held while a context is created or ended, never while a socket
 # blocks.
 _context_lock = threading.Lock()
 _context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -33,19 +33,19 @@ _numbers = itertools.count(1)
 
 
 class Socket(zmq.Socket[bytes]):
-    """A ZeroMQ socket of this house: counted while it is open, with things to do when it closes.
+    """A ZeroMQ socket of this package: counted while open, with actions to run when it closes.
 
-    Thread  one at a time, like every ZeroMQ socket; whoever used it last closes it
+    Thread  one at a time, like every ZeroMQ socket; the last thread that used it closes it
     """
 
-    # Declared on the class: pyzmq takes any other attribute for a socket option.
+    # Declared on the class, as pyzmq treats any other attribute as a socket option.
     name: str = ""
     number: int = 0
-    # The plain one: what pyzmq's own offers beside costs a call of it more than the sending.
+    # The plain method: the extra features of pyzmq's wrapper take longer than the sending.
     send = zmq.backend.Socket.send  # type: ignore[assignment]
     is_monitored: bool = False
-    connections: Connections | None = None  # who is connected, where members are counted
-    refusals: Refusals | None = None  # who did not get in, where somebody wants to know
+    connections: Connections | None = None  # set if members are counted
+    refusals: Refusals | None = None  # set if refused peers are reported
     _when_closed: list[Callable[[], None]] | None = None
 
     def when_closed(self, action: Callable[[], None]) -> None:
@@ -55,17 +55,17 @@ class Socket(zmq.Socket[bytes]):
         self._when_closed.append(action)
 
     def stop_monitor(self) -> None:
-        """Have no more events written; before the monitor's own socket closes, not after.
+        """Stop the events of the monitor; call this before the monitor's own socket closes.
 
-        Note    libzmq's I/O thread writes events with a blocking send. Where the reader has gone it
-                would wait forever, and with it every connection of this process.
+        Note    libzmq's I/O thread writes events with a blocking send. Without a reader it would
+                block forever, and with it all connections of this process
         """
         if self.is_monitored and not self.closed:
             self.is_monitored = False
             self.monitor(None, 0)
 
     def close(self, linger: float | None = None) -> None:
-        """Close the socket now; a second time does nothing."""
+        """Close the socket; a second call does nothing."""
         self.stop_monitor()
         super().close(linger=None if linger is None else int(linger))
         with _context_lock:
@@ -75,14 +75,14 @@ class Socket(zmq.Socket[bytes]):
             action()
 
     def __del__(self) -> None:
-        """Leave a socket that was never closed to the end of the process, which is near.
+        """Do nothing: a socket that was never closed lives until the process ends.
 
-        Note    an open socket is held by the record of open sockets, so nobody else collects it
+        Note    the table refers to each open socket, so Python collects none of them earlier
         """
 
 
 class _ForkedSocket(Socket):
-    """A socket after a fork, in the child: it refuses and says why."""
+    """A socket in the child after a fork: every operation raises an error with the reason."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise _fork_error()
@@ -93,7 +93,7 @@ class _ForkedSocket(Socket):
 
 
 def open_socket(kind: int, name: str) -> Socket:
-    """Make a bare socket in the process's context; make_socket also sets the house's options."""
+    """Create a plain socket in the process's context; make_socket also sets the options."""
     global _context
     with _context_lock:
         if _forked_from is not None:
@@ -119,7 +119,7 @@ def open_socket(kind: int, name: str) -> Socket:
 
 
 def open_socket_names() -> tuple[str, ...]:
-    """Return the names of this process's open sockets, oldest first; leak tests read them."""
+    """Return the names of this process's open sockets, oldest first; for tests of leaks."""
     with _context_lock:
         return tuple(socket.name for socket in _open_sockets.values())
 
@@ -130,14 +130,14 @@ def open_socket_count() -> int:
 
 
 def unique_name(stem: str) -> str:
-    """Return stem with a number that is new here; for inproc addresses and ZAP domains."""
+    """Return stem with a number new in this process; for inproc addresses and ZAP domains."""
     return f"{stem}-{next(_numbers)}"
 
 
 def terminate() -> None:
-    """End the process's context and its I/O thread; the next socket makes a new one.
+    """End the process's context and its I/O thread; the next socket creates a new context.
 
-    Thread  any; does not block, because every socket must have been closed before
+    Thread  any; does not block, as every socket must be closed already
     Raises  FastdistError naming the sockets that are still open
     """
     global _context
@@ -162,9 +162,9 @@ def _fork_error() -> FastdistError:
 
 
 def _mark_child() -> None:
-    """Refuse what the parent's context offered: its I/O thread does not exist in this child."""
+    """Disable the parent's context and sockets in the child, which has no I/O thread."""
     global _context_lock, _forked_from
-    # Another thread of the parent may have held the lock at the fork; nobody is left to release it.
+    # Another thread of the parent may have held the lock at the fork; it would stay locked here.
     _context_lock = threading.Lock()
     if _context is None:
         return

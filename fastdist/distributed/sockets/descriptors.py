@@ -1,4 +1,4 @@
-"""How many descriptors this process may have."""
+"""The limit on open descriptors of this process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ WANTED_DESCRIPTORS = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process have as many descriptors as it may without asking anybody.
+    """Raise the soft limit on descriptors to the hard limit.
 
-    Note    libzmq ends the process when it cannot accept at a unix socket for want of a descriptor
-            (ipc_listener.cpp): the usual soft limit of 1024 is there for programs that use select
+    Note    libzmq aborts the process if it has no descriptor to accept at a Unix socket
+            (ipc_listener.cpp). The usual soft limit of 1024 is meant for programs that use select
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, WANTED_DESCRIPTORS)
@@ -20,6 +20,6 @@ def raise_descriptor_limit() -> None:
 
 
 def descriptor_limit() -> int:
-    """Return how many descriptors this process may have."""
+    """Return the limit on open descriptors of this process."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return WANTED_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft

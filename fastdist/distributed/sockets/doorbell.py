@@ -1,4 +1,4 @@
-"""A bell that any thread rings and one thread polls: an eventfd, or a pipe where there is none."""
+"""A bell that any thread rings and one thread polls: an eventfd, or a pipe on other systems."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .waiting import poll_timeout_ms
 
 
 class Doorbell:
-    """Something with a file descriptor that becomes readable when rung and stays so until cleared.
+    """An object with a descriptor that becomes readable when rung, and stays so until cleared.
 
-    A bell that is rung and never cleared is an event for good, such as "this peer is dead".
+    A bell that is never cleared is a permanent event, such as "this peer is dead".
 
     Thread  ring from any thread, also after close; clear, wait and close from the owner
     """
@@ -20,8 +20,8 @@ class Doorbell:
     __slots__ = ("_fds", "_fds_lock")
 
     def __init__(self) -> None:
-        # Guards _fds, so that a late ring never writes into a descriptor that somebody else got
-        # after close.
+        # Guards _fds, so that a late ring never writes into a descriptor that was reused after
+        # close.
         self._fds_lock = threading.RLock()
         if hasattr(os, "eventfd"):
             fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -32,31 +32,31 @@ class Doorbell:
                 os.set_blocking(fd, False)
 
     def fileno(self) -> int:
-        """Return the descriptor to poll for reading, -1 after close."""
+        """Return the descriptor to poll for reading; -1 after close."""
         return -1 if self._fds is None else self._fds[0]
 
     def ring(self) -> None:
-        """Make the descriptor readable; rings before the next clear count as one."""
+        """Make the descriptor readable; several rings before a clear count as one."""
         with self._fds_lock:
             if self._fds is not None:
                 try:
                     os.write(self._fds[1], b"\1\0\0\0\0\0\0\0")
                 except BlockingIOError:
-                    pass  # a full pipe is readable already
+                    pass  # a full pipe is already readable
 
     def clear(self) -> None:
-        """Silence the bell until the next ring. Clear first, then look at what was announced."""
+        """Reset the bell until the next ring. Clear first, then check for the announced event."""
         with self._fds_lock:
             if self._fds is not None:
                 try:
-                    # An eventfd gives its counter at once; a pipe may hold one token for each ring.
+                    # One read resets an eventfd's counter; a pipe may hold a byte for each ring.
                     while len(os.read(self._fds[0], 4096)) == 4096:
                         pass
                 except BlockingIOError:
-                    pass  # nobody rang
+                    pass  # the bell was not rung
 
     def wait(self, deadline: float | None) -> bool:
-        """Wait until the bell has rung (true) or time.monotonic() passes deadline (false)."""
+        """Wait until the bell has rung (True) or time.monotonic() passes deadline (False)."""
         poller = select.poll()
         poller.register(self.fileno(), select.POLLIN)
         while True:
@@ -67,7 +67,7 @@ class Doorbell:
                 return False
 
     def close(self) -> None:
-        """Give the descriptors back; a second time does nothing."""
+        """Close the descriptors; a second call does nothing."""
         with self._fds_lock:
             if self._fds is not None:
                 for fd in set(self._fds):

@@ -18,7 +18,7 @@ MONITOR_STOPPED = "monitor_stopped"
 
 
 class SocketEvent(NamedTuple):
-    """One thing that happened; `value` is a descriptor, an error number, or a ZAP status code."""
+    """One event; `value` is a descriptor, an error number, or a ZAP status code."""
 
     kind: str
     endpoint: str

@@ -1,4 +1,4 @@
-"""How long a silent worker is waited for: by its peers, and by launchers of other nodes."""
+"""How long peers, and launchers of other nodes, wait for a silent worker."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 
 FROZEN_S: Final = 10.0
 GRACE_S: Final = 1.0
-# The time in which a broken connection is detected, and made again.
+# The time to detect a broken connection and to connect again.
 LEAST_FROZEN_S: Final = 3.0
 
-# So many workers a core take turns without anybody being late; with more of them what nobody has
-# chosen is so many times as long as there are more, up to a bound. 64 workers on 2 cores that all
-# call each other for the first time are each without a core for seconds.
+# With this many workers a core, all of them get a core in time. With more of them, default timeouts
+# are multiplied by the excess, up to a limit. If 64 workers on 2 cores all call each other for the
+# first time, each is without a core for seconds.
 _WORKERS_A_CORE: Final = 4
 _MOST_CROWDED: Final = 30.0
 
@@ -29,7 +29,7 @@ def frozen_s(
     *,
     default: float = FROZEN_S,
 ) -> float:
-    """Return how long a worker or a node without a sign of life is waited for.
+    """Return how long to wait for a worker or a node that gives no sign of life.
 
     Raises  TypeError or ValueError naming the option or the variable
     """
@@ -40,7 +40,7 @@ def frozen_s(
 
 
 def grace_s(chosen: object = None, environment: Mapping[str, str] = os.environ) -> float | None:
-    """Return how long an address may refuse connections; None where nobody has chosen.
+    """Return how long an address may refuse connections; None if it was not chosen.
 
     Raises  TypeError or ValueError naming the option or the variable
     """
@@ -50,14 +50,14 @@ def grace_s(chosen: object = None, environment: Mapping[str, str] = os.environ) 
 
 
 def is_chosen(chosen: object = None, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether frozen_s was said, by the option or by the environment."""
+    """Return whether frozen_s was chosen, by the option or by the environment."""
     return chosen is not None or bool(environment.get(_FROZEN_VARIABLE))
 
 
 def crowding(num_workers: int, num_cores: int | None = None) -> float:
-    """Return how many times as long workers of a crowded machine are waited for; 1 or more.
+    """Return the factor, 1 or more, for timeouts on a crowded machine.
 
-    Without a number of cores it is that of the cores that this process may use.
+    num_cores defaults to the number of cores that this process may use.
     """
     if num_cores is None:
         has_affinity = hasattr(os, "sched_getaffinity")

@@ -1,4 +1,4 @@
-"""The events of a socket's connections, read by one thread."""
+"""The connection events of a socket, read by one thread."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _KINDS = {
     int(zmq.EVENT_ACCEPT_FAILED): ACCEPT_FAILED,
     int(zmq.EVENT_DISCONNECTED): DISCONNECTED,
     int(zmq.EVENT_HANDSHAKE_SUCCEEDED): HANDSHAKE_SUCCEEDED,
-    # Without detail: the other end hung up in the middle of the handshake, as a CURVE server does
-    # on a wrong key.
+    # Without detail: the other end closed the connection during the handshake, as a CURVE server
+    # does for a wrong key.
     int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL): HANDSHAKE_FAILED,
-    # The other end speaks another mechanism or no ZMTP at all; libzmq does not try again.
+    # The other end uses another mechanism, or not ZMTP; libzmq does not try again.
     int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL): MISMATCHED,
-    # The other end's ZAP handler said no, in so many words.
+    # The other end's ZAP handler refused explicitly.
     int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): REFUSED,
     int(zmq.EVENT_MONITOR_STOPPED): MONITOR_STOPPED,
 }
@@ -60,26 +60,26 @@ _ALL = frozenset(_KINDS.values()) - {MONITOR_STOPPED}
 
 
 class SocketMonitor:
-    """The events of one socket. It ends when the socket closes, or before by close.
+    """The events of one socket. It ends when the socket closes, or earlier by close.
 
-    Thread  made by the thread that owns the socket; read by one thread, which may be another
-    Note    unread events are kept in memory without bound, so somebody must read them
+    Thread  created by the thread that owns the socket; read by one thread, which may be another one
+    Note    the memory for unread events has no limit, so they must be read
     """
 
     def __init__(
         self, socket: Socket, kinds: Collection[str] = _ALL, *, reader_closes: bool = False
     ) -> None:
-        """Watch socket for events of these kinds.
+        """Monitor socket for events of these kinds.
 
-        Note    with reader_closes, the monitor does not close with its socket: its reader, who may
-                be in the middle of a read then, calls let_go once the socket has closed
+        Note    with reader_closes, the monitor does not close with its socket, as its reader may be
+                in the middle of a read; the reader calls let_go after the socket has closed
         """
         address = f"inproc://{unique_name('fastdist-monitor')}"
         self._monitored = socket
         socket.monitor(address, sum(event for event, kind in _KINDS.items() if kind in kinds))
         socket.is_monitored = True
         self.socket = open_socket(zmq.PAIR, f"monitor of {socket.name}")
-        # With a high-water mark libzmq's I/O thread would block on a monitor that nobody reads.
+        # No high-water mark: libzmq's I/O thread would block if the monitor is not read.
         self.socket.set(zmq.RCVHWM, 0)
         self.socket.set(zmq.LINGER, 0)
         self.socket.connect(address)
@@ -91,7 +91,7 @@ class SocketMonitor:
         return int(self.socket.get(zmq.FD))
 
     def try_receive(self) -> SocketEvent | None:
-        """Return the next event, or None when there is none yet or the monitor is closed."""
+        """Return the next event; None if there is none yet, or if the monitor is closed."""
         while not self.socket.closed and has_message(self.socket):
             header, endpoint = self.socket.recv_multipart()
             kind = _KINDS.get(int.from_bytes(header[:2], "little"))
@@ -101,7 +101,7 @@ class SocketMonitor:
         return None
 
     def receive(self, deadline: float | None) -> SocketEvent | None:
-        """Return the next event, or None once time.monotonic() has passed deadline."""
+        """Return the next event; None once time.monotonic() has passed deadline."""
         waiter = Waiter(self.socket)
         while True:
             event = self.try_receive()
@@ -109,16 +109,16 @@ class SocketMonitor:
                 return event
 
     def close(self) -> None:
-        """Stop the events; a second time does nothing. The monitored socket's close does it too.
+        """Stop the events; a second call does nothing. Closing the monitored socket does the same.
 
-        Thread  the monitored socket's
+        Thread  the thread of the monitored socket
         """
         self._monitored.stop_monitor()
         self.let_go()
 
     def let_go(self) -> None:
-        """Close the reading end alone; a second time does nothing.
+        """Close only the reading end; a second call does nothing.
 
-        Thread  the reader's, after the monitored socket has closed
+        Thread  the reader's thread, after the monitored socket has closed
         """
         self.socket.close()

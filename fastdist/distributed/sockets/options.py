@@ -1,4 +1,4 @@
-"""How a socket of this house is set up, bound and connected."""
+"""Creates sockets with this package's options, binds and connects them."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ from fastdist.core.errors import AuthenticationError
 from .context import Socket, open_socket
 from .security import Security
 
-# Note [No heartbeats of libzmq's] No socket of ours may have HEARTBEAT_IVL, or closing one can
-# abort the process: `Assertion failed: !_io_error (src/stream_engine_base.cpp:310)`, libzmq 4.3.5
-# and before. A socket that closes accepts no more messages while its connections still end. A
-# message that arrives then stops the input of its connection; if the peer closes it next, the
-# connection is marked broken, yet kept until its output is given up, which is as long as the socket
-# lingers, or until the thread that closes sockets gets to it. The heartbeat's timer runs on
-# meanwhile, and writes to a connection without checking whether it is broken: abort. Any peer that
-# sends and then ends while we close triggers it, by ipc or tcp; many of them at once, as where a
-# group ends, nearly always. All other writers do check, as long as no connection's input stops for
-# another reason, so RCVHWM is 0. Other means do the work of heartbeats: the kernel reports hosts
-# and cables (below) and processes that ended, and a Knock shows whether a live process runs.
+# Note [No heartbeats of libzmq's]
+# No socket may set HEARTBEAT_IVL, or closing one could abort the process, with `Assertion failed:
+# !_io_error (src/stream_engine_base.cpp:310)` in libzmq up to 4.3.5. A closing socket accepts no
+# more messages while its connections still end. A message that arrives then stops the input of its
+# connection. If the peer closes it next, the connection is marked broken, but kept until its output
+# is given up. That takes as long as the socket lingers, or until the thread that closes sockets
+# handles it. The heartbeat's timer keeps running, and writes to the connection without checking
+# whether it is broken: abort. Any peer that sends and then ends while this process closes triggers
+# it, by ipc or tcp. Many such peers, as at the end of a group, nearly always trigger it. All other
+# writers check this, if no connection's input stops for another reason; so RCVHWM is 0 (no limit).
+# Other means replace the heartbeats: the kernel reports unreachable hosts (below) and ended
+# processes, and a Knock shows whether a live process runs.
 
 HANDSHAKE_MS = 5_000
-# A host that acknowledges nothing for this time, asked each second, is unreachable.
+# A host that acknowledges nothing for this time, with a probe each second, is unreachable.
 UNREACHABLE_MS = 2_000
-# The largest count that Linux accepts.
+# The largest keepalive count that Linux accepts.
 _MOST_KEEPALIVES = 127
-# The receiver drops the whole connection at a larger frame and nobody tells the sender, who must
-# therefore check first.
+# For a larger frame the receiver closes the whole connection, and the sender gets no notification,
+# so senders must check first.
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 
 _OPTIONS: dict[int, int] = {
-    # Unsent messages are dropped when a socket closes: callers that need delivery drain first.
+    # Drop unsent messages when a socket closes: callers that need delivery drain first.
     zmq.LINGER: 0,
-    # No message is queued for a peer that is not there.
+    # Queue no messages for a peer that is not connected.
     zmq.IMMEDIATE: 1,
-    # High-water marks count messages; we count bytes.
+    # High-water marks count messages; this package limits bytes instead.
     zmq.SNDHWM: 0,
     zmq.RCVHWM: 0,
-    # Half-open connections are closed after this time.
+    # Close half-open connections after this time.
     zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
-    # libzmq's default of 100 is too few where all workers of a large job first call one worker.
+    # libzmq's default backlog of 100 is too small when all workers of a large job call one worker.
     zmq.BACKLOG: 1024,
     zmq.MAXMSGSIZE: MAX_FRAME_BYTES,
     # See Note [No heartbeats of libzmq's].
@@ -58,21 +59,21 @@ _OPTIONS: dict[int, int] = {
 
 
 def reach_options(unreachable_ms: int) -> dict[int, int | bytes]:
-    """Return the options of a socket whose connections outlast so long without an answer."""
+    """Return the options of a socket whose connections last for this time without an answer."""
     count = max(1, min(_MOST_KEEPALIVES, unreachable_ms // 1_000))
     return {zmq.TCP_KEEPALIVE_CNT: count, zmq.TCP_MAXRT: unreachable_ms}
 
 
 def set_wire_limits(max_frame_bytes: int, handshake_ms: int) -> None:
-    """Let sockets made from now on end a connection that brings a larger frame, or greets longer.
+    """Set limits for new sockets: a larger frame, or a longer handshake, ends the connection.
 
-    Thread  any; one worker of a process says so, before its first socket
+    Thread  any; one worker of a process calls this, before its first socket
     """
     _OPTIONS[zmq.MAXMSGSIZE], _OPTIONS[zmq.HANDSHAKE_IVL] = max_frame_bytes, handshake_ms
 
 
 def max_frame_bytes() -> int:
-    """Return the largest frame that sockets made now would take."""
+    """Return the largest frame that new sockets accept."""
     return _OPTIONS[zmq.MAXMSGSIZE]
 
 
@@ -83,17 +84,17 @@ def make_socket(
     identity: bytes | None = None,
     options: Mapping[int, int | bytes] | None = None,
 ) -> Socket:
-    """Return an unconnected socket with the house's options; `options` are set last and win.
+    """Return an unconnected socket with this package's options; `options` override them.
 
     Thread  any; the socket then belongs to one thread at a time
-    Note    `name` says what the socket is for, in lists of sockets that were left open
+    Note    `name` describes the socket in lists of sockets that were left open
     """
     socket = open_socket(kind, name)
     try:
         for option, value in _OPTIONS.items():
             socket.set(option, value)
         if kind == zmq.ROUTER:
-            # A message to a peer that is gone is an error (EHOSTUNREACH), not silence.
+            # Report a message to a peer that is gone as an error (EHOSTUNREACH).
             socket.set(zmq.ROUTER_MANDATORY, 1)
         if identity is not None:
             socket.set(zmq.ROUTING_ID, identity)
@@ -106,13 +107,13 @@ def make_socket(
 
 
 def bind(socket: Socket, endpoint: str, security: Security | None = None) -> str:
-    """Bind socket and return the endpoint that peers connect to, with the port that `:0` got.
+    """Bind socket; return the endpoint for peers, with the actual port in place of `:0`.
 
-    Thread  the socket's
-    Raises  ValueError for tcp without security=; zmq.ZMQError where the address cannot be had
-    Note    libzmq copies the security options at each bind, so one ROUTER serves ipc in the clear
-            and tcp with CURVE, if ipc is bound first; tcp must come with a Security, if only
-            NoSecurity(), so that plaintext is always a decision
+    Thread  the socket's thread
+    Raises  ValueError for tcp without security=; zmq.ZMQError if the address cannot be bound
+    Note    libzmq copies the security options at each bind, so one ROUTER can serve ipc in plain
+            text and tcp with CURVE, if ipc is bound first. tcp needs a Security, even if it is
+            NoSecurity(), so that plain text is always a decision
     """
     if endpoint.startswith("tcp://"):
         if security is None:
@@ -137,7 +138,7 @@ def connect(
 ) -> None:
     """Connect socket to the member `peer` (such as "rank:2") at endpoint.
 
-    Thread  the socket's; returns at once, the connection is made behind it
+    Thread  the socket's thread; returns without waiting for the connection
     Raises  ValueError for tcp without security=; AuthenticationError for an ipc socket of another
             user
     """
@@ -157,7 +158,7 @@ def connect(
 
 
 def split_tcp_endpoint(endpoint: str) -> tuple[str, int]:
-    """Return host and port of tcp://host:port; `*` is port 0, IPv6 loses its brackets."""
+    """Return host and port of tcp://host:port; `*` gives port 0, IPv6 hosts have no brackets."""
     host, colon, port = endpoint.removeprefix("tcp://").rpartition(":")
     if not colon or not host or not (port == "*" or port.isdecimal()):
         raise ValueError(f"{endpoint!r} is not an address; expected tcp://HOST:PORT")
@@ -177,12 +178,12 @@ def _remove_file(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:
-        pass  # libzmq was faster, or the whole directory has gone
+        pass  # libzmq has removed it, or the whole directory was removed
 
 
 def _require_null_mechanism(socket: Socket, endpoint: str) -> None:
-    # libzmq cannot unset a ZAP domain, so a socket that was secured once would ask ipc peers for
-    # keys as well. inproc has no handshake at all.
+    # libzmq cannot unset a ZAP domain, so a secured socket would require keys from ipc peers as
+    # well. inproc has no handshake at all.
     if endpoint.startswith("ipc://") and int(socket.get(zmq.MECHANISM)) != zmq.NULL:
         raise ValueError(f"{endpoint!r}: {socket.name} is secured already; bind ipc before tcp")
 

@@ -1,4 +1,4 @@
-"""The other end of a connection that libzmq has accepted, or has just closed."""
+"""The peer of a connection that libzmq has accepted, or has just closed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Final
 Address = tuple[str, int]
 
 _TABLES: Final = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
-# States of connections that were closed at this end: FIN_WAIT1, FIN_WAIT2, TIME_WAIT, CLOSING.
+# TCP states of connections that were closed at this end: FIN_WAIT1, FIN_WAIT2, TIME_WAIT, CLOSING.
 _CLOSED_HERE: Final = frozenset({"04", "05", "06", "0B"})
-# In TIME_WAIT they stand for a minute, and their timer counts it down in ticks.
+# TIME_WAIT lasts a minute; the connection's timer counts it down in ticks.
 _TIME_WAIT: Final = "06"
 _TIME_WAIT_TICKS: Final = 6000
 _TICKS_PER_S: Final = 100
 
 
 def other_end(descriptor: int, port: int) -> Address | None:
-    """Return the peer's address of a connection that was accepted at port; None if it has ended.
+    """Return the peer's address of a connection accepted at port; None if it has ended.
 
-    Note    the descriptor may belong to another file by now, so a copy of it is examined
+    Note    the descriptor may belong to another file by now, so a copy of it is checked
     """
     try:
         copy = os.dup(descriptor)
@@ -30,7 +30,7 @@ def other_end(descriptor: int, port: int) -> Address | None:
         return None
     try:
         connection = standard_socket.socket(fileno=copy)
-    except OSError:  # no socket
+    except OSError:  # not a socket
         os.close(copy)
         return None
     with connection:
@@ -46,8 +46,8 @@ def other_end(descriptor: int, port: int) -> Address | None:
 def ends_closed_here(port: int, within_s: float) -> list[Address]:
     """Return the peers of connections at port that this process closed within the last seconds.
 
-    Note    reads a table of the kernel, which takes milliseconds and has the last minute; returns
-            nothing on systems other than Linux
+    Note    reads a table of the kernel with the connections of the last minute, which takes
+            milliseconds; returns an empty list on systems other than Linux
     """
     found, least_ticks = [], _TIME_WAIT_TICKS - within_s * _TICKS_PER_S
     for path in _TABLES:
@@ -62,7 +62,7 @@ def ends_closed_here(port: int, within_s: float) -> list[Address]:
 
 
 def _address(text: str) -> Address:
-    """Return an address that the kernel wrote in words of 32 bits, each in this machine's order."""
+    """Return an address from the kernel's text: words of 32 bits in this machine's byte order."""
     host, _, port = text.rpartition(":")
     words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
     packed = b"".join(words)

@@ -1,4 +1,4 @@
-"""A job secret that the owner of a loopback port leaves for the same user's other processes."""
+"""A job secret that the owner of a loopback port publishes to the same user's other processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FIRST, _LAST = "store-", ".secret"
 
 
 def publish_secret(host: str, port: int, secret: JobSecret) -> int:
-    """Leave secret where this user's processes find it by host and port; replaces an older one.
+    """Publish secret for host and port to this user's processes; replaces an older one.
 
-    Return a descriptor for withdraw_secret: its lock says that the owner lives. Secrets of owners
+    Return a descriptor for withdraw_secret: its lock shows that the owner lives. Secrets of owners
     that were killed are removed.
 
     Raises  AuthenticationError if the file cannot be written
-    Note    call it after the port is bound: whoever owns the port owns the file
+    Note    call it after the port is bound: the owner of the port owns the file
     """
     path = _path(host, port)
     temporary = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
@@ -44,9 +44,9 @@ def publish_secret(host: str, port: int, secret: JobSecret) -> int:
 
 
 def read_published_secret(host: str, port: int) -> JobSecret | None:
-    """Return the secret that the owner of this port left, None when there is none (yet).
+    """Return the secret that the owner of this port published; None if there is none (yet).
 
-    Note    it may be that of an earlier owner who was killed: after a failed handshake read again
+    Note    it may belong to a killed earlier owner: after a failed handshake read it again
     """
     path = _path(host, port)
     try:
@@ -60,7 +60,7 @@ def read_published_secret(host: str, port: int) -> JobSecret | None:
 
 
 def withdraw_secret(host: str, port: int, published: int) -> None:
-    """Remove what was published, unless a later owner of the port has replaced it."""
+    """Remove the published secret, unless a later owner of the port has replaced it."""
     try:
         _remove_if_same(_path(host, port), published)
     finally:
@@ -80,12 +80,12 @@ def _remove_orphans(folder: str) -> None:
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
-            continue  # no file of ours
+            continue  # not a file of this package
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove_if_same(path, file)
         except BlockingIOError:
-            pass  # its owner lives
+            pass  # the owner lives
         finally:
             os.close(file)
 
@@ -94,8 +94,8 @@ def _remove_if_same(path: str, file: int) -> None:
     with suppress(FileNotFoundError):
         if not _is_same(path, file):
             return
-        # Another owner may have put its own there since. A reader that finds no secret looks again,
-        # so the file may be away for a moment.
+        # A later owner may have replaced the file in between. A reader that finds no secret tries
+        # again, so the file may be missing for a moment.
         taken = f"{path}.{os.getpid()}-{os.urandom(3).hex()}"
         os.rename(path, taken)
         if not _is_same(taken, file):

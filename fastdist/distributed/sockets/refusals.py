@@ -1,10 +1,11 @@
-"""Peers that a bound socket refused: counted by address and reason, and reported once."""
+"""Peers that a bound socket refused: counted by address and reason, each reported once."""
 
-# Note [From where somebody came] libzmq reports a failed handshake with neither the address nor the
-# descriptor. The descriptor is in the event before, when the connection was accepted, and in the
-# one right after, its end. Its peer address is read at once, sometimes too late: a peer of this
-# machine connects, fails and closes within a tenth of a millisecond. Then the kernel knows it:
-# where this end closed, the connection stays in its table for a minute.
+# Note [From where somebody came]
+# libzmq reports a failed handshake with neither address nor descriptor. The descriptor is in the
+# preceding event, when the connection was accepted, and in the following one, its end. Its peer
+# address is read immediately, but sometimes too late: a peer of this machine connects, fails and
+# closes within a tenth of a millisecond. The kernel still has the address then: if this end closed
+# the connection, it stays in the kernel's table for a minute.
 
 from __future__ import annotations
 
@@ -20,27 +21,27 @@ import zmq
 from .events import ACCEPTED, DISCONNECTED, HANDSHAKE_FAILED, MISMATCHED, SocketEvent
 from .other_end import Address, ends_closed_here, other_end
 
-# Limits on what a flood of the port can cost: hosts that are distinguished, and log lines.
+# Limits on the cost of a flood of connections: the number of distinguished hosts, and log lines.
 MAX_HOSTS: Final = 64
 MAX_LINES: Final = 16
-MAX_HOMES: Final = 65_536  # of members, as many as there may be ranks
-# How long and how often to look for an address that was gone before it could be read.
+MAX_HOMES: Final = 65_536  # addresses of members; as many as there may be ranks
+# How long to look for an address that could not be read in time, and the pause between attempts.
 _LOOKED_FOR_S: Final = 0.5
 _LOOK_PAUSE_S: Final = 0.1
-# A refused connection ended so long ago at most; plus the time in which no events were read.
+# A refused connection ended at most this long ago, plus the time in which no events were read.
 _RECENT_S: Final = 2.0
 _MAX_KNOWN: Final = 1024
 _SOMEWHERE: Final = "an unknown address"
 _OTHERS: Final = "other addresses"
 
-# Told a level of logging and a line, on the ZAP handler's thread.
+# A function that gets a log level and a line, on the ZAP handler's thread.
 Tell = Callable[[int, str], object]
 
 _logger = logging.getLogger(__name__)
 
 
 class Reason(NamedTuple):
-    """Why somebody was refused; `is_alarming` where it may be one who belongs to the job."""
+    """Why a peer was refused; `is_alarming` if the peer may belong to the job."""
 
     text: str
     is_alarming: bool
@@ -72,44 +73,46 @@ _MISMATCHES: Final = {
 
 
 class Refusals:
-    """Peers that connected to one socket and were not admitted. See Note [From where somebody
-    came].
+    """Peers that connected to one socket and were not admitted.
 
-    The first refusal of each host and reason is reported, by default to the log: as a warning where
-    the peer may belong to the job, else as information.
+    See Note [From where somebody came]. The first refusal of each host and reason is reported, by
+    default to the log: as a warning if the peer may belong to the job, else as information.
 
-    Thread  any; `happened`, `judged` and `look` are called by the ZAP handler's alone
+    Thread  any; `happened`, `judged` and `look` only on the ZAP handler's thread
     """
 
-    # Whether members show a key; where they do not, another protocol looks like a member's.
+    # Whether members present a key; if not, a member and another protocol look the same.
     asks_for_keys = True
 
     def __init__(self, tell: Tell = _logger.log) -> None:
         self._tell = tell
-        # Guards all below it.
+        # Guards all attributes below.
         self._lock = threading.Lock()
         self._endpoint = ""
-        # The address at each descriptor, until it brings a message or ends.
+        # Descriptor -> peer address, until the connection brings a message or ends.
         self._came: dict[int, Address | None] = {}
-        # How many of each host have shown a key and not spoken yet: their end is not reported.
+        # By host: the connections that have presented a key, but not sent a message. Their end is
+        # not reported.
         self._judged: Counter[str] = Counter()
-        # Where members are: a Knock of theirs (pulse.py) ends before it has said who it is.
+        # The hosts of members: a member's Knock (pulse.py) ends before it has identified itself.
         self._homes: set[str] = set()
         # The failure of the connection whose end is reported next.
         self._failure: Reason | None = None
-        # When and why those failed whose address is still looked for; and whose is known.
+        # _nameless: (time, reason) of failures whose address is not known yet. _known: addresses
+        # of failures that were counted.
         self._nameless: deque[tuple[float, Reason]] = deque()
         self._known: deque[Address] = deque(maxlen=_MAX_KNOWN)
-        # A look takes milliseconds, so it is not taken at every event.
+        # The time of the next look, as each look takes milliseconds.
         self._look_at = 0.0
-        # Until when all had been read that libzmq tells: now, and before the first of the nameless.
+        # All libzmq events before _read_until were read; _read_before: its value at the first of
+        # _nameless.
         self._read_until = self._read_before = time.monotonic()
         self._counts: Counter[tuple[str, Reason]] = Counter()
         self._news: list[tuple[int, str]] = []
         self._num_logged = 0
 
     def happened(self, event: SocketEvent) -> None:
-        """Read the events of the socket's monitor."""
+        """Process an event of the socket's monitor."""
         if not event.endpoint.startswith("tcp://"):
             return
         with self._lock:
@@ -127,7 +130,7 @@ class Refusals:
         self._tell_news()
 
     def judged(self, host: str, *, may_enter: bool) -> None:
-        """Take note of one who has shown a key."""
+        """Record that a peer has presented a key."""
         with self._lock:
             self._judged[host] += 1
             if not may_enter:
@@ -146,9 +149,9 @@ class Refusals:
                     self._homes.add(host)
 
     def look(self, read_until: float) -> float | None:
-        """Look for addresses that are not known yet; return when to do so again, None for never.
+        """Look up addresses that are not known yet; return when to call this again, or None.
 
-        `read_until` is a time before which all that libzmq tells has been read.
+        `read_until` is a time before which all events of libzmq were read.
         """
         now = time.monotonic()
         with self._lock:
@@ -161,7 +164,7 @@ class Refusals:
         return look_at
 
     def summary(self) -> list[str]:
-        """Return how many were refused from each host, and why; first who may belong to the job."""
+        """Return the number of refusals by host and reason; possible members of the job first."""
         with self._lock:
             if self._nameless:
                 self._find_names(time.monotonic())
@@ -177,14 +180,14 @@ class Refusals:
         if failure is None:
             if not self.asks_for_keys:
                 return
-            # A member without a word, or one that was refused by its key and counted then.
+            # A member that sent no message, or a peer whose key was refused and counted before.
             host = address[0] if address is not None else max(self._judged, default="")
             if self._judged[host] > 0:
                 self._judged[host] -= 1
                 return
             failure = OTHER_PROTOCOL
         if address is None and failure is SAID_NOTHING and self._homes:
-            return  # most likely a knock; whoever else says nothing belongs to no job either
+            return  # most likely a knock; other silent peers do not belong to the job either
         if address is None:
             if not self._nameless:
                 self._read_before = self._read_until
@@ -194,7 +197,7 @@ class Refusals:
         self._count(address[0], failure)
 
     def _find_names(self, before: float) -> None:
-        """Look for those without a name, and give up on those that came before a time."""
+        """Look up missing addresses; give up on failures that happened before a time."""
         known, within_s = set(self._known), time.monotonic() - self._read_before + _RECENT_S
         ends = ends_closed_here(self._port(), within_s)
         found = deque(end for end in ends if end not in known)

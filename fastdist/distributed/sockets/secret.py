@@ -1,4 +1,4 @@
-"""The secret that the members of one job share, and where it comes from."""
+"""The secret that the members of a job share, and its sources."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SECRET_BYTES = 32
 
 
 class JobSecret:
-    """32 random bytes. Shows neither them nor anything made of them, and does not pickle.
+    """32 random bytes. Its repr shows nothing derived from them, and it does not pickle.
 
-    `origin` says in words where the secret came from, for error messages.
+    `origin` describes the source of the secret, for error messages.
     """
 
     __slots__ = ("_secret", "origin")
@@ -40,7 +40,7 @@ class JobSecret:
 
     @classmethod
     def parse(cls, text: str, origin: str) -> JobSecret:
-        """Return the secret that text spells as 64 hexadecimal digits or as base64.
+        """Return the secret that is encoded in text as 64 hexadecimal digits or as base64.
 
         Raises  AuthenticationError that names origin and never quotes text
         """
@@ -78,7 +78,7 @@ class JobSecret:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> JobSecret | None:
-        """Return the secret of FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET, None if unset."""
+        """Return the secret of FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET; None if unset."""
         path, text = (
             environment.get("FASTDIST_JOB_SECRET_FILE"),
             environment.get("FASTDIST_JOB_SECRET"),
@@ -95,7 +95,7 @@ class JobSecret:
         return None
 
     def hex(self) -> str:
-        """Return the secret itself, for a child's environment or a private file alone."""
+        """Return the secret itself; use it only for a child's environment or a private file."""
         return self._secret.hex()
 
     def derive(self, *labels: str) -> bytes:
@@ -103,15 +103,15 @@ class JobSecret:
 
         Source  RFC 5869, HKDF with SHA-256
         """
-        # Each label comes with its length: ("a", "bc") and ("ab", "c") are different keys.
+        # Each label is preceded by its length: ("a", "bc") and ("ab", "c") give different keys.
         encoded = [label.encode() for label in labels]
         info = b"".join(len(label).to_bytes(4, "big") + label for label in encoded)
         extracted = hmac_sha256(b"fastdist job secret v1", self._secret)
         return hmac_sha256(extracted, info + b"\1")
 
     def __eq__(self, other: object) -> bool:
-        # Not the secrets themselves: the time of the comparison would reveal how much of one is
-        # right.
+        # Do not compare the secrets directly: the time of the comparison would reveal how much of
+        # one is right.
         return isinstance(other, JobSecret) and self.derive("equal") == other.derive("equal")
 
     def __hash__(self) -> int:
@@ -127,7 +127,7 @@ class JobSecret:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    # To open a named pipe would take until somebody writes to it.
+    # Opening a named pipe would block until another process writes to it.
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -143,7 +143,7 @@ def _require_private(found: os.stat_result, origin: str) -> None:
 
 
 def require_owner(found: os.stat_result, origin: str) -> None:
-    """Raise AuthenticationError unless a file is this user's or root's."""
+    """Raise AuthenticationError unless a file belongs to this user or to root."""
     if found.st_uid not in (os.getuid(), 0):
         raise AuthenticationError(
             f"{origin}: belongs to user {found.st_uid}, expected this user ({os.getuid()}) or root"

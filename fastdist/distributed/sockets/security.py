@@ -1,4 +1,4 @@
-"""Admission to a tcp socket, and how both ends prove it: CURVE, keyed by the job's secret."""
+"""The security of tcp sockets: CURVE, with keys from the job's secret or from certificates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .monitor import SocketMonitor
 from .secret import JobSecret
 
 # The size to which a group without a world size may grow; each member costs 27 us once, when the
-# first unknown key is seen.
+# first unknown key is checked.
 MAX_DYNAMIC_MEMBERS = 4_096
 
 _warning_lock = threading.Lock()
@@ -28,34 +28,34 @@ _warned_of_plaintext = False
 
 
 class Security(Protocol):
-    """The checks of bind and connect before a tcp socket leaves or enters this process."""
+    """The authentication that bind and connect set up for a tcp socket."""
 
     kind: str
-    # Whether one member cannot pose as another, as it can where all keys come from one secret.
+    # Whether members cannot pose as each other, as they can if all keys come from one secret.
     tells_members_apart: bool
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Make the endpoints that socket binds from now on ask for proof."""
+        """Make the endpoints that socket binds from now on require authentication."""
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Make the connections of socket from now on prove who we are, and that they reach peer."""
+        """Make new connections of socket authenticate both this process and peer."""
 
 
 class NoSecurity:
-    """Plain TCP, a decision and never a default: who reaches the port may speak and read."""
+    """Plain TCP; must be chosen explicitly: any process that reaches the port may send and read."""
 
     kind = "none"
     tells_members_apart = False
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Leave the socket as it is; warn once a process when host is not this machine alone."""
+        """Leave the socket unchanged; warn once per process if host is not on this machine."""
         if socket.refusals is not None:
             socket.refusals.asks_for_keys = False
             _attend(socket, lambda public_key: None)
         warn_of_plaintext(host)
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Leave the socket as it is; warn once a process when host is not this machine alone."""
+        """Leave the socket unchanged; warn once per process if host is not on this machine."""
         warn_of_plaintext(host)
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class NoSecurity:
 
 
 class _Keyed(ABC):
-    """The keys of CURVE, wherever they come from: ours, those of others, who may come in."""
+    """CURVE keys from any source: this member's keys, other members' keys, and the admission."""
 
     kind = "curve"
     tells_members_apart = False
@@ -78,18 +78,18 @@ class _Keyed(ABC):
         self._max_connections = max_connections
 
     def protect_binds(self, socket: Socket, host: str) -> None:
-        """Make the socket a CURVE server; our ZAP handler admits peers, and counts how often."""
+        """Make the socket a CURVE server; the ZAP handler admits peers, and counts connections."""
         if self._max_connections and socket.connections is None:
             socket.connections = Connections(self._max_connections)
         domain = _attend(socket, self._admits)
         socket.set(zmq.CURVE_SERVER, 1)
         socket.set(zmq.CURVE_SECRETKEY, self._secret_key)
         socket.set(zmq.ZAP_DOMAIN, domain.encode())
-        # Without this libzmq lets everybody in when no ZAP handler runs (libzmq issue 2711).
+        # Without this, libzmq admits every peer when no ZAP handler runs (libzmq issue 2711).
         socket.set(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def protect_connects(self, socket: Socket, host: str, peer: str) -> None:
-        """Be a CURVE client that talks to the holder of peer's key and to nobody else."""
+        """Make the socket a CURVE client that connects only to the holder of peer's key."""
         if not peer:
             raise ValueError(
                 "connect: CURVE needs peer=, the member at the other end: 'rank:2' or 'store'"
@@ -107,9 +107,9 @@ class CurveSecurity(_Keyed):
     """One member's keys, and the list of members whose keys it accepts, all from the job's secret.
 
     `member` is "rank:3" for worker 3, "store" for the store's server, "client" for its clients. All
-    keys follow from (secret, job id, member), so no keys are exchanged and no certificate is
-    shipped; that also means that members of a job can pose as each other: the secret keeps
-    strangers out, but does not protect members from each other.
+    keys are derived from (secret, job id, member), so no keys are exchanged and no certificates are
+    needed. Members of a job can therefore pose as each other: the secret keeps strangers out, but
+    does not protect members from each other.
 
     Thread  any
     """
@@ -150,7 +150,7 @@ class CurveSecurity(_Keyed):
 class CertificateSecurity(_Keyed):
     """One member's own key pair, and the public keys of all others, from a folder of certificates.
 
-    No member can compute another's key, so who comes in as a rank is that rank.
+    No member can compute another's key, so a peer that authenticates as a rank is that rank.
 
     Thread  any
     """
@@ -189,7 +189,7 @@ class CertificateSecurity(_Keyed):
 
     @classmethod
     def for_store_client(cls, folder: CertificateFolder, rank: int) -> CertificateSecurity:
-        """Return how rank proves to the store who it is; nobody connects to it."""
+        """Return the security by which rank authenticates to the store; it admits no peers."""
         return cls(folder, f"rank:{rank}", lambda public_key: None)
 
     def _public_key_of(self, member: str) -> bytes:
@@ -200,9 +200,9 @@ class CertificateSecurity(_Keyed):
 
 
 class Roster:
-    """The public keys of the members `kind:0` to `kind:size-1`, computed at the first look-up.
+    """The public keys of the members `kind:0` to `kind:size-1`, computed when an unknown key comes.
 
-    Thread  any; the first look-up of an unknown key may take 27 us a member
+    Thread  any; the look-up of an unknown key may take 27 us a member
     """
 
     def __init__(self, secret: JobSecret, job_id: str, kind: str, size: int) -> None:
@@ -215,7 +215,7 @@ class Roster:
         self._ranks: dict[bytes, str] = {}
 
     def rank_of(self, public_key: bytes) -> str | None:
-        """Return the number of the member with this 32-byte key as text, None for a stranger."""
+        """Return the number of the member with this 32-byte key as text; None for a stranger."""
         with self._ranks_lock:
             rank = self._ranks.get(public_key)
             while rank is None and len(self._ranks) < self._size:
@@ -229,15 +229,15 @@ class Roster:
 
 
 def _attend(socket: Socket, admits: authenticator.Lookup) -> str:
-    """Let the ZAP handler authenticate the socket's peers from now on; return its domain."""
+    """Make the ZAP handler authenticate the socket's peers from now on; return its domain."""
     kinds: list[str] = []
     if not socket.is_monitored:
         if socket.connections is not None or socket.refusals is not None:
             kinds += [ACCEPTED, DISCONNECTED]
         if socket.refusals is not None:
             kinds += [HANDSHAKE_FAILED, MISMATCHED]
-    # Before the bind, or its first events are lost. Only these kinds: where strangers use up all
-    # descriptors, libzmq reports failed accepts as fast as it can.
+    # Before the bind, or its first events are lost. Only these kinds: if strangers use up all
+    # descriptors, libzmq reports failed accepts at a very high rate.
     events = SocketMonitor(socket, kinds, reader_closes=True) if kinds else None
     domain = authenticator.admit(admits, socket.connections, socket.refusals, events)
     socket.when_closed(lambda: authenticator.dismiss(domain))
@@ -250,31 +250,30 @@ def derive_secret_key(secret: JobSecret, job_id: str, member: str) -> bytes:
 
 
 def authenticated_rank(frame: zmq.Frame) -> int | None:
-    """Return the rank that the sender of this received frame has proved, None without
-    authentication.
+    """Return the rank that the sender of this frame has proved; None without authentication.
 
-    Note    the routing id of a ROUTER is the peer's own claim; this is not. Any frame of the
-            message will do, also the routing id's; receive it with copy=False.
+    Note    unlike the routing id of a ROUTER, it is not the peer's own claim. Any frame of the
+            message will do, also that of the routing id; receive it with copy=False
     """
     try:
         return int(frame.get("User-Id"))
     except (zmq.ZMQError, ValueError):
-        # ipc, inproc and plain tcp carry no User-Id (or an empty one): nobody was authenticated.
+        # ipc, inproc and plain tcp have no User-Id, or an empty one: the peer is not authenticated.
         return None
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether host, a name or an address, is reached without leaving this machine."""
+    """Return whether host, a name or an address, is on this machine's loopback interface."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False  # a name: who resolves it may resolve it otherwise tomorrow
+        return False  # a name: its resolution may change
 
 
 def warn_of_plaintext(host: str) -> None:
-    """Warn, once a process, that host is spoken to in the clear."""
+    """Warn, once per process, that connections to host are in plain text."""
     global _warned_of_plaintext
     with _warning_lock:
         if _warned_of_plaintext or is_loopback(host):

@@ -1,4 +1,4 @@
-"""How a thread waits for ZeroMQ sockets and plain descriptors at once without missing a message."""
+"""Waits for ZeroMQ sockets and plain descriptors together, without missing a message."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from typing import Protocol
 
 import zmq
 
-# Note [ZMQ_FD is edge triggered] zmq.FD does not say "a message is there"; it says "something
-# happened since you last looked", and every send, receive or read of zmq.EVENTS on the socket is a
-# look: it may take the news of a message that has arrived, after which the descriptor stays silent
-# although the message is readable. (Measured: after a send and one NOBLOCK receive, a message can
-# be readable while poll(fd) sleeps.) Hence the rule: nobody sleeps on zmq.FD until the socket
-# itself has said that nothing is there, by EAGAIN or by zmq.EVENTS without POLLIN, with no other
-# call on the socket in between. Where one thread sends and another sleeps, the sender reads
-# zmq.EVENTS after its send, under the lock of the socket, and if POLLIN is set it rings the
-# sleeper's Doorbell: the edge that the send took is passed on by hand.
+# Note [ZMQ_FD is edge triggered]
+# zmq.FD does not mean "a message is there". It means "something happened since the last look", and
+# every send, receive or read of zmq.EVENTS on the socket is a look. A look may consume the signal
+# of a message that has arrived; the descriptor then stays silent although the message is readable.
+# (Measured: after a send and one NOBLOCK receive, a message can be readable while poll(fd) sleeps.)
+# Hence the rule: a thread sleeps on zmq.FD only after the socket itself has reported that it has no
+# message. It reports that by EAGAIN, or by zmq.EVENTS without POLLIN, with no other call on the
+# socket in between. If one thread sends and another sleeps, the sender reads zmq.EVENTS after its
+# send, under the lock of the socket. If POLLIN is set, it rings the sleeper's Doorbell, and so
+# passes on the edge that the send consumed.
 
 
-# The longest timeout of poll(2); a longer wait looks again after 24 days.
+# The longest timeout of poll(2); a longer wait polls again after 24 days.
 _LONGEST_MS = 2**31 - 1
 # As plain ints: arithmetic with ZeroMQ's enums runs Python code.
 _EVENTS, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 class HasFileno(Protocol):
-    """A Doorbell, a socket of the standard library: whatever select.poll can wait for."""
+    """Any object for select.poll, such as a Doorbell or a socket of the standard library."""
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -36,7 +37,7 @@ class HasFileno(Protocol):
 class Waiter:
     """Waits until one of several ZeroMQ sockets or descriptors is readable.
 
-    Thread  its owner alone, which must also be the only one that uses the sockets while wait runs
+    Thread  its owner only; no other thread may use the sockets while wait runs
     """
 
     def __init__(self, *things: zmq.Socket[bytes] | HasFileno) -> None:
@@ -47,7 +48,7 @@ class Waiter:
             self.add(thing)
 
     def add(self, thing: zmq.Socket[bytes] | HasFileno) -> None:
-        """Wait for thing as well from now on."""
+        """Add an object to wait for."""
         if isinstance(thing, zmq.Socket):
             fd = int(thing.get(zmq.FD))
             self._sockets[fd] = thing
@@ -57,24 +58,24 @@ class Waiter:
         self._poller.register(fd, select.POLLIN)
 
     def remove(self, thing: zmq.Socket[bytes] | HasFileno) -> None:
-        """Wait for thing no more; call it before thing is closed."""
+        """Remove an object; call it before the object is closed."""
         fd = int(thing.get(zmq.FD)) if isinstance(thing, zmq.Socket) else thing.fileno()
         self._poller.unregister(fd)
         self._sockets.pop(fd, None)
         self._others.pop(fd, None)
 
     def wait(self, deadline: float | None) -> list[zmq.Socket[bytes] | HasFileno]:
-        """Return the readable ones, or [] once time.monotonic() has passed deadline (None: never).
+        """Return the readable objects; [] once time.monotonic() has passed deadline (None: never).
 
-        Note    See Note [ZMQ_FD is edge triggered]; a socket is returned only when it has a message
+        Note    See Note [ZMQ_FD is edge triggered]; a socket is returned only if it has a message
         """
         while True:
             ready: list[zmq.Socket[bytes] | HasFileno] = [
                 socket for socket in self._sockets.values() if has_message(socket)
             ]
             timeout_ms = 0 if ready else poll_timeout_ms(deadline)
-            # Descriptors of sockets only end the sleep: the socket itself shows whether a message
-            # came.
+            # The descriptor of a socket only ends the sleep; the socket itself must be queried for
+            # a message.
             events = self._poller.poll(timeout_ms)
             ready += [self._others[fd] for fd, _ in events if fd in self._others]
             if ready or (timeout_ms == 0 and not events):

@@ -1,4 +1,4 @@
-"""How the store at an address is protected: by a secret, given or left, by certificates, or not."""
+"""The security of a store at an address: a secret (given or published), certificates, or none."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class SecretSource(Enum):
     """Where the secret for a store comes from."""
 
     GIVEN = "given"
-    PUBLISHED = "published"  # the owner of the loopback port makes it and leaves it to its user
-    CERTIFICATES = "certificates"  # there is none: each member has a key pair
+    PUBLISHED = "published"  # created and published to its user by the owner of a loopback port
+    CERTIFICATES = "certificates"  # no secret: each member has a key pair
     NONE = "none"
 
 
 class Access(NamedTuple):
-    """How a store is protected, with the secret where it is given, or the certificates."""
+    """The security of a store, with the secret if it was given, or the certificates."""
 
     source: SecretSource
     secret: JobSecret | None = None
@@ -52,10 +52,10 @@ def choose_access(
     certificates: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Access:
-    """Return how the store at host is protected.
+    """Return the security of the store at host.
 
-    Raises  AuthenticationError when host is not this machine alone, no secret is given, and
-            security='none' is not spelled out; for certificates that cannot be read
+    Raises  AuthenticationError if host is on another machine and neither a secret nor
+            security='none' is given; also for certificates that cannot be read
     """
     kind = security_kind(security, environment)
     if kind == "none":
@@ -75,9 +75,9 @@ def choose_access(
 
 
 def security_kind(security: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Return which of KINDS is chosen, by an argument or by FASTDIST_SECURITY.
+    """Return the chosen one of KINDS, from an argument or from FASTDIST_SECURITY.
 
-    Raises  StoreError for another
+    Raises  StoreError for any other value
     """
     kind = security or environment.get("FASTDIST_SECURITY") or "curve"
     if kind not in KINDS:
@@ -91,7 +91,7 @@ def find_folder(
 ) -> CertificateFolder:
     """Return the folder of certificates that is given, or that FASTDIST_CERTIFICATES names.
 
-    Raises  AuthenticationError where there is none, or it cannot be trusted
+    Raises  AuthenticationError if there is none, or if it is not secure
     """
     path = certificates or environment.get("FASTDIST_CERTIFICATES")
     if not path:
@@ -103,7 +103,7 @@ def find_folder(
 
 
 def server_security(secret: JobSecret | None, folder: CertificateFolder | None = None) -> Security:
-    """Return the security that the store's own socket requires of clients."""
+    """Return the security that the store's socket requires of clients."""
     if folder is not None:
         return CertificateSecurity.for_store(folder, most_connections())
     if secret is None:
@@ -113,31 +113,31 @@ def server_security(secret: JobSecret | None, folder: CertificateFolder | None =
 
 
 def most_connections() -> int:
-    """Return how many connections with the store may be made by one key.
+    """Return how many connections to the store one key may make.
 
-    All clients of a job share a key, and each has one connection for each call that waits. So there
-    is no number for one of them; the bound is what the process that serves can spare. Where it had
-    no descriptor left, it could not even hang up.
+    All clients of a job share a key, and each has one connection for each waiting call. So the
+    limit cannot be per client: it is what the serving process can spare. Without a free descriptor
+    the process could not even close a connection.
     """
-    raise_descriptor_limit()  # as the first socket will, which is still to come
+    raise_descriptor_limit()  # the first socket does the same, but is created later
     return max(1, descriptor_limit() * 3 // 4)
 
 
 def client_security(secret: JobSecret | None) -> Security:
-    """Return how a client of the store proves that it holds the secret."""
+    """Return the security by which a client proves to the store that it holds the secret."""
     if secret is None:
         return NoSecurity()
-    # A client binds nothing, so nobody is on its roster.
+    # A client does not bind, so its roster of accepted members is empty.
     return CurveSecurity(secret, job_id(), "client:0", Roster(secret, job_id(), "nobody", 0))
 
 
 def certified_client(
     folder: CertificateFolder, rank: int | None, environment: Mapping[str, str] = os.environ
 ) -> Security:
-    """Return how a member with a certificate proves to the store who it is.
+    """Return the security by which a member with a certificate authenticates to the store.
 
-    Without a rank, here or in RANK, it is the lowest one whose secret key is in the folder: so a
-    launcher speaks, which has no rank.
+    Without a rank, as argument or in RANK, the certificate is the one of the lowest rank whose
+    secret key is in the folder: a launcher has no rank.
     """
     if rank is None and environment.get("RANK", "").isdecimal():
         rank = int(environment["RANK"])
@@ -147,7 +147,7 @@ def certified_client(
 
 
 def job_id(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the job, which goes into its keys: FASTDIST_JOB_ID, else empty."""
+    """Return the name of the job, which is part of its keys: FASTDIST_JOB_ID, else empty."""
     return environment.get("FASTDIST_JOB_ID", "")
 
 
@@ -163,9 +163,9 @@ def require_host(host: str) -> str:
 
 
 def numeric_address(host: str) -> str | None:
-    """Return host as an IPv4 address, else as an IPv6 one, None when no name server knows it.
+    """Return host as an IPv4 address, else as an IPv6 address; None if it cannot be resolved.
 
-    Raises  StoreError where it stands for all addresses
+    Raises  StoreError for a wildcard address
     """
     try:
         found = socket.getaddrinfo(resolvable(host), None, type=socket.SOCK_STREAM)
@@ -173,7 +173,7 @@ def numeric_address(host: str) -> str | None:
         return None
     addresses = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
     address = str(addresses[0][4][0])
-    # No wildcard: where a socket is bound, others must be able to go, and nobody else need be.
+    # No wildcard: the address must be reachable for clients, and only this interface is bound.
     if _is_wildcard(address):
         raise StoreError(
             f"host is {host!r}, which stands for all addresses of a machine; give the one by which "

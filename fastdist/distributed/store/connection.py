@@ -1,4 +1,4 @@
-"""One client's connection to the served store: the handshake, a question, its answer."""
+"""One client's connection to the served store: the handshake, requests and answers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from .environment import num_workers_here
 from .requests import Op, Status
 from .wire import Question, Reply, pack_question, unpack_reply
 
-# The server answers at the request's own time-out; only a server that is stuck leaves us to this.
+# Extra time: the server answers at the request's timeout, unless it is stuck.
 _GRACE_S = 0.5
-# A server that dies in a handshake looks like one that closes the connection for a wrong key: three
-# times are not a coincidence. libzmq tries again after _RECONNECT_MS to _RECONNECT_MAX_MS, so this
-# takes under 1 s.
+# A server that ends during a handshake looks like one that closes the connection for a wrong key,
+# so only three failures count as a refusal. libzmq tries again after _RECONNECT_MS to
+# _RECONNECT_MAX_MS, so this takes under 1 s.
 _HANDSHAKE_TRIES = 3
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
 
@@ -62,11 +62,13 @@ class Connection:
         self._closing = closing
         self._events: SocketMonitor | None = None
         self._pulse = Pulse()
-        # With many workers a core the process that hosts the store waits for a core as well.
+        # With many workers a core, the process that hosts the store may also have to wait for a
+        # core.
         self._pulse.most_missed_beats = round(MOST_MISSED_BEATS * crowding(num_workers_here()))
         options: dict[int, int | bytes] = {
-            # With IMMEDIATE libzmq throws away what came just before the other end hung up, which
-            # is the answer that says why. Nothing is sent here before both ends are there anyway.
+            # With IMMEDIATE libzmq drops the messages that came just before the other end closed
+            # the connection, among them the answer with the reason. It is not needed here, as
+            # nothing is sent before the handshake.
             zmq.IMMEDIATE: 0,
             zmq.RECONNECT_IVL: _RECONNECT_MS,
             zmq.RECONNECT_IVL_MAX: _RECONNECT_MAX_MS,
@@ -83,13 +85,13 @@ class Connection:
             raise
 
     def establish(self, deadline: float) -> None:
-        """Wait until both ends have proved who they are.
+        """Wait until both ends are authenticated.
 
-        Raises  AuthenticationError when the other end refuses; StoreTimeoutError when deadline
-                passes and nobody has answered; StoreError when the store is closed meanwhile
+        Raises  AuthenticationError if the other end refuses; StoreTimeoutError if there is no
+                answer until deadline; StoreError if the store is closed meanwhile
         """
         if self._events is None:
-            return  # inproc: there is nothing to prove
+            return  # inproc: there is no handshake
         waiter = Waiter(self._events.socket, self._closing)
         failures, state, descriptor = 0, "nothing answers there", -1
         if is_name(split_tcp_endpoint(self.endpoint)[0]):
@@ -123,8 +125,8 @@ class Connection:
                 if failures == _HANDSHAKE_TRIES:
                     raise self._refused()
             elif event.kind in (monitor.MISMATCHED, monitor.REFUSED) or (
-                # A hang-up that no failed handshake announced: it is not ZMTP that is spoken there.
-                # In all three cases libzmq does not try again.
+                # An end without a failed handshake: the other end does not use ZMTP. In all three
+                # cases libzmq does not try again.
                 event.kind == monitor.DISCONNECTED and failures == 0
             ):
                 raise self._refused()
@@ -138,7 +140,7 @@ class Connection:
         )
 
     def is_whole(self) -> bool:
-        """Return whether this is still the connection that was established."""
+        """Return whether the connection that was established still holds."""
         while self._events is not None and (event := self._events.try_receive()):
             if event.kind == monitor.DISCONNECTED:
                 return False
@@ -147,8 +149,8 @@ class Connection:
     def ask(self, op: Op, arguments: list[bytes], timeout_s: float) -> Reply:
         """Send one request and return its answer.
 
-        Raises  StoreLostError when the connection ends first; StoreError when the store is closed
-                here; StoreTimeoutError when the server is stuck
+        Raises  StoreLostError if the connection ends first; StoreError if the store is closed here;
+                StoreTimeoutError if the server is stuck
         """
         request_id = self.send(op, arguments, timeout_s)
         deadline = time.monotonic() + timeout_s + _GRACE_S
@@ -178,8 +180,7 @@ class Connection:
     def receive(self, deadline: float | None) -> Reply | None:
         """Return the next answer, or None once time.monotonic() has passed deadline.
 
-        Raises  StoreLostError when the connection has ended; StoreError when the store is closed
-                here
+        Raises  StoreLostError if the connection has ended; StoreError if the store is closed here
         """
         waiter = Waiter(self._socket, self._closing)
         if self._events is not None:
@@ -190,7 +191,7 @@ class Connection:
                 return self._take()
             while self._events is not None and (event := self._events.try_receive()):
                 if event.kind == monitor.DISCONNECTED:
-                    # The last answer may have come between the two questions.
+                    # The last answer may have come between these two checks.
                     if has_message(self._socket):
                         return self._take()
                     raise self._lost()
@@ -218,7 +219,7 @@ class Connection:
         return int(self._socket.get(zmq.FD))
 
     def close(self) -> None:
-        """Give the connection back; a second time does nothing."""
+        """Close the connection; a second call does nothing."""
         self._pulse.disconnected()
         self._socket.close()
 

@@ -1,4 +1,4 @@
-"""The environment that launchers give a worker: its rank, the world's size, and the store."""
+"""The environment variables of launchers: a worker's rank, the world size, and the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.core.errors import RendezvousError
 
 from .host_list import expand_first_host
 
-# Where a launcher names no port, the job's id does: all its workers compute the same one.
+# Without a port from the launcher, it is computed from the job's id, the same for all workers.
 _FIRST_PORT, _PORT_COUNT = 20_000, 40_001
 _TRUE, _FALSE = ("1", "true"), ("", "0", "false")
 
@@ -21,10 +21,10 @@ _TRUE, _FALSE = ("1", "true"), ("", "0", "false")
 class Assignment:
     """One worker's place in a job.
 
-    `launcher` says who told us. With `store_hosted` it serves the store, and no rank binds
-    its port. `incarnation` counts the restarts, of the whole group or of this worker alone; `round`
-    those of the group, and with `run_id` it keeps rounds apart. Store port 0 stands for a free one,
-    which a worker that is alone may take.
+    `launcher` names the source of the values. With `store_hosted` the launcher serves the store,
+    and no rank binds its port. `incarnation` counts the restarts of the whole group and of this
+    worker alone; `round` counts those of the group, and together with `run_id` it separates rounds.
+    Store port 0 stands for any free port, which only a lone worker may use.
     """
 
     launcher: str
@@ -40,28 +40,28 @@ class Assignment:
 
     @property
     def round_name(self) -> str:
-        """A prefix for the store's keys that no other run or round has."""
+        """A prefix for the store's keys, unique to this run and round."""
         return f"{self.run_id}.{self.round}"
 
 
 @dataclass(frozen=True)
 class _Launcher:
-    """The variables of one launcher; the first whose rank is set is believed."""
+    """The variables of one launcher; the first launcher whose rank is set is used."""
 
     name: str
     rank: str
     world_size: tuple[str, ...]
     local_rank: tuple[str, ...]
     run_id: tuple[str, ...]
-    # The host and port of the store where MASTER_ADDR and MASTER_PORT do not say.
+    # The host and port of the store, if MASTER_ADDR and MASTER_PORT are not set.
     host: Callable[[Mapping[str, str]], str | None]
     port: Callable[[Mapping[str, str]], int | None]
-    # How its command sets variables in all workers.
+    # The command-line option that sets variables in all workers, as text.
     option: Callable[[list[str]], str] | None = None
 
     @property
     def sets_nothing(self) -> str:
-        """For an error, that it does not set some variables."""
+        """Error text: this launcher does not set the missing variables."""
         return "no launcher sets any" if self is _NOBODY else f"{self.name} sets none"
 
 
@@ -76,9 +76,9 @@ def from_env(
     The launchers known, in this order: torchrun and `fastdist run`, Slurm, Open MPI and other PMIx,
     PMI (MPICH, hydra), and indexed Kubernetes jobs. FASTDIST_RANK, FASTDIST_WORLD_SIZE,
     FASTDIST_LOCAL_RANK, FASTDIST_STORE_HOST, FASTDIST_STORE_PORT, FASTDIST_RUN_ID and
-    FASTDIST_RESTART_COUNT each go before what the launcher says.
+    FASTDIST_RESTART_COUNT each take precedence over the launcher's variables.
 
-    Raises  RendezvousError naming the variable, what it holds and what is expected
+    Raises  RendezvousError naming the variable, its value and the expected value
     """
     reader = _Reader(environment)
     launcher = next((one for one in _LAUNCHERS if environment.get(one.rank)), _NOBODY)
@@ -105,16 +105,16 @@ def from_env(
 
 
 def restart_count(environment: Mapping[str, str] = os.environ) -> int:
-    """Return how often this worker has been started again, with its group or alone; 0 at first."""
+    """Return how often this worker was started again, with its group or alone."""
     reader = _Reader(environment)
     return reader.number("FASTDIST_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", default=0)
 
 
 def round_number(environment: Mapping[str, str] = os.environ) -> int:
-    """Return how often the whole group has been started again: who comes back alone joins it.
+    """Return how often the whole group was started again; a worker that returns alone joins it.
 
-    torchrun's count says it only where one store serves all rounds. Each of its nodes counts what
-    failed on itself, so two may differ; but where rank 0 serves the store, each round has its own.
+    torchrun's count is used only if one store serves all rounds. Each torchrun node counts its own
+    failures, so two nodes may differ. But if rank 0 serves the store, each round has its own store.
     """
     if may_workers_return(environment):
         return 0
@@ -124,9 +124,9 @@ def round_number(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def may_workers_return(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a lost worker of this job is restarted, while the others live on.
+    """Return whether a lost worker of this job is restarted while the others continue.
 
-    Raises  RendezvousError if FASTDIST_ALLOW_RESTART is set to anything but `worker`
+    Raises  RendezvousError if FASTDIST_ALLOW_RESTART has any value but `worker`
     """
     given = environment.get("FASTDIST_ALLOW_RESTART", "")
     if given not in ("", "worker"):
@@ -142,24 +142,24 @@ def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def store_is_hosted_at(port: int, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the launcher hosts the store that is at this port.
+    """Return whether the launcher hosts the store at this port.
 
-    With another port than that of the launcher's store the program wants another store: for process
-    groups of some of the workers, in addition to RPC of all.
+    With another port the program means a separate store, such as one for process groups of some
+    workers in addition to RPC of all workers.
     """
     own = environment.get("FASTDIST_STORE_PORT") or environment.get("MASTER_PORT") or str(port)
     return store_is_hosted(environment) and own == str(port)
 
 
 def num_workers_here(environment: Mapping[str, str] = os.environ) -> int:
-    """Return how many workers run on this machine, 1 where the launcher does not say."""
+    """Return the number of workers on this machine; 1 if the launcher does not set it."""
     names = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
     counts = [environment.get(name, "") for name in names]
     return next((int(count) for count in counts if count.isdecimal()), 1)
 
 
 def init_timeout_s(environment: Mapping[str, str] = os.environ) -> float | None:
-    """Return FASTDIST_INIT_TIMEOUT in seconds, None if it is not set; 0 stands for no limit.
+    """Return FASTDIST_INIT_TIMEOUT in seconds; None if it is not set; 0 means no limit.
 
     Raises  RendezvousError for a value that is not a number of seconds
     """
@@ -168,9 +168,9 @@ def init_timeout_s(environment: Mapping[str, str] = os.environ) -> float | None:
 
 
 def as_seconds(what: str, text: str) -> float:
-    """Return the number of seconds that a text of the user's says.
+    """Return a number of seconds from a user's text.
 
-    Raises  RendezvousError naming `what`, where it stands
+    Raises  RendezvousError naming `what`, the source of the text
     """
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]*)?", text):
         raise RendezvousError(f"{what} is {text!r}; expected seconds, such as 120 (0: no limit)")
@@ -189,7 +189,7 @@ def require_rank(rank: int, world_size: int) -> None:
 
 
 class _Reader:
-    """Reads the first variable that is set, and names it in errors for an invalid value."""
+    """Reads the first variable that is set, and names it in errors about its value."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
@@ -215,9 +215,9 @@ class _Reader:
         )
 
     def hides(self, launcher: _Launcher) -> str:
-        """Return, as a clause, which launchers' variables are ignored, as this one's rank is set.
+        """Return error text about other launchers whose variables are set, but ignored.
 
-        A rank that was set by hand in a Slurm step hides all that Slurm says.
+        For example, a rank that was set by hand in a Slurm step hides all of Slurm's variables.
         """
         others = [one for one in _LAUNCHERS if one.rank != launcher.rank]
         hidden = [one for one in others if self.environment.get(one.rank)]
@@ -245,9 +245,9 @@ class _Reader:
 
 
 def _store_place(reader: _Reader, launcher: _Launcher, world_size: int) -> tuple[str, int]:
-    """Return host and port of the store; a worker that is alone needs neither to be set.
+    """Return host and port of the store; a lone worker needs neither variable.
 
-    Raises  RendezvousError that names all that is missing
+    Raises  RendezvousError naming all missing variables
     """
     host = reader.text("FASTDIST_STORE_HOST", "MASTER_ADDR") or launcher.host(reader.environment)
     port = _store_port(reader, launcher)
@@ -274,7 +274,7 @@ def _store_port(reader: _Reader, launcher: _Launcher) -> int | None:
     master = reader.port("MASTER_PORT")
     if master is None:
         return launcher.port(reader.environment)
-    # torchrun's agent serves its own store on MASTER_PORT: ours takes the next one.
+    # torchrun's agent serves its own store on MASTER_PORT: this store uses the next port.
     is_taken = reader.flag("TORCHELASTIC_USE_AGENT_STORE")
     if is_taken and master == 65_535:
         raise RendezvousError("MASTER_PORT is 65535, torchrun's own; set FASTDIST_STORE_PORT")
@@ -284,7 +284,7 @@ def _store_port(reader: _Reader, launcher: _Launcher) -> int | None:
 def slurm_host(environment: Mapping[str, str]) -> str | None:
     """Return the first host of a Slurm step, or of its job; None outside Slurm.
 
-    Raises  RendezvousError for a list of hosts that cannot be read
+    Raises  RendezvousError for an invalid list of hosts
     """
     for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"):
         if nodes := environment.get(name):
@@ -293,13 +293,13 @@ def slurm_host(environment: Mapping[str, str]) -> str | None:
 
 
 def _host_of_lonely_mpi(environment: Mapping[str, str]) -> str | None:
-    """Return loopback where all of an MPI job runs on this machine."""
+    """Return the loopback address if all workers of an MPI job run on this machine."""
     sizes = environment.get("OMPI_COMM_WORLD_SIZE"), environment.get("OMPI_COMM_WORLD_LOCAL_SIZE")
     return "127.0.0.1" if sizes[0] and sizes[0] == sizes[1] else None
 
 
 def _port_from(*names: str) -> Callable[[Mapping[str, str]], int | None]:
-    """Return a rule that makes a port of the ids in these variables, if the first one is set."""
+    """Return a function that computes a port from these variables, if the first one is set."""
 
     def port(environment: Mapping[str, str]) -> int | None:
         if not environment.get(names[0]):
@@ -310,7 +310,7 @@ def _port_from(*names: str) -> Callable[[Mapping[str, str]], int | None]:
     return port
 
 
-# The port of a Slurm step's store, made from the ids of job and step, which all its tasks have.
+# The port of a Slurm step's store, from the ids of job and step, which all its tasks have.
 slurm_port = _port_from("SLURM_JOB_ID", "SLURM_STEP_ID")
 
 

@@ -20,32 +20,32 @@ from .local_store import LocalStore
 from .requests import MUTATIONS, Op, Request, Status
 from .store import DEFAULT_TIMEOUT, Timeout, require_ok
 
-# Note [The log of a FileStore] The file is a line that identifies it, then records: length and
-# CRC-32 of the body, then the body, an op and its arguments. A writer takes the lock, reads the
-# records that others have added, cuts off a record that a killed writer left incomplete, and adds
-# its record in one write. Readers need no lock: a record counts once it is complete and its sum is
-# right. As every process applies the same records in the same order, all see the same dictionary,
-# and a record that fits nobody's wait costs a process only its own reading. A value leaves a queue
-# by a record as well, and no record waits: a process that waits for a value looks until there is
-# one, and then takes the lock. So a value goes to one process, and queues exist when a file is
-# opened again.
+# Note [The log of a FileStore]
+# The file is a line that identifies it, then records. A record has the length and CRC-32 of its
+# body, then the body: an op and its arguments. A writer takes the lock, and reads the records that
+# others have added. It removes an incomplete record of a killed writer, and adds its record in one
+# write. Readers need no lock: a record counts once it is complete and its sum is right. All
+# processes apply the same records in the same order, so all have the same dictionary. A record for
+# which nothing waits costs a process only the reading. Taking a value from a queue is a record as
+# well, and records never wait. A process that waits for a value polls until there is one, and then
+# takes the lock. So one process gets each value, and queues persist when a file is opened again.
 _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")
 _COUNT = struct.Struct("<BI")
 _LENGTH = struct.Struct("<I")
-# Records of the file itself, beside those of Op.
+# Kinds of records in addition to those of Op.
 _SECRET = 0x80
 _CLOSED = 0x81
 _OPENED = 0x82
-# A file sends no notice when it has grown, so waiters look again: quickly at first, then slowly.
+# There is no notification when a file has grown, so waiters poll: quickly at first, then slowly.
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.0005, 0.02
 
 
 class FileStore(LocalStore):
     """A store in a file, on one machine or on a file system that all processes of a job share.
 
-    With `world_size`, the last of that many stores to close removes the file. Start each run on a
-    file that is not there: what an earlier run left would be taken for news.
+    With `world_size`, the last of that many stores to close removes the file. Use a new file for
+    each run: entries of an earlier run would look like new ones.
     """
 
     _hears_of_changes = False
@@ -64,9 +64,9 @@ class FileStore(LocalStore):
         self._path = os.path.abspath(file_name)
         self._world_size = world_size
         self._position = 0
-        # How many counted stores have opened and closed the file.
+        # How many stores with a world_size have opened and closed the file.
         self._opened_count = self._closed_count = 0
-        # A file that only its owner may read is as good a place for a secret as loopback is.
+        # Only the owner can read the file, so a secret may be published in it as on loopback.
         access = choose_access("127.0.0.1", security, secret, certificates)
         self._source, self._given_secret, _ = access
         self._file_secret: JobSecret | None = None
@@ -79,14 +79,14 @@ class FileStore(LocalStore):
 
     @property
     def path(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self._path
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The secret that was given, else the file's own, which the first who asks puts there.
+        """The given secret, else the file's own, which the first reader creates.
 
-        It is None where security is 'none' or 'certs'.
+        None if security is 'none' or 'certs'.
 
         Raises  AuthenticationError if the file belongs to another user
         """
@@ -110,7 +110,7 @@ class FileStore(LocalStore):
             return self._file_secret
 
     def close(self) -> None:
-        """Let go of the file; the last of world_size stores removes it. Twice is once."""
+        """Close the file; the last of world_size stores removes it. A second call does nothing."""
         if self._is_forked():
             return
         with self._changed:
@@ -124,7 +124,7 @@ class FileStore(LocalStore):
                 os.close(self._file)
 
     def clone(self) -> FileStore:
-        """Return another store over the same file; the file stays until both are closed."""
+        """Return another store on the same file; the file stays until both are closed."""
         return FileStore(self._path, -1, self.timeout)
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class FileStore(LocalStore):
         key, waited_s = arguments[0], self._seconds(timeout)
         deadline, pauses = time.monotonic() + waited_s, self._pauses()
         while True:
-            # Looked up without the lock: several may see a value, but only one takes it.
+            # Checked without the lock: several processes may see a value, but only one takes it.
             if super()._ask(Op.QUEUE_LENGTH, [key], timeout) != [b"0"]:
                 found = super()._ask(Op.POP, [key, b"0"], timeout)
                 if found:
@@ -154,10 +154,10 @@ class FileStore(LocalStore):
             return
         with self._locked():
             self._catch_up()
-            # A pop of an empty queue changes nothing.
+            # A pop from an empty queue changes nothing, so it needs no record.
             if request.op is not Op.POP or self._state.has_queue(request.arguments[0]):
                 self._write(request.op, request.arguments)
-                # The line just written is applied here with its owner, so it is not read again.
+                # The new record is applied below, with its owner, so it must not be read again.
                 self._position = os.fstat(self._file).st_size
         super()._submit(request)
 
@@ -177,11 +177,11 @@ class FileStore(LocalStore):
             raise StoreError(f"{self!r}: cannot open: {error.strerror}") from error
 
     def _begin(self) -> None:
-        """Write the first line if nobody has, and read what is there."""
+        """Write the first line if it is missing, and read all records."""
         try:
             with self._changed, self._locked():
                 start = os.pread(self._file, len(_MAGIC), 0)
-                # New, or its maker was killed while it wrote the first line.
+                # A new file, or one whose creator was killed while it wrote the first line.
                 if len(start) < len(_MAGIC) and _MAGIC.startswith(start):
                     os.pwrite(self._file, _MAGIC, 0)
                 self._catch_up()
@@ -191,20 +191,20 @@ class FileStore(LocalStore):
             raise StoreError(f"{self!r}: cannot be a store: {error.strerror}") from error
 
     def _leave(self) -> None:
-        """Say in the file that one more has closed; the last one removes it."""
+        """Record that one more store has closed; the last one removes the file."""
         with self._alone():
             if not self._is_in_place():
-                return  # removed before, or that of another run by now
+                return  # the file was removed, or belongs to another run now
             self._catch_up()
             self._write(_CLOSED, [])
             self._catch_up()
-            # RPC and process groups of one job may use one file: the last of both removes it.
+            # RPC and process groups of one job may share a file: the last store of both removes it.
             if self._closed_count >= max(self._world_size, self._opened_count):
                 os.unlink(self._path)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the file against other writers, and be sure that it is still the one at path."""
+        """Lock the file against other writers; check that it is still the one at path."""
         with self._alone():
             if not self._is_in_place():
                 raise StoreError(f"{self!r}: the file was removed or replaced while it was in use")
@@ -218,9 +218,9 @@ class FileStore(LocalStore):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the file against other writers; _changed is held, and released while this waits.
+        """Lock the file against other writers. _changed is held, and released during waits.
 
-        Raises  StoreTimeoutError if another has it for too long: it may be frozen
+        Raises  StoreTimeoutError if another process holds the lock too long: it may be frozen
         """
         is_closing, waited_s = self._is_closed, self._seconds(None)
         deadline = time.monotonic() + waited_s
@@ -248,7 +248,7 @@ class FileStore(LocalStore):
         return True
 
     def _catch_up(self) -> None:
-        """Apply every complete record behind _position. See Note [The log of a FileStore]."""
+        """Apply every complete record after _position. See Note [The log of a FileStore]."""
         if self._position == 0:
             if os.pread(self._file, len(_MAGIC), 0) != _MAGIC:
                 raise StoreError(f"{self!r}: the file is not a fastdist store; give another one")
@@ -267,7 +267,7 @@ class FileStore(LocalStore):
             try:
                 self._apply(body)
             except (struct.error, ValueError, IndexError, AuthenticationError) as error:
-                # Its sum is right, so it was written so: by another program, or another version.
+                # The checksum is right, so another program or version wrote it.
                 raise StoreError(
                     f"{self!r}: byte {self._position} does not begin a record of a fastdist "
                     "store; give a new file"
@@ -289,13 +289,13 @@ class FileStore(LocalStore):
             self._deliver(self._state.submit(foreign, time.monotonic()))
 
     def _write(self, kind: int, arguments: list[bytes]) -> None:
-        """Add one record; the lock is held and everything before it has been read."""
+        """Append one record; the lock is held, and all earlier records were read."""
         body = _COUNT.pack(kind, len(arguments)) + b"".join(
             _LENGTH.pack(len(argument)) + argument for argument in arguments
         )
         record = _HEADER.pack(len(body), zlib.crc32(body)) + body
         self._require_no_damage()
-        # Behind what was read there can only be what a killed writer left.
+        # Anything after the last complete record was left by a killed writer.
         os.ftruncate(self._file, self._position)
         try:
             written = os.pwrite(self._file, record, self._position)
@@ -305,7 +305,7 @@ class FileStore(LocalStore):
             raise StoreError(f"{self!r}: {written} of {len(record)} bytes written: no space left")
 
     def _require_no_damage(self) -> None:
-        """Tell a record that a killed writer left half written from one that was damaged later."""
+        """Raise StoreError for a damaged record; a killed writer leaves only an incomplete one."""
         header = os.pread(self._file, _HEADER.size, self._position)
         size = os.fstat(self._file).st_size
         if len(header) == _HEADER.size:

@@ -1,4 +1,4 @@
-"""The store of a single process: a dictionary with the manners of the others."""
+"""The store of a single process: a dictionary with the interface of the other stores."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .store import DEFAULT_TIMEOUT, Timeout
 
 
 class HashStore(LocalStore):
-    """A store among the threads of one process; for tests, and for a world of one."""
+    """A store for the threads of one process; for tests, and for a world of size one."""
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         super().__init__(timeout)
         self._job_secret: JobSecret | None = None
         if security_kind(None) == "curve":
-            # Nobody needs to find it: all who use this store are in this process.
+            # Not published: all users of this store are in this process.
             self._job_secret = JobSecret.from_environment() or JobSecret.generate()
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The given secret, else a new one; None where the job has none."""
+        """The given secret, else a new one; None if security is not CURVE."""
         return self._job_secret
 
     def __repr__(self) -> str:

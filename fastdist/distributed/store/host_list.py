@@ -1,8 +1,9 @@
-"""Slurm's lists of hosts, such as `rack[0-1]_blade[00-11,14],login2`: which host is the first."""
+"""Finds the first host in Slurm's lists of hosts, such as `rack[0-1]_blade[00-11,14],login2`."""
 
-# A list holds expressions with commas, or white space, between them. An expression is text with any
-# number of brackets; each bracket holds numbers and ranges. Leading zeros of a range's first number
-# fix the width of all its numbers. The box `000x133` of a torus is a range in each digit, base 36.
+# A list has expressions, separated by commas or white space. An expression is text with any number
+# of brackets; each bracket has numbers and ranges. Leading zeros of a range's first number set the
+# width of all its numbers. A box such as `000x133`, for a torus, is a range in each digit, in base
+# 36.
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ _BOX = re.compile(r"([0-9A-Z]+)x([0-9A-Z]+)")
 
 
 def expand_first_host(node_list: str, variable: str = "SLURM_JOB_NODELIST") -> str:
-    """Return the first host of a Slurm list; the list is checked to its end.
+    """Return the first host of a Slurm list; the whole list is checked.
 
-    Raises  RendezvousError naming the variable, and what is wrong where
+    Raises  RendezvousError naming the variable, the error and its position
     """
     try:
         hosts = _first_hosts(node_list)
@@ -56,7 +57,7 @@ def _first_hosts(text: str) -> list[str]:
 
 
 def _first_number(ranges: str) -> str:
-    """Return the first number in a bracket, as it is written in a host's name."""
+    """Return the first number in a bracket, written as in a host's name."""
     for one in ranges.split(","):
         numbers, box = _NUMBERS.fullmatch(one), _BOX.fullmatch(one)
         if numbers:

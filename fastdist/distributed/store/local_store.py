@@ -1,4 +1,4 @@
-"""A store whose dictionary lives in this process, and the threads that wait on it."""
+"""A store whose dictionary is in this process, with the threads that wait on it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from .store import DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, require_ok
 
 
 class LocalStore(Store):
-    """The base of HashStore and FileStore: one StoreState, one condition, tickets for waiters."""
+    """The base of HashStore and FileStore: one StoreState, one condition, a ticket per waiter."""
 
-    # False where changes are found by looking again, so that no descriptor can announce them.
+    # False for a store that finds changes by polling, so that no descriptor can report them.
     _hears_of_changes = True
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         super().__init__(timeout)
         self._state = StoreState()
-        # Guards everything below and _state; waiters sleep on it. No callback runs under it.
+        # Guards _state and everything below; waiters sleep on it. No callback runs while it is
+        # held.
         self._changed = threading.Condition()
         self._answers: dict[int, Answer] = {}
         self._watches: dict[int, LocalWatch] = {}
@@ -35,7 +36,7 @@ class LocalStore(Store):
         self._is_closed = False
 
     def watch(self, prefix: str) -> Watch:
-        """Return a watch on all keys that begin with prefix; close it when done."""
+        """Return a watch on all keys that begin with prefix; close it after use."""
         self._require_own_process()
         with self._changed:
             self._require_open()
@@ -47,7 +48,7 @@ class LocalStore(Store):
             return watch
 
     def close(self) -> None:
-        """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once."""
+        """Close the store; waiting calls of other threads raise StoreError. Repeats do nothing."""
         if self._is_forked():
             return
         with self._changed:
@@ -57,7 +58,7 @@ class LocalStore(Store):
             self._changed.notify_all()
 
     def clone(self) -> LocalStore:
-        """Return another store with the same keys, with a separate timeout and end."""
+        """Return another store with the same keys, and a separate timeout and close."""
         return copy.copy(self)
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
@@ -83,10 +84,10 @@ class LocalStore(Store):
         self._deliver(self._state.submit(request, time.monotonic()))
 
     def _refresh(self) -> None:
-        """Apply what other processes have asked; _changed is held."""
+        """Apply the requests of other processes; _changed is held."""
 
     def _pauses(self) -> Iterator[float]:
-        """Return how long to sleep each time before _refresh may find something."""
+        """Return the pauses between calls of _refresh while a thread waits."""
         return itertools.repeat(math.inf)
 
     def _deliver(self, answers: list[Answer]) -> None:
@@ -115,14 +116,14 @@ class LocalWatch(Watch):
         self._bell = Doorbell()
 
     def put(self, frames: list[bytes]) -> None:
-        """Take note of one change; the store's condition is held."""
+        """Add one change; the store's condition is held."""
         key, is_there, value = frames
         name = key.decode(errors="replace")
         self._changes.append(Change(name, value if is_there == b"1" else None))
         self._bell.ring()
 
     def next(self, timeout: Timeout | None = None) -> Change | None:
-        """Wait for the next change and return it, or None when timeout (of the store) is over."""
+        """Wait for the next change and return it; None at the timeout (the store's by default)."""
         store = self._store
         store._require_own_process()
         deadline = time.monotonic() + store._seconds(timeout)
@@ -140,16 +141,16 @@ class LocalWatch(Watch):
                 store._changed.wait(min(remaining_s, next(pauses)))
 
     def fileno(self) -> int | None:
-        """Return a descriptor to poll next to others, None where next must be called in turns."""
+        """Return a descriptor for poll; None if `next` must be called repeatedly instead."""
         return self._bell.fileno() if self._store._hears_of_changes else None
 
     def close(self) -> None:
-        """Watch no more; a second time does nothing."""
+        """End the watch; a second call does nothing."""
         with self._store._changed:
             self._store._watches.pop(self.ticket, None)
             self._store._state.unwatch([self.ticket])
         self.hush()
 
     def hush(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         self._bell.close()

@@ -1,11 +1,11 @@
-"""The members of a group: who joins it, follows a lost member or leaves, in one order."""
+"""The members of a group: who joins, follows a lost member, or leaves, in one order of events."""
 
 # Note [Revisions]
-# Each change of a group has a number, its revision. The group keeps its changes in that order, and
-# only the latest of each place (a rank and a name): a member that left or was followed drops the
-# entry of its joining. So a member reads the changes since a revision that it knows, and the table
-# is as long as the group, not as its history. The latest MOST_EMPTY empty places are remembered; a
-# member with an older revision reads the whole group.
+# Each change of a group has a number, its revision. The group keeps its changes in that order, but
+# only the latest change of each place (a rank and a name). When a member leaves or is followed, the
+# entry for its joining is dropped. So a member can read the changes since a revision that it knows,
+# and the table grows with the group, not with its history. The latest MOST_EMPTY empty places are
+# remembered; a member with an older revision reads the whole group.
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 MOST_EMPTY: Final = 8192
-# So many missing ranks are named to one that waits, however many there are: n members wait.
+# The most missing ranks that an answer to a waiting member names, as n members may wait.
 MOST_NAMED: Final = 64
 
 
 class Member(NamedTuple):
-    """A member's entry: `life` differs between processes that have one rank one after another.
+    """A member's entry: `life` distinguishes processes that have one rank one after another.
 
-    `labels` are counted over the group: a member can query how many have one.
+    `labels` are counted over the group: a member can query how many members have a label.
     """
 
     rank: int
@@ -34,7 +34,7 @@ class Member(NamedTuple):
 
 
 class Empty(NamedTuple):
-    """A place whose last member has left or was lost; how many lost ones there were."""
+    """A place whose last member has left or was lost, and how many of its members were lost."""
 
     life: bytes
     was_lost: bool
@@ -43,35 +43,35 @@ class Empty(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """The members of one group, and the members that wait for the rest.
+    """The members of one group, and the members that wait until all have joined.
 
     A group without a world size (0) is never complete: members come and go.
     """
 
     world_size: int
     members: dict[int, Member] = field(default_factory=dict)
-    # Requests; state.py, which has their class, imports this module.
+    # Requests; not typed here, as state.py defines their class and imports this module.
     parked: list[Any] = field(default_factory=list)
     error: str = ""
     # The values of the two members that cannot be in one group.
     claims: list[bytes] = field(default_factory=list)
-    # Whether all had met before this store knew of the group: then waiters need not wait.
+    # Whether all members met before this store had the group; if so, nobody needs to wait.
     has_met: bool = False
-    # The values that all members must have in common, as the first one sent them.
+    # The values that must be equal for all members, as the first one sent them.
     agreement: bytes | None = None
     revision: int = 0
     _by_name: dict[bytes, int] = field(default_factory=dict)
     _by_life: dict[bytes, int] = field(default_factory=dict)
     _labels: Counter[bytes] = field(default_factory=Counter)
     _empty: dict[tuple[int, bytes], Empty] = field(default_factory=dict)
-    # See Note [Revisions]: which place has changed at which revision, and at which it last did.
+    # See Note [Revisions]: revision -> place that changed; place -> revision of its last change.
     _changes: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     _changed_at: dict[tuple[int, bytes], int] = field(default_factory=dict)
     _forgotten: int = 0
     _lowest: int = 0
 
     def is_complete(self) -> bool:
-        """Return whether all have joined."""
+        """Return whether all members have joined."""
         return self.has_met or 0 < self.world_size == len(self.members)
 
     def missing(self) -> list[int]:
@@ -79,9 +79,9 @@ class Group:
         return [rank for rank in range(self.world_size) if rank not in self.members]
 
     def first_missing(self) -> tuple[list[int], int]:
-        """Return the first MOST_NAMED ranks that have not joined, and how many more there are.
+        """Return the first MOST_NAMED ranks that have not joined, and the number of further ones.
 
-        All below `_lowest` have joined, so that a query need not go through them.
+        All ranks below `_lowest` have joined, so a query can start there.
         """
         while self._lowest in self.members:
             self._lowest += 1
@@ -94,7 +94,7 @@ class Group:
         return next(rank for rank in range(self.world_size) if rank not in self.members)
 
     def conflict(self, member: Member) -> Member | None:
-        """Return another life that has the rank or the name of a member."""
+        """Return another life that has the rank or the name of `member`, or None."""
         there = self.members.get(member.rank)
         if there is not None and there.life != member.life:
             return there
@@ -102,7 +102,7 @@ class Group:
         return None if rank is None or rank == member.rank else self.members[rank]
 
     def put(self, member: Member) -> None:
-        """Let a member have its rank and name, which are free, or its own."""
+        """Give a member its rank and name; both must be free, or its own already."""
         self._take_away(member.rank)
         self.members[member.rank] = member
         self._labels.update(member.labels)
@@ -112,7 +112,7 @@ class Group:
             self._note(member.rank, member.name)
 
     def withdraw(self, rank: int) -> None:
-        """Let a rank not have joined."""
+        """Remove a rank as if it had not joined."""
         member = self._take_away(rank)
         if member is not None:
             del self.members[rank]
@@ -121,7 +121,7 @@ class Group:
     def end(self, life: bytes, place: tuple[int, bytes], *, was_lost: bool, num_lost: int) -> None:
         """Free the place of a life; `num_lost` lives of the place have been lost.
 
-        Where nothing is known of the place, its loss is noted: the store may have another host.
+        A loss is recorded even for an unknown place: a store on a new host may not have it yet.
         """
         rank = self._by_life.get(life)
         if rank is not None:
@@ -145,12 +145,14 @@ class Group:
             self._forgotten = max(self._forgotten, at)
 
     def last_at(self, rank: int, name: bytes) -> Empty | None:
-        """Return the last life of a place that has ended."""
+        """Return the last life of a place if it has ended, or None."""
         return self._empty.get((rank, name))
 
     def find(self, key: bytes) -> bytes:
-        """Return the value of a member by `rank` or `=name`, empty if there is none; how many have
-        `@label`; and for `?` the first ranks that nobody has, and how many more there are.
+        """Return the answer to one key of a query.
+
+        For `rank` or `=name` it is the member's value, or empty; for `@label` the number of members
+        with the label; for `?` the first free ranks, and the number of further ones.
         """
         if key == b"?":
             named, more = self.first_missing()
@@ -161,8 +163,10 @@ class Group:
         return self.members[rank].value if rank in self.members else b""
 
     def changes_since(self, revision: int) -> list[bytes]:
-        """Return the revision now, b"1" if all members follow and b"0" if those that have come
-        since, how many, their values, and the lives that have ended since.
+        """Return the present revision and the changes since another one.
+
+        The parts are: the revision; b"1" if the values are of all members, b"0" if only of
+        members that joined since; the number of values; the values; the lives that ended since.
         """
         if not self._forgotten <= revision <= self.revision or revision == 0:
             values = [self.members[rank].value for rank in sorted(self.members)]
@@ -229,7 +233,7 @@ def disagreement(
 
 
 def other_size(name: bytes, group: Group, who: str, world_size: int) -> str:
-    """Return why a world size cannot be that of group, or nothing if it can."""
+    """Return why a world size differs from the group's; empty if it does not."""
     if group.world_size == world_size:
         return ""
     ranks = ", ".join(str(other) for other in sorted(group.members))
@@ -242,7 +246,7 @@ def other_size(name: bytes, group: Group, who: str, world_size: int) -> str:
 
 
 def name_missing(group: Group, *, is_brief: bool) -> list[bytes]:
-    """Return the ranks that have not joined; if brief, the first ones and how many more."""
+    """Return the ranks that have not joined; if brief, the first ones and a count of the others."""
     if not is_brief:
         return [b"%d" % rank for rank in group.missing()]
     named, more = group.first_missing()
@@ -250,5 +254,5 @@ def name_missing(group: Group, *, is_brief: bool) -> list[bytes]:
 
 
 def show(key: bytes) -> str:
-    """Return a key as people wrote it, no more than a line of it."""
+    """Return a key as text, shortened to one line."""
     return repr(key[:200].decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Errors inside a store: reported to the client each time, logged once of each kind."""
+"""Internal errors of a store: reported to the client each time, logged once for each kind."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _MOST_LETTERS = 1000
 
 
 class Mistakes:
-    """Knows which mistakes have been logged: whoever asks once can ask a million times.
+    """Remembers which errors were logged, as a client may repeat a request a million times.
 
     Thread  one at a time; the caller locks
     """
 
     def __init__(self) -> None:
-        # Invariant: bounded by our code, not by requests.
+        # Limited by the number of code lines that may fail, not by the number of requests.
         self._logged: set[Hashable] = set()
 
     def note(self, what: str, error: Exception) -> str:
-        """Log where in our code doing `what` raised error, if it is new; return it in words."""
+        """Log an internal error of operation `what` if its place is new; return text about it."""
         *_, (frame, line) = traceback.walk_tb(error.__traceback__)
         place: tuple[type[Exception], CodeType, int] = (type(error), frame.f_code, line)
         shown = repr(error)[:_MOST_LETTERS]
         if self._is_new(place):
-            # In letters that any log can hold: the text may contain the request.
+            # Escaped, as the text may contain bytes of the request that a log cannot encode.
             told = "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
             _logger.error(
                 "%s failed at the store because of a bug in fastdist: %s; its client got the "
@@ -40,7 +40,7 @@ class Mistakes:
         )
 
     def warn_once(self, kind: str, text: str) -> None:
-        """Log text, unless one of its kind was."""
+        """Log text, unless a text of this kind was logged before."""
         if self._is_new(kind):
             _logger.warning("%s", text)
 

@@ -1,4 +1,4 @@
-"""Requests to a store of which a program wrote only the methods."""
+"""Requests to a store whose methods a program has written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .store import Store, Timeout, seconds
 
 
 def ask_by_methods(store: Store, op: Op, arguments: list[bytes], timeout: Timeout) -> list[bytes]:
-    """Return the result of a request, by calling the methods of a store that is not ours.
+    """Return the result of a request, by calling the methods of a user-defined store.
 
     Args:
         store: A subclass of Store that overrides its methods.
@@ -72,7 +72,7 @@ def _append(store: Store, key: str, value: bytes) -> list[bytes]:
         store.append(key, value)
         return []
     expected, wanted = b"", value
-    # Another one may change it meanwhile.
+    # Not atomic: another process may change the value in between.
     while (held := store.compare_set(key, expected, wanted)) != wanted:
         expected, wanted = held, held + value
     return []

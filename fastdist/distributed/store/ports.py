@@ -1,4 +1,4 @@
-"""The port at which a process hosts a store."""
+"""Checks and takes over the port at which a process hosts a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastdist.core.errors import StoreError
 
 
 def take_over(descriptor: int, port: int) -> int:
-    """Close a listening socket that a launcher made, and return its port, for this store."""
+    """Close a launcher's listening socket and return its port, so that this store can bind it."""
     with socket.socket(fileno=descriptor) as listening:
         bound: int = listening.getsockname()[1]
     if port not in (0, bound):

@@ -8,14 +8,14 @@ from .own_methods import ask_by_methods
 from .requests import Op
 from .store import Change, Store, Timeout, Watch
 
-# Ops whose arguments are all keys; of the others only the first one is, and NUM_KEYS has none.
+# Ops whose arguments are all keys. For other ops only the first argument is one; NUM_KEYS has none.
 _ALL_KEYS = frozenset({Op.GET, Op.WAIT, Op.CHECK})
 
 
 class PrefixStore(Store):
-    """A store whose key `k` is `prefix/k` of `store`; num_keys counts the keys of every prefix.
+    """A store whose key `k` is `prefix/k` of `store`; num_keys counts keys with any prefix.
 
-    Note    it shares `store`'s timeout until set_timeout is called on it, and close closes `store`
+    Note    it uses `store`'s timeout until set_timeout is called on it, and close closes `store`
     """
 
     def __init__(self, prefix: str, store: Store) -> None:
@@ -26,7 +26,7 @@ class PrefixStore(Store):
         self.underlying_store = store
 
     def watch(self, prefix: str) -> Watch:
-        """Return a watch on all keys of this view that begin with prefix; close it when done."""
+        """Return a watch on all keys of this view that begin with prefix; close it after use."""
         return _PrefixWatch(self, self.underlying_store.watch(f"{self.prefix}/{prefix}"))
 
     @property
@@ -35,11 +35,11 @@ class PrefixStore(Store):
         return store._underlying_non_prefix_store if isinstance(store, PrefixStore) else store
 
     def clone(self) -> PrefixStore:
-        """Return the same view of a clone of the store below."""
+        """Return the same view of a clone of the underlying store."""
         return PrefixStore(self.prefix, self.underlying_store.clone())
 
     def has_extended_api(self) -> bool:
-        """Return whether the store below has append, multi_get and multi_set."""
+        """Return whether the underlying store has append, multi_get and multi_set."""
         return self.underlying_store.has_extended_api()
 
     def list_keys(self) -> list[str]:
@@ -47,16 +47,16 @@ class PrefixStore(Store):
         return [key[len(self.prefix) + 1 :] for key in super().list_keys()]
 
     def query_host(self, line: str = "") -> list[str]:
-        """Ask the store below."""
+        """Query the host of the underlying store."""
         return self.underlying_store.query_host(line)
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The secret of the job that the store below serves, None where security is 'none'."""
+        """The job secret of the underlying store; None if security is 'none'."""
         return self.underlying_store.job_secret
 
     def close(self) -> None:
-        """Close the store below."""
+        """Close the underlying store."""
         self.underlying_store.close()
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
@@ -80,7 +80,7 @@ class PrefixStore(Store):
 
 
 class _PrefixWatch(Watch):
-    """A watch that takes the prefix off again."""
+    """A watch that removes the prefix from keys."""
 
     def __init__(self, store: PrefixStore, below: Watch) -> None:
         self._store = store

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fastdist.core.errors import StoreError
 
-# A key or a value that does not fit into one frame is refused before it is kept.
+# A key or value that does not fit into one frame is refused before it is stored.
 MAX_KEY_BYTES = 64 * 1024
 MAX_VALUE_BYTES = 32 * 1024 * 1024
 # A rank has 16 bits in the ids of messages.
@@ -20,49 +20,47 @@ class Op(IntEnum):
     """The operations of a store. The numbers are wire format."""
 
     SET = 1  # key, value, key, value, ...
-    GET = 2  # keys -> values, when all are there
-    WAIT = 3  # keys -> nothing, when all are there
-    CHECK = 4  # keys -> b"1" if all are there now
+    GET = 2  # keys -> values, when all exist
+    WAIT = 3  # keys -> nothing, when all exist
+    CHECK = 4  # keys -> b"1" if all exist now
     ADD = 5  # key, amount -> the new number
     COMPARE_SET = 6  # key, expected, desired -> the value afterwards
-    DELETE = 7  # key -> b"1" if it was there
-    NUM_KEYS = 8  # -> how many
+    DELETE = 7  # key -> b"1" if it existed
+    NUM_KEYS = 8  # -> the number of keys
     APPEND = 9  # key, value
-    JOIN = 10  # group, rank, world, value -> all values in the order of ranks, when all have come;
-    # and life, name, labels, agreement, wanted keys, b"1" if it may follow a life of its rank
-    # -> what is wanted; nothing where all have met before
-    WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
+    JOIN = 10  # group, rank, world, value -> all values by rank, when all have joined;
+    # or also life, name, labels, agreement, wanted keys, b"1" if it may follow a life of its rank
+    # -> the values of the wanted keys; nothing if all members had met before
+    WATCH = 11  # prefix -> nothing, then a CHANGED for each existing key and at each change
     ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
     QUERY_HOST = 13  # lines for the host to log -> the host, then the peers that it refused
-    ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
-    # group, rank, world -> nothing; unless all have come, that rank will not come, either
+    ROUND = 14  # -> nothing; the job starts again, so ranks that have ended may join again
+    # group, rank, world -> nothing; cancels the join of a rank, unless all have joined
     WITHDRAW = 15
     PUSH = 16  # queue, value -> nothing
     POP = 17  # queue, b"1" to wait for a value -> the value, or nothing
-    QUEUE_LENGTH = 18  # queue -> how many values
+    QUEUE_LENGTH = 18  # queue -> the number of values
     KEYS = 19  # prefix -> the keys that begin with it
-    DISBAND = 20  # group -> nothing; if all have come, it is forgotten
-    ENTER = 21  # group, rank, world, value, life, name, labels, life that is over, lost lives
-    # -> the value of the member that has rank or name, or nothing, and how many lives were lost
+    DISBAND = 20  # group -> nothing; if all have joined, it is forgotten
+    ENTER = 21  # group, rank, world, value, life, name, labels, ended life to follow, lost lives
+    # -> the value of the member that has rank or name, or nothing; the number of lost lives
     LEAVE = 22  # group, life, b"1" if it was lost, lost lives, rank, name -> nothing
-    MEMBERS = 23  # group, keys -> what membership.py's find gives for each
-    CHANGES = 24  # group, revision -> what membership.py's changes_since gives
-    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or nothing; how many were lost
+    MEMBERS = 23  # group, keys -> the result of Group.find in membership.py for each
+    CHANGES = 24  # group, revision -> the result of Group.changes_since in membership.py
+    LAST_AT = 25  # group, rank, name -> b"in", b"lost", b"left" or nothing; number lost
 
 
 class Status(IntEnum):
     """The meaning of an answer. The numbers are wire format."""
 
     OK = 0
-    TIMED_OUT = 1  # frames: what is missing
-    REFUSED = (
-        2  # why; where two claim one rank of a group, also what the first and the second brought
-    )
+    TIMED_OUT = 1  # frames: the missing keys or ranks
+    REFUSED = 2  # the reason; if two members claim one rank of a group, also the values of both
     CHANGED = 3  # key, b"1" or (deleted) b"0", value
     ENDED = 4  # the host closes the store; frames: the ranks for which a join still waited
 
 
-# How many arguments each op has; those that are missing here take any number.
+# The number of arguments of each op; ops that are not listed take any number.
 _NUM_ARGUMENTS = {
     Op.ADD: 2,
     Op.COMPARE_SET: 3,
@@ -84,7 +82,7 @@ _NUM_ARGUMENTS = {
     Op.LAST_AT: 3,
 }
 NUM_OF_JOIN = (4, 10)
-# Ops that change the dictionary, and so what a replicated store must write down.
+# Ops that change the dictionary; a replicated store must record these.
 MUTATIONS = frozenset(
     {
         *(Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND),
@@ -96,7 +94,7 @@ MUTATIONS = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One thing asked by `owner`; nobody is answered when owner is None."""
+    """One request of `owner`; if owner is None, it gets no answer."""
 
     op: Op
     arguments: list[bytes]
@@ -119,14 +117,14 @@ def awaited(request: Request) -> list[bytes]:
 
 
 def require_arguments(request: Request) -> None:
-    """Raise StoreError for a request with another number of arguments than its op has."""
+    """Raise StoreError if a request has the wrong number of arguments for its op."""
     given, expected = len(request.arguments), _NUM_ARGUMENTS.get(request.op)
     if expected is not None and given != expected:
         raise StoreError(f"{request.op.name.lower()}: {given} arguments, expected {expected}")
 
 
 def number(text: bytes) -> int:
-    """Return the number that an argument has; raises StoreError."""
+    """Return the number in an argument; raises StoreError if it is not one."""
     try:
         return int(text)
     except ValueError:
@@ -134,12 +132,12 @@ def number(text: bytes) -> int:
 
 
 def words(text: bytes) -> tuple[bytes, ...]:
-    """Return the parts of a text between line ends; none of an empty one."""
+    """Return the lines of a text; none for an empty text."""
     return tuple(text.split(b"\n")) if text else ()
 
 
 def require_fits(key: bytes, value: bytes) -> None:
-    """Raise StoreError for a key or a value that is longer than a store keeps."""
+    """Raise StoreError for a key or a value above the store's size limits."""
     if len(key) > MAX_KEY_BYTES:
         raise StoreError(f"key of {len(key)} bytes; a store takes at most {MAX_KEY_BYTES}")
     if len(value) > MAX_VALUE_BYTES:

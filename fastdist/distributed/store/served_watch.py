@@ -17,7 +17,7 @@ class ServedWatch(Watch):
 
     def __init__(self, store: Any, connection: Connection) -> None:
         self._store = store
-        # Held by whoever uses the connection: next while it waits, close after.
+        # Held by the thread that uses the connection: `next` while it waits, then `close`.
         self._connection_lock = threading.RLock()
         self._connection: Connection | None = connection
 
@@ -33,7 +33,7 @@ class ServedWatch(Watch):
                 raise
             if reply is None:
                 return None
-            # After the answer to WATCH itself only changes come this way.
+            # After the answer to WATCH only changes arrive on this connection.
             if len(reply.frames) != 3:
                 raise StoreError(f"{self._store!r} reported a change in {len(reply.frames)} frames")
             key, is_there, value = reply.frames
@@ -46,5 +46,5 @@ class ServedWatch(Watch):
         with self._connection_lock:
             connection, self._connection = self._connection, None
         if connection is not None:
-            # The server forgets the watch when this connection has ended.
+            # The server removes the watch when this connection ends.
             self._store._end_watch(self, connection)

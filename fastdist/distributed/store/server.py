@@ -39,19 +39,18 @@ THREAD_NAME = "fastdist-store"
 _JOIN_S = 5.0
 _FAREWELL_MS = 500
 _PORT_S = 1.0
-# How many requests are served before time-outs are looked at again.
+# How many requests are served between checks for timeouts.
 _BATCH = 256
-# The longest line that a member may have logged here.
+# The longest line that a member may log here.
 _MAX_LINE = 1000
 
 
 class StoreServer:
-    """A ROUTER on tcp and inproc, its thread, and the dictionary that only this thread touches.
+    """A ROUTER on tcp and inproc, its thread, and the dictionary, which only this thread uses.
 
-    Requests of strangers never get here when tcp is secured; invalid ones that do are answered with
-    a refusal, as are all errors of a single request, and a client that is gone is forgotten.
-    Refused connections are reported to `tell`, and to members on request: only this process knows
-    them.
+    If tcp is secured, requests of strangers never get here. Invalid requests are answered with a
+    refusal, like all errors of a single request, and a client that is gone is forgotten. Refused
+    connections are reported to `tell`, and to members on request, as only this process knows them.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class StoreServer:
         self._mistakes = Mistakes()
         self._bell = Doorbell()
         self._failure: BaseException | None = None
-        # The connections that have spoken.
+        # The connections that have sent a message.
         self._routes: set[bytes] = set()
         self._router = make_socket(zmq.ROUTER, "router of the store")
         self._tell = tell
@@ -89,9 +88,9 @@ class StoreServer:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread and give the port back; a second time does nothing.
+        """End the thread and close the port; a second call does nothing.
 
-        Raises  StoreError if the thread does not end, or ended long ago by a mistake of ours
+        Raises  StoreError if the thread does not end, or had failed with an internal error
         """
         self._bell.ring()
         self._thread.join(_JOIN_S)
@@ -114,11 +113,11 @@ class StoreServer:
                 self._send(self._state.expire(time.monotonic()))
             self._send(self._state.farewell())
         except BaseException as error:
-            # Kept for close(); the clients see the connection end, and say so.
+            # Stored for close(); the clients see the connection end, and report that.
             self._failure = error
         finally:
-            # The last answers may be on their way: all ranks get an error at once, and rank 0,
-            # which gets it first, ends the server.
+            # Give the last answers time to leave: rank 0 ends the server when it gets its error,
+            # and the other ranks may not have theirs yet.
             self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:
@@ -153,16 +152,16 @@ class StoreServer:
         return [text.encode() for text in (host, *self._refusals.summary())]
 
     def _count(self, route: bytes, first: zmq.Frame) -> None:
-        """Notify the counters of connections whose this one is; forget those that have ended."""
+        """Update the counters for a frame's connection; forget connections that have ended."""
         connections = self._router.connections
         if connections is None:
-            return  # without keys nobody is known
+            return  # without keys, members are not authenticated
         while connections.ended:
             self._forget(connections.ended.popleft())
         if route not in self._routes:
             self._routes.add(route)
             member = authenticated_rank(first)
-            if member is not None:  # None: it comes from this process
+            if member is not None:  # None: the frame comes from this process
                 descriptor = int(first.get(zmq.SRCFD))
                 connections.spoke(str(member), route, descriptor)
                 self._refusals.spoke(descriptor, _host_of(first))
@@ -181,7 +180,7 @@ class StoreServer:
             except zmq.ZMQError as error:
                 if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                     raise
-                # The client is gone, and with it whatever it waited for or watched.
+                # The client is gone, so remove its waits and watches.
                 self._forget(route)
 
 

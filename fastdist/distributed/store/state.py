@@ -1,4 +1,4 @@
-"""The content of a store and its answers: one dictionary, no threads, sockets, files or clocks."""
+"""The content of a store, and its answers: one dictionary, no threads, sockets, files or clocks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .requests import (
 
 
 class StoreState:
-    """The dictionary, and the requests that wait for keys or ranks that are not there yet.
+    """The dictionary, and the requests that wait for keys or ranks that do not exist yet.
 
-    Each call returns the answers that have become due, in order. The same requests in the same
-    order give the same state everywhere, which is what lets FileStore replay a log.
+    Each call returns the answers that are due, in order. The same requests in the same order give
+    the same state everywhere, so FileStore can replay a log.
 
     Thread  one at a time; the caller locks
     """
@@ -42,10 +42,10 @@ class StoreState:
         # Invariant: no queue is empty.
         self._queues: dict[bytes, deque[bytes]] = {}
         self._groups: dict[bytes, Group] = {}
-        # Workers whose process has ended: (rank, world size) of the job.
+        # Workers whose process has ended, as (rank, world size) of the job.
         self._ended: set[tuple[int, int]] = set()
-        # Requests that wait for keys, under each of their keys: a present one may be deleted.
-        # Invariant: none of the requests is answered.
+        # Waiting requests, listed under each of their keys, as an existing key may be deleted.
+        # Invariant: no request in it is answered.
         self._parked: dict[bytes, list[Request]] = {}
         self._watches: dict[Hashable, bytes] = {}
         self._deadlines: list[tuple[float, int, Request]] = []
@@ -53,15 +53,15 @@ class StoreState:
         self._mistakes = Mistakes()
 
     def expect(self, name: bytes, world_size: int) -> None:
-        """Hold all who will join a group to the world size of the one who hosts it."""
+        """Require the world size of the group's host from all that join it."""
         self._groups[name] = Group(world_size)
 
     def submit(self, request: Request, now: float) -> list[Answer]:
-        """Execute the request, or park it until it can be executed; its error is the answer."""
+        """Execute a request, or park it until it can be executed; an error is its answer."""
         return self._attempt(self._handlers[request.op], request, now)
 
     def expire(self, now: float) -> list[Answer]:
-        """Answer the requests that have timed out with the keys that are still missing."""
+        """Answer the requests that have timed out, with the keys that are still missing."""
         answers: list[Answer] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             request = heapq.heappop(self._deadlines)[2]
@@ -70,25 +70,23 @@ class StoreState:
         return answers
 
     def farewell(self) -> list[Answer]:
-        """Report to waiters in a join the members that are missing: nobody else can, once this has
-        gone.
-        """
+        """Report the missing members to all that wait in a join, before the store ends."""
         waiting = [request for group in self._groups.values() for request in group.parked]
         return [a for one in waiting for a in self._answer(one, Status.ENDED, self._missing(one))]
 
     def next_deadline(self) -> float | None:
-        """Return when expire has something to do next, None for never."""
+        """Return when to call `expire` next; None if no request waits."""
         while self._deadlines and self._deadlines[0][2].is_answered:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def unwatch(self, owners: Iterable[Hashable]) -> None:
-        """End the watches of owners that have gone away."""
+        """End the watches of owners that are gone."""
         for owner in owners:
             self._watches.pop(owner, None)
 
     def watchers(self) -> list[Hashable]:
-        """Return who watches."""
+        """Return the owners of watches."""
         return list(self._watches)
 
     def _attempt(self, step: _Step, request: Request, now: float) -> list[Answer]:
@@ -98,8 +96,7 @@ class StoreState:
         except StoreError as error:
             return self._refuse(request, str(error))
         except Exception as error:
-            # A mistake of ours, found by one request: it is that one's misfortune, and nobody
-            # else's, for all of the job meets here.
+            # An internal error must only affect this request, as the whole job uses the store.
             self._unpark(request)
             told = self._mistakes.note(request.op.name.lower(), error)
             return self._refuse(request, told)
@@ -149,7 +146,7 @@ class StoreState:
         return self._answer(request, Status.OK, [value])
 
     def has_queue(self, key: bytes) -> bool:
-        """Return whether there is a value in the queue under key."""
+        """Return whether the queue under key has a value."""
         return key in self._queues
 
     def _queue_length(self, request: Request, now: float) -> list[Answer]:
@@ -176,7 +173,7 @@ class StoreState:
     def _compare_set(self, request: Request, now: float) -> list[Answer]:
         key, expected, desired = request.arguments
         held = self._values.get(key)
-        # torch's rule: an absent key is set if b"" was expected; else expected comes back.
+        # PyTorch's rule: an absent key is set if b"" was expected; otherwise expected is returned.
         if held == expected or (held is None and not expected):
             self._keep(key, desired)
             return self._answer(request, Status.OK, [desired]) + self._changed([key], now)
@@ -211,7 +208,7 @@ class StoreState:
         require_fits(name, value)
         group = self._groups.setdefault(name, Group(world_size))
         if rank == -1:
-            # A request for any place has none yet: its mistake does not end the group.
+            # A request for any free place: an error in it does not fail the group.
             rank = self._free_place(name, group, world_size)
         life, called, labels, agreement, _, may_follow = more or [b""] * 6
         member = Member(rank, value, life, called, words(labels))
@@ -221,7 +218,7 @@ class StoreState:
             return self._answer(request, Status.OK, [])
         fault, claims = disagreement(name, group, member, world_size, agreement)
         if fault and group.is_complete():
-            # A mistake of a late member is its own: the others go on.
+            # An error of a late member does not affect the others.
             return self._refuse(request, fault, claims)
         if not group.error:
             group.error, group.claims = fault, claims
@@ -230,7 +227,7 @@ class StoreState:
             group.put(member)
             group.error = self._hopeless(name, group)
         if group.error:
-            # Every member gets it: the waiting ones, this one, and later ones.
+            # All members get the error: the waiting ones, this one, and later ones.
             return [
                 *self._refuse_parked(group),
                 *self._refuse(request, group.error, group.claims),
@@ -261,7 +258,7 @@ class StoreState:
             raise StoreError(f"enter {show(name)}: rank {member.rank} cannot be entered")
         group = self._groups.get(name)
         if group is None or not (group.is_complete() or group.world_size == 0):
-            # A static group that had met in the store of another host.
+            # A static group that has met before, in a store on another host.
             waiting = [] if group is None else group.parked
             group = self._groups[name] = Group(number(world_size))
             group.has_met = group.world_size > 0
@@ -307,7 +304,7 @@ class StoreState:
     def _free_place(self, name: bytes, group: Group, world_size: int) -> int:
         """Return the lowest free rank.
 
-        Raises  StoreError where the world sizes differ, or all have come; waiters get it too
+        Raises  StoreError if the world sizes differ, or all places are taken
         """
         why = other_size(name, group, "a member", world_size)
         if not why and not group.is_complete():
@@ -353,7 +350,7 @@ class StoreState:
         return self._answer(request, Status.OK, [])
 
     def _hopeless(self, name: bytes, group: Group) -> str:
-        """Return why a group will not be complete, or nothing if it may be."""
+        """Return why a group can never be complete; empty if it still can."""
         ended = sorted(
             rank
             for rank, world_size in self._ended
@@ -451,7 +448,7 @@ class StoreState:
         return answers
 
     def _wake(self, key: bytes, now: float) -> list[Answer]:
-        """Do what waited for a key, where all that it needs is there now."""
+        """Execute the requests that waited for a key, if all their keys exist now."""
         if all(request.op in (Op.GET, Op.WAIT) for request in self._parked.get(key, ())):
             return self._wake_readers(key, now)
         answers: list[Answer] = []
@@ -462,7 +459,7 @@ class StoreState:
         return answers
 
     def _wake_readers(self, key: bytes, now: float) -> list[Answer]:
-        """Do as _wake, in one pass: many members may wait for one key."""
+        """Do the same as _wake in one pass, as many members may wait for one key."""
         ready: list[Request] = []
         waiting: list[Request] = []
         for request in self._parked.pop(key, ()):
@@ -477,7 +474,7 @@ class StoreState:
         return answers
 
     def _is_there(self, request: Request) -> bool:
-        """Return whether all keys of a request exist; a queue is not a value to get."""
+        """Return whether all keys of a request exist; a queue does not count as a value."""
         if request.op is Op.GET:
             return all(key in self._values for key in request.arguments)
         if request.op is Op.POP:
@@ -503,7 +500,7 @@ class StoreState:
         return [] if request.owner is None else [Answer(request.owner, status, frames)]
 
 
-# The work for one request.
+# A function that executes one request.
 _Step = Callable[[StoreState, Request, float], list[Answer]]
 
 

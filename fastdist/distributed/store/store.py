@@ -1,4 +1,4 @@
-"""The interface of every store: torch's names, and others (`join`, `watch`)."""
+"""The interface of every store: PyTorch's names, and more (`join`, `watch`)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from .requests import NUM_OF_JOIN, Op, Status, require_fits, words
 from .wait_log import WaitLog, name_ranks, speaks_for_node
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
-# The longest wait for a report of a mistake, or for a query of past events.
+# The longest wait for a report of an error, or for a query of past events.
 ASK_S = 1.0
-# How often who waits for the members of a group calls the function that the caller has given.
+# The interval at which a waiting `join` calls the caller's `look` function.
 _LOOKS_S = 0.25
 
 _MAX_REFUSALS = 8
@@ -38,52 +38,52 @@ _NUM_FRAMES = {
     **dict.fromkeys((Op.ENTER, Op.LAST_AT), 2),
 }
 
-# Seconds are as good as a timedelta wherever a timeout is given.
+# A timeout is a timedelta or a number of seconds.
 Timeout = timedelta | float
 
 
 class Change(NamedTuple):
-    """One key that has appeared, changed, or (value None) been deleted."""
+    """A key that was added or changed, or deleted (value None)."""
 
     key: str
     value: bytes | None
 
 
 class Watch(ABC):
-    """The changes of all keys with one prefix, beginning with those that were there.
+    """The changes of all keys with one prefix; existing keys are reported first.
 
     Thread  one at a time
     """
 
     @abstractmethod
     def next(self, timeout: Timeout | None = None) -> Change | None:
-        """Wait for the next change and return it, or None when timeout (of the store) is over.
+        """Wait for the next change and return it; None at the timeout (the store's by default).
 
-        Raises  StoreError when the store has gone or was closed
+        Raises  StoreError if the store is gone or was closed
         """
 
     @abstractmethod
     def fileno(self) -> int | None:
-        """Return a descriptor to poll next to others, None where next must be called in turns.
+        """Return a descriptor for poll; None if `next` must be called repeatedly instead.
 
-        Note    sleep on it only after next(0) has returned None: it is edge triggered
+        Note    wait on it only after next(0) has returned None: it is edge triggered
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Watch no more; a second time does nothing."""
+        """End the watch; a second call does nothing."""
 
 
 class Store:
     """A small dictionary that all workers of a job share. Keys are text, values bytes.
 
-    A program's own subclass overrides the methods that are called of it, such as set, get and wait.
+    A user-defined subclass overrides the methods that are called on it, such as set, get and wait.
 
-    Where a key is missing, `get` and `wait` wait for it, at most for the store's timeout.
+    If a key is missing, `get` and `wait` wait for it, at most for the store's timeout.
 
-    Thread  any, many at once; a call that waits does not hold up the others
-    Raises  StoreTimeoutError naming what did not come; StoreError when the store refused, was
-            closed or went away
+    Thread  any, many at a time; a waiting call does not block others
+    Raises  StoreTimeoutError naming the missing keys; StoreError if the store refuses, was closed
+            or is gone
     """
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
@@ -92,11 +92,11 @@ class Store:
 
     @property
     def timeout(self) -> timedelta:
-        """How long get, wait and join wait unless told otherwise."""
+        """The default timeout of get, wait and join."""
         return self._timeout
 
     def set_timeout(self, timeout: Timeout) -> None:
-        """Wait this long from now on."""
+        """Set the default timeout."""
         self._timeout = timedelta(seconds=seconds(timeout))
 
     def set(self, key: str, value: str | bytes) -> None:
@@ -104,62 +104,60 @@ class Store:
         self.multi_set([key], [value])
 
     def get(self, key: str) -> bytes:
-        """Return the value of key, as soon as it has one."""
+        """Return the value of key; wait until it exists."""
         return self._ask(Op.GET, [key_bytes(key)])[0]
 
     def add(self, key: str, amount: int) -> int:
-        """Add amount to the number under key (0 if there is none) and return the sum."""
+        """Add amount to the number under key (0 if there is none), and return the sum."""
         return int(self._ask(Op.ADD, [key_bytes(key), str(int(amount)).encode()])[0])
 
     def compare_set(
         self, key: str, expected_value: str | bytes, desired_value: str | bytes
     ) -> bytes:
-        """Put desired_value under key if it holds expected_value, and return what holds then.
+        """Set key to desired_value if it holds expected_value; return the value afterwards.
 
-        Note    as in torch, b"" is expected of an absent key; another expected value comes back
+        Note    as in torch, an absent key matches b""; any other expected value is returned instead
         """
         arguments = [key_bytes(key), value_bytes(expected_value), value_bytes(desired_value)]
         return self._ask(Op.COMPARE_SET, arguments)[0]
 
     def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
-        """Return as soon as all keys are there."""
+        """Wait until all keys exist."""
         self._ask(Op.WAIT, [key_bytes(key) for key in keys], timeout)
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Return whether all keys are there now."""
+        """Return whether all keys exist now."""
         return self._ask(Op.CHECK, [key_bytes(key) for key in keys]) == [b"1"]
 
     def delete_key(self, key: str) -> bool:
-        """Remove key, and return whether it was there."""
+        """Remove key, and return whether it existed."""
         return self._ask(Op.DELETE, [key_bytes(key)]) == [b"1"]
 
     def num_keys(self) -> int:
-        """Return how many keys there are, under every prefix."""
+        """Return the number of keys, with any prefix."""
         return int(self._ask(Op.NUM_KEYS, [])[0])
 
     def append(self, key: str, value: str | bytes) -> None:
-        """Put value behind what key holds."""
+        """Append value to the value of key."""
         self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Return the values of keys, as soon as each key has one."""
+        """Return the values of keys; wait until all of them exist."""
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """Put each value under its key, all at once."""
+        """Set each key to its value, in one operation."""
         if len(keys) != len(values):
             raise StoreError(f"multi_set: {len(keys)} keys and {len(values)} values")
         pairs = [(key_bytes(key), value_bytes(value)) for key, value in zip(keys, values)]
         self._ask(Op.SET, [part for pair in pairs for part in pair])
 
     def has_extended_api(self) -> bool:
-        """Return whether append, multi_get and multi_set exist: not where only a program's own
-        subclass has methods.
-        """
+        """Return whether append, multi_get and multi_set exist; False for user-defined stores."""
         return type(self)._ask is not Store._ask
 
     def list_keys(self) -> list[str]:
-        """Return the keys that are there now; queues are not among them."""
+        """Return the existing keys, without queues."""
         return [key.decode(errors="replace") for key in self._ask(Op.KEYS, [b""])]
 
     def queue_push(self, key: str, value: str | bytes) -> None:
@@ -167,10 +165,10 @@ class Store:
         self._ask(Op.PUSH, [key_bytes(key), value_bytes(value)])
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Take the first value of the queue under key, waiting for one unless block is False.
+        """Remove and return the first value of the queue under key; wait for one if block.
 
         Raises:
-            StoreTimeoutError: No value came in time.
+            StoreTimeoutError: No value came before the timeout.
             QueueEmptyError: The queue is empty, and block is False.
         """
         found = self._ask(Op.POP, [key_bytes(key), b"1" if block else b"0"])
@@ -179,21 +177,21 @@ class Store:
         return found[0]
 
     def queue_len(self, key: str) -> int:
-        """Return the number of values in the queue under key, 0 if there is none."""
+        """Return the number of values in the queue under key; 0 if there is no queue."""
         return int(self._ask(Op.QUEUE_LENGTH, [key_bytes(key)])[0])
 
     def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
-        """Wait until world_size callers have called this with the same key, once each.
+        """Wait until world_size callers have each called this with the same key.
 
         Raises:
-            StoreTimeoutError: Some did not come in time.
+            StoreTimeoutError: Some callers are missing at the timeout.
         """
         if self.add(f"{key}/num_members", 1) == world_size:
             self.set(f"{key}/last_member", "1")
         self.wait([f"{key}/last_member"], timeout)
 
     def clone(self) -> Store:
-        """Return another store with the same keys, with a separate timeout and end."""
+        """Return another store with the same keys, and a separate timeout and close."""
         raise self._lacks("clone")
 
     def join(
@@ -208,18 +206,18 @@ class Store:
         more: Sequence[bytes] = (),
         look: Callable[[], object] | None = None,
     ) -> list[bytes]:
-        """Add value as member rank of group, and return all members' values when all have come.
+        """Join group as member rank with a value; return all members' values when all have joined.
 
-        One round trip instead of one for each member. Joining again with the same value is allowed.
-        With `who` among `more`, a line on stderr names the members that are missing. `more` are the
-        other arguments of Op.JOIN. `look` is called now and then while others are missing; its
-        error ends the wait.
+        This takes one round trip, not one for each member. Joining again with the same value is
+        allowed. With `who` among `more`, a line on stderr names the missing members. `more` are the
+        other arguments of Op.JOIN. `look` is called regularly while members are missing; its error
+        ends the wait.
 
-        Raises  StoreTimeoutError naming the missing ranks (given `who`, at once where the store
-                goes before they come); StoreLostError where it goes otherwise; StoreError, at every
-                member, when two disagree on the world size, when two claim one rank
-                (RankTakenError; at the second alone, where all had come), or when the launcher
-                reports the end of one that did not come
+        Raises  StoreTimeoutError naming the missing ranks (given `who`, also when the store ends
+                before they join); StoreLostError when the store ends otherwise; StoreError, at
+                every member, if two disagree on the world size, or if the launcher reports the end
+                of a missing member; RankTakenError, at every member or, if all had joined, at the
+                second one only, if two claim one rank
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value), *more]
         try:
@@ -236,20 +234,20 @@ class Store:
             raise StoreTimeoutError(f"{late}; {refused}", late.missing) from late
 
     def withdraw(self, group: str, rank: int, world_size: int) -> None:
-        """Let member rank of group not have come, unless all have: it may come with another value.
+        """Cancel the join of member rank, unless all have joined: it may join with another value.
 
-        For a worker that was started again, whose former life may have joined before it was lost.
+        For a restarted worker whose former life may have joined before it was lost.
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 
     def disband(self, group: str) -> None:
-        """Let the store forget a group that all have joined, once all have its values."""
+        """Make the store forget a group that all have joined, once all members have its values."""
         self._ask(Op.DISBAND, [key_bytes(group)])
 
     def _join_while(
         self, look: Callable[[], object], arguments: list[bytes], timeout_s: float
     ) -> list[bytes]:
-        """Join, and call `look` now and then."""
+        """Join, and call `look` regularly."""
         began = time.monotonic()
         while True:
             left_s = began + timeout_s - time.monotonic()
@@ -263,7 +261,7 @@ class Store:
             look()
 
     def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
-        """Join, and name the missing members now and then."""
+        """Join, and log the missing members regularly."""
         group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
         with WaitLog(who, timeout_s) as line:
@@ -271,16 +269,17 @@ class Store:
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreLostError as lost:
-                    # Its host says at its end who is missing; one that was killed said it before.
+                    # A host that ends names the missing members. If it was killed, its last answer
+                    # named them.
                     missing = lost.missing or late.missing
                     if not missing:
                         raise
                     told = (repr(self), group, world_size, missing, line.waited_s, lost)
                     raise _not_all_came(*told) from lost
                 except StoreTimeoutError as error:
-                    # One that names nobody: the store itself was slow to answer, and may be again.
+                    # An error without names: the store was slow to answer, and may be slow again.
                     late = error if error.missing or not late.missing else late
-                    # The last one may be a number of more.
+                    # The last entry may be text such as "5 more".
                     ranks = [int(other) for other in error.missing if other.isdigit()]
                     if ranks and speaks_for_node(rank, ranks):
                         line.tell(name_ranks(ranks, world_size))
@@ -289,36 +288,36 @@ class Store:
             raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return the store's host and the connections it refused; let it log a line, if given.
+        """Return the store's host and the connections that it refused; make it log `line` if given.
 
         Note    a store without a host returns nothing
         """
         return []
 
     def refused(self) -> str:
-        """Return, in a clause for an error, who came to the store and was refused, and why."""
+        """Return error text about the connections that the store has refused, and why."""
         try:
             _, *refusals = self.query_host() or ("",)
         except StoreError:
-            return ""  # it is gone: of whoever it refused, it has told where it ran
+            return ""  # the store is gone; it has logged its refusals where it ran
         shown = "; ".join(refusals[:_MAX_REFUSALS])
         more = "" if len(refusals) <= _MAX_REFUSALS else "; and others"
         return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
 
     def watch(self, prefix: str) -> Watch:
-        """Return a watch on all keys that begin with prefix; close it when done."""
+        """Return a watch on all keys that begin with prefix; close it after use."""
         raise self._lacks("watch")
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The secret of the job that this store serves, None where security is 'none'."""
+        """The job secret of this store; None if security is 'none'."""
         return None
 
     def close(self) -> None:
-        """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once."""
+        """Close the store; waiting calls of other threads raise StoreError. Repeats do nothing."""
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
-        """Have op done and return the answer's frames; timeout None is the store's own."""
+        """Execute an op and return the answer's frames; timeout None takes the store's own."""
         raise self._lacks(op.name.lower())
 
     def _lacks(self, what: str) -> NotImplementedError:
@@ -328,14 +327,14 @@ class Store:
         )
 
     def _shown(self, key: str) -> tuple[str, str]:
-        """Return how errors name the store that keeps a key, and the whole key."""
+        """Return the name of the store that holds a key, and the whole key, for errors."""
         return repr(self), key
 
     def _is_forked(self) -> bool:
         return os.getpid() != self._process_id
 
     def _require_own_process(self) -> None:
-        """Refuse a forked child: it has neither the store's threads nor separate file locks."""
+        """Raise StoreError in a forked child, which lacks the store's threads and locks."""
         if self._is_forked():
             raise StoreError(
                 f"{self!r} was opened in process {self._process_id} before it forked process "
@@ -360,7 +359,7 @@ class Store:
 def require_ok(
     store: str, op: Op, arguments: list[bytes], status: Status, frames: list[bytes], waited_s: float
 ) -> list[bytes]:
-    """Return the frames of a good answer, and raise what a bad one means."""
+    """Return the frames of a successful answer; raise the error of any other answer."""
     if status is Status.OK:
         _require_answers(store, op, arguments, frames)
         return frames
@@ -389,7 +388,7 @@ def require_ok(
 
 
 def _require_answers(store: str, op: Op, arguments: list[bytes], frames: list[bytes]) -> None:
-    """Raise StoreError unless frames are what op is answered with."""
+    """Raise StoreError unless frames are a valid answer to op."""
     expected = _NUM_FRAMES.get(op, 0)
     if op is Op.GET:
         expected = len(arguments)
@@ -437,7 +436,7 @@ def _not_all_came(
 def seconds(timeout: Timeout) -> float:
     """Return a timeout in seconds.
 
-    Raises  StoreError unless it is a timedelta or a number, not negative
+    Raises  StoreError unless it is a timedelta or a number, and not negative
     """
     if isinstance(timeout, timedelta):
         given = timeout.total_seconds()

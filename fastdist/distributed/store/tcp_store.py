@@ -39,21 +39,21 @@ from .store import ASK_S, DEFAULT_TIMEOUT, Store, Timeout, Watch, require_ok, se
 if TYPE_CHECKING:
     from .server import StoreServer
 
-# How often a client looks for the secret that the owner of a loopback port has not left yet.
+# How often a client checks for a secret that the owner of a loopback port has not published yet.
 _SECRET_PAUSE_S = 0.02
-# How often it looks whether somebody listens there all the same.
+# How often it checks whether something listens at the port without a published secret.
 _LOOK_PAUSE_S = 0.3
 _HANDSHAKE_S = 1.0
-# The owner of a port leaves its secret within this after it has bound it, on a busy machine too.
+# The owner of a port publishes its secret within this time after the bind, even on a busy machine.
 _PUBLISHED_WITHIN_S = 1.1
 _CLOSE_S = 5.0
 _CONNECT_S = 5.0
-# A joining worker tries again and again; an attempt must end.
+# A joining worker retries, so each attempt needs a limit.
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
-# When somebody was first found to listen, by address and port, where no secret was left or it is
-# refused. A long wait makes one TCPStore after the other.
+# By address and port: since when something listens there whose secret is not published, or that
+# refuses the published one. Module level, as a long wait creates one TCPStore after another.
 _locked_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)
@@ -64,20 +64,21 @@ _served_lock = threading.Lock()
 
 
 class TCPStore(Store):
-    """torch's TCPStore: `is_master` serves the dictionary from this process, the others connect.
+    """torch's TCPStore: `is_master` serves the dictionary from this process, others connect to it.
 
-    Each call that waits uses a separate connection, so that no call holds up another. With
-    `world_size`, the constructor of the master waits until that many stores have connected, unless
-    `wait_for_workers` is false. With `multi_tenant`, a master uses the store that this process
-    serves at the address already. `master_listen_fd` is a socket that listens at the port; it is
-    closed, and the store takes its port.
+    Each waiting call uses a separate connection, so that no call blocks another. With `world_size`,
+    the constructor of the master waits until that many stores have connected, unless
+    `wait_for_workers` is false. With `multi_tenant`, a master uses a store that this process
+    already serves at the address. `master_listen_fd` is a socket that listens at the port; it is
+    closed, and the store binds its port.
 
-    With `is_master`, refused connections are reported to `tell`, by default to the log: a line for
-    each host and reason. With `goes_on`, a master keeps the secret of a killed one at the port.
+    With `is_master`, refused connections are reported to `tell`, by default the log: a line for
+    each host and reason. With `goes_on`, a master takes over the secret of a killed one at the
+    port.
 
-    Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for none where the store
-            needs one; StoreTimeoutError when no store answers within timeout; StoreError when the
-            port cannot be bound
+    Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for a missing one;
+            StoreTimeoutError if no store answers within timeout; StoreError if the port cannot be
+            bound
     """
 
     def __init__(
@@ -102,20 +103,20 @@ class TCPStore(Store):
         super().__init__(timeout)
         if world_size == 0:
             raise ValueError("TCPStore world size cannot be 0")
-        # Ignored: ZeroMQ carries the requests.
+        # Accepted for compatibility and ignored: ZeroMQ carries the requests.
         self.libuvBackend = use_libuv
         require_port(port, is_master)
         self.host = require_host(host_name)
-        # A name that has no address yet is left to libzmq, which asks again each time it tries.
+        # A name that cannot be resolved yet is passed to libzmq, which resolves it at each attempt.
         self._address = numeric_address(self.host) or self.host
         access = choose_access(self._address, security, secret, certificates)
         self._source, self._secret, self._folder = access
-        # The rank whose certificate is shown, where there are any.
+        # The rank whose certificate this store presents, if there are certificates.
         self._rank = rank
         self._server: StoreServer | None = None
-        # Where this process serves: gets a line, with its level, for each refused connection.
+        # For a master: called with a log level and a line for each refused connection.
         self._tell = tell or _logger.log
-        # The file in which our own secret was left.
+        # The descriptor of the file in which our own secret is published.
         self._published: int | None = None
         self._prepare()
         self.port = port
@@ -138,16 +139,16 @@ class TCPStore(Store):
 
     def _prepare(self) -> None:
         self._bell = Doorbell()
-        # Guards the four names below; threads that give a connection back notify it.
+        # Guards the four attributes below; threads that return a connection notify it.
         self._connections_lock = threading.Condition()
         self._idle: list[Connection] = []
         self._lent = 0
         self._watches: set[ServedWatch] = set()
         self._is_closed = False
-        # Stores of this process that need this one, and whether it closes after them.
+        # Stores of this process that share this one, and whether it closes after the last of them.
         self._num_sharers, self._closes_later = 0, False
-        self._shares: TCPStore | None = None  # the one that this store needs
-        # Whether the store has been there: once it is gone, it is not waited for.
+        self._shares: TCPStore | None = None  # the store that this one shares
+        # Whether the store was reached before: once it is gone, do not wait for it.
         self._was_reached = False
 
     def _begin_service(self, port: int, world_size: int | None, *, goes_on: bool) -> None:
@@ -156,7 +157,7 @@ class TCPStore(Store):
         self._host_store(port, world_size)
 
     def _share(self, port: int) -> bool:
-        """Use the store that this process serves at the address, if it does."""
+        """Share the store that this process serves at the address, if there is one."""
         with _served_lock:
             served = _served.get((self._address, port)) if port else None
             if served is None or served._is_forked():
@@ -167,7 +168,7 @@ class TCPStore(Store):
 
     def _wait_for_workers(self, world_size: int, *, is_master: bool) -> None:
         try:
-            # The others are counted; the master alone waits, as in PyTorch.
+            # Other stores only join, to be counted; only the master waits, as in PyTorch.
             self.join(_WORKERS, -1, b"", world_size, None if is_master else 0.0)
         except StoreTimeoutError as late:
             if not is_master and late.missing:
@@ -181,15 +182,15 @@ class TCPStore(Store):
 
     @property
     def job_secret(self) -> JobSecret | None:
-        """The secret of the job that this store serves, None where security is 'none'."""
+        """The job secret of this store; None if security is 'none'."""
         return self._secret
 
     def tell_ended(self, rank: int, world_size: int) -> None:
-        """Let nobody wait in a join of world_size members for a worker whose process has ended."""
+        """Report the end of a worker's process: no join of world_size members waits for it."""
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
 
     def clone(self) -> TCPStore:
-        """Return another client of the same store, with a separate timeout and end."""
+        """Return another client of the same store, with a separate timeout and close."""
         options: dict[str, Any] = {"rank": self._rank}
         if self._folder is not None:
             options["certificates"] = self._folder
@@ -199,16 +200,16 @@ class TCPStore(Store):
         return shared or TCPStore(self.host, self.port, timeout=self.timeout, **options)
 
     def begin_round(self) -> None:
-        """Let workers whose processes have ended join again: the job's workers are restarted."""
+        """Let workers whose processes have ended join again, as the job's workers are restarted."""
         self._ask(Op.ROUND, [])
 
     def query_host(self, line: str = "") -> list[str]:
-        """Return the store's host and its refused connections; report a line to it, if given."""
+        """Return the store's host and its refused connections; make it log `line`, if given."""
         lines = [line.encode()] if line else []
         return [frame.decode(errors="replace") for frame in self._ask(Op.QUERY_HOST, lines, ASK_S)]
 
     def watch(self, prefix: str) -> Watch:
-        """Return a watch on all keys that begin with prefix; close it when done."""
+        """Return a watch on all keys that begin with prefix; close it after use."""
         waited_s = self._seconds(None)
         connection = self._borrow_connection(time.monotonic() + waited_s)
         try:
@@ -226,10 +227,10 @@ class TCPStore(Store):
         raise StoreError(f"{self!r} is closed")
 
     def host_instead(self) -> bool:
-        """Serve the store from here, empty, in place of a host that has gone; False if it is here.
+        """Serve an empty store here, in place of a host that is gone; False if this is the host.
 
-        Raises  StoreError where its port cannot be had: another one hosts it, or its address is
-                that of another machine; AuthenticationError without the certificate for it
+        Raises  StoreError if its port cannot be bound: another process hosts it, or the address is
+                another machine's; AuthenticationError without the certificate for it
         """
         with self._connections_lock:
             if self._is_closed:
@@ -246,9 +247,9 @@ class TCPStore(Store):
         return True
 
     def close(self) -> None:
-        """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once.
+        """Close the store; waiting calls of other threads raise StoreError. Repeats do nothing.
 
-        Note    where this process serves the store, it is gone for everybody
+        Note    if this process serves the store, it ends for all clients
         """
         with _served_lock:
             if self._num_sharers:
@@ -258,7 +259,7 @@ class TCPStore(Store):
 
     def _close_now(self) -> None:
         if self._is_forked():
-            return  # the exit hook came along, what it would close did not
+            return  # a fork inherits the exit hook, but not the threads and sockets
         with self._connections_lock:
             if self._is_closed:
                 return
@@ -272,7 +273,7 @@ class TCPStore(Store):
             connection.close()
         try:
             with self._connections_lock:
-                # Each waiting thread closes its own connection: a socket belongs to one thread.
+                # Each waiting thread closes its own connection, as a socket belongs to one thread.
                 if not self._connections_lock.wait_for(lambda: self._lent == 0, _CLOSE_S):
                     raise StoreError(f"{self!r}: {self._lent} calls did not end")
             self._bell.close()
@@ -296,9 +297,9 @@ class TCPStore(Store):
         if self._source is SecretSource.PUBLISHED and self._secret is None:
             self._secret = JobSecret.generate()
         security = server_security(self._secret, self._folder)
-        # The host's size counts: a client with another size, which came first, is the wrong one.
+        # The host's world size counts: a client with another size is wrong even if it joins first.
         groups = {_WORKERS.encode(): world_size} if world_size else {}
-        from .server import StoreServer  # of hosts alone, with all that keeps a store
+        from .server import StoreServer  # on demand: only hosts need it
 
         self._server = StoreServer(self._address, port, security, self._tell, groups)
         self.port = self._server.port
@@ -306,7 +307,7 @@ class TCPStore(Store):
             _served[self._address, self.port] = self
         atexit.register(self._close_now)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:
-            # Only now: who holds the port is the one whose secret counts.
+            # After the bind: only the owner of the port may publish a secret for it.
             self._published = publish_secret(self._address, self.port, self._secret)
 
     def _end_service(self) -> None:
@@ -328,17 +329,17 @@ class TCPStore(Store):
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
         waited_s, patience_s = self._seconds(timeout), self._seconds(None)
         if timeout is not None:
-            # A question without patience needs a connection all the same.
+            # Connecting takes time even for a request with a short timeout.
             least_s = _CONNECT_TO_JOIN_S if op in (Op.JOIN, Op.QUERY_HOST) else _CONNECT_S
             patience_s = min(patience_s, max(waited_s, least_s))
         began = time.monotonic()
         connection = self._borrow_connection(began + patience_s, is_joining=op is Op.JOIN)
         try:
-            # To connect was part of the wait.
+            # The time for connecting is part of the wait.
             left_s = max(0.0, began + waited_s - time.monotonic())
             reply = connection.ask(op, arguments, left_s)
         except BaseException:
-            # An answer may still come on this connection; nobody must take it for his own.
+            # An answer may still come on this connection, so it cannot be used for another request.
             self._drop(connection)
             raise
         self._return_connection(connection)
@@ -356,7 +357,7 @@ class TCPStore(Store):
             while idle is not None:
                 if idle.is_whole():
                     return idle
-                # It broke while nobody asked anything: that is nobody's loss.
+                # It broke while no request used it.
                 idle.close()
                 with self._connections_lock:
                     idle = self._idle.pop() if self._idle else None
@@ -390,7 +391,7 @@ class TCPStore(Store):
         self._drop(connection)
 
     def _connect_again(self, deadline: float) -> Connection:
-        """Reconnect for a caller that had a connection; do not wait for a store that has gone."""
+        """Reconnect for a caller that had a connection; do not wait for a store that is gone."""
         try:
             return self._connect(deadline)
         except StoreTimeoutError as error:
@@ -399,10 +400,10 @@ class TCPStore(Store):
             ) from error
 
     def _connect(self, deadline: float) -> Connection:
-        """Make a connection; where the owner leaves the secret, one that fails is read again."""
+        """Connect; if the secret is published, read it again after a failure."""
         while True:
             endpoint = self._endpoint
-            is_own = endpoint.startswith("inproc:")  # is reached without leaving the process
+            is_own = endpoint.startswith("inproc:")  # inproc: within this process
             if self._source is SecretSource.PUBLISHED and not is_own:
                 self._secret = self._wait_for_secret(deadline)
             security = None if is_own else self._client_security()
@@ -448,18 +449,19 @@ class TCPStore(Store):
                 )
 
     def _look_for_a_store_that_needs_a_secret(self, deadline: float) -> None:
-        """Greet whoever has listened there for a while with a secret that was made up.
+        """Greet a process that has listened for a while without a published secret.
 
-        A store of this user that was given no secret leaves its own. One that was given a secret,
-        or has security='none', never does: it would be waited for in vain.
+        The greeting uses a random secret. A store of this user without a given secret publishes its
+        own. A store with a given secret, or with security='none', never publishes one, so waiting
+        for it would be useless.
 
-        Raises  AuthenticationError if somebody refuses the greeting
+        Raises  AuthenticationError if the process refuses the greeting
         """
         until = min(deadline, time.monotonic() + _HANDSHAKE_S)
         if knock(self._endpoint, until) is not True:
             _locked_since.pop((self._address, self.port), None)
             return
-        # Not before its owner has had the time: it warns of each greeting that it refuses.
+        # Give the owner time to publish first, as it logs a warning for each greeting it refuses.
         if self._locked_s() < _PUBLISHED_WITHIN_S:
             return
         made_up = client_security(JobSecret.generate())
@@ -470,17 +472,17 @@ class TCPStore(Store):
             if read_published_secret(self._address, self.port) is None:
                 self._require_secret_to_come(error)
         except StoreTimeoutError:
-            pass  # who listens does not answer: it may be busy, or frozen
+            pass  # the listener does not answer: it may be busy, or frozen
         finally:
             connection.close()
 
     def _locked_s(self) -> float:
-        """Return how long a listener there has been known that no secret here opens."""
+        """Return for how long a listener is known for which there is no working secret."""
         now = time.monotonic()
         return now - _locked_since.setdefault((self._address, self.port), now)
 
     def _require_secret_to_come(self, error: AuthenticationError) -> None:
-        """Raise AuthenticationError if the store has refused what was left here for too long."""
+        """Raise AuthenticationError if the store has refused the published secret for too long."""
         if self._locked_s() < _PUBLISHED_WITHIN_S:
             return
         del _locked_since[self._address, self.port]
@@ -492,7 +494,7 @@ class TCPStore(Store):
         ) from error
 
     def _pause(self, deadline: float) -> bool:
-        """Wait a little for a file to change; return false once deadline has passed."""
+        """Wait a little for a file to change; return False once deadline has passed."""
         now = time.monotonic()
         if self._bell.wait(min(deadline, now + _SECRET_PAUSE_S)):
             raise StoreError(f"{self!r} is closed")
@@ -500,9 +502,9 @@ class TCPStore(Store):
 
 
 def share_served(host: str, port: int, timeout: Timeout, **options: Any) -> TCPStore | None:
-    """Return a client of the store that this process serves at an address, None if it does not.
+    """Return a client of the store that this process serves at an address; None if there is none.
 
-    The served one stays until both are closed: RPC and process groups may use one address.
+    The served store stays open until both are closed: RPC and process groups may share an address.
     """
     address = numeric_address(require_host(host)) or host
     with _served_lock:
@@ -529,9 +531,9 @@ def host_store(
     timeout: Timeout = DEFAULT_TIMEOUT,
     tell: Tell | None = None,
 ) -> tuple[TCPStore, int]:
-    """Serve a store from this process, as a launcher does, and return it with its port.
+    """Serve a store from this process, as a launcher does; return the store and its port.
 
-    Port 0 takes a free one. Closing the store ends the service. `tell` is that of TCPStore.
+    Port 0 takes a free port. Closing the store ends the service. `tell` is that of TCPStore.
     """
     store = TCPStore(
         host,

@@ -1,4 +1,4 @@
-"""The line on stderr that names the missing workers while a group comes together."""
+"""The line on stderr that names the missing workers while a group forms."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, TextIO
 
-# A group that starts as it should is together before anything is said.
+# A group normally forms within this time, so nothing is logged before.
 _FIRST_S: Final = 2.0
-# Without a limit the wait is forever, and the line names no limit.
+# This timeout stands for no limit; the line then shows none.
 WITHOUT_LIMIT_S: Final = 1e9
 _CLEAR_LINE: Final = "\r\x1b[K"
 
 
 class WaitLog:
-    """Reports the missing workers after two seconds, and then now and again; nothing if all is
-    quick.
+    """Logs the missing workers after two seconds, and then at intervals; nothing if all is quick.
 
-    On a terminal one line is redrawn every two seconds and is removed in the end. Elsewhere each
-    report is a separate line, after twice the pause of the one before.
+    On a terminal, one line is redrawn every two seconds and removed at the end. Elsewhere each
+    report is a separate line, and the pauses double.
     """
 
     def __init__(self, who: str, timeout_s: float, out: TextIO | None = None) -> None:
@@ -45,7 +44,7 @@ class WaitLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take the line away; where that cannot be, say that waiting is over if it is."""
+        """Remove the line on a terminal; elsewhere log the end of a successful wait."""
         if not self._has_logged:
             return
         if self._is_terminal:
@@ -55,13 +54,13 @@ class WaitLog:
 
     @property
     def waited_s(self) -> float:
-        """How long this has lasted."""
+        """The time since the start of the wait, in seconds."""
         return time.monotonic() - self._start
 
     def pauses(self, most_s: float = math.inf) -> Iterator[float]:
-        """Yield how long to wait each time until the next report, up to the timeout.
+        """Yield the pauses between reports, up to the timeout.
 
-        Note    where that is limited to `most_s`, log_now_and_again reports
+        Note    with a limit of `most_s`, the caller uses log_now_and_again to report
         """
         pause = min(_FIRST_S, most_s)
         while True:
@@ -75,31 +74,31 @@ class WaitLog:
 
     @property
     def is_over(self) -> bool:
-        """Say whether the timeout has passed."""
+        """Whether the timeout has passed."""
         return self.waited_s >= self._timeout_s
 
     def log_now_and_again(self, whom: str) -> None:
-        """Report if it is time to: for code that waits in short steps."""
+        """Report if a report is due; for code that waits in short steps."""
         if self.waited_s >= self._next_s:
             self._next_s = self._next_s + _FIRST_S if self._is_terminal else 2.0 * self._next_s
             self.tell(whom)
 
     def tell(self, whom: str) -> None:
-        """Say that it still lasts, unless it is over anyway."""
+        """Report that the wait continues, unless the timeout has passed."""
         if self.is_over:
             return
         self._has_logged = True
         limit_s = self._timeout_s
         shown = f" of {limit_s:.0f}" if limit_s >= 10.0 else f" of {limit_s:.3g}"
-        # Some of the time without a limit may be over.
+        # Compare with half: a caller without a limit may have subtracted time that has passed.
         limit = "" if limit_s >= WITHOUT_LIMIT_S / 2.0 else shown
         self._write(f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f}{limit} s)")
 
     def _write(self, text: str) -> None:
-        if self._out is None:  # a process without stderr
+        if self._out is None:  # the process has no stderr
             return
         if self._is_terminal:
-            import shutil  # not in workers, whose stderr is a pipe
+            import shutil  # imported on demand: workers' stderr is a pipe
 
             text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
         else:
@@ -108,22 +107,22 @@ class WaitLog:
             self._out.write(text)
             self._out.flush()
         except (OSError, ValueError):
-            self._out = None  # who reads it has gone, or it was closed: nobody needs the line
+            self._out = None  # stderr was closed, or its reader is gone
 
 
 def speaks_for_node(
     rank: int, missing: Sequence[int], environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Say whether rank is the first of those on its node that are there: one line a node is enough.
+    """Return whether rank is the first present one of its node, which logs for all of them.
 
-    Where no launcher says who is on a node, each speaks for itself.
+    If no launcher sets which ranks are on a node, each rank logs.
     """
     first = own_node(rank, environment)
     return first is None or all(other in missing for other in range(first, rank))
 
 
 def own_node(rank: int, environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the first rank on the node of a rank; None where no launcher says who is on a node."""
+    """Return the first rank on the node of a rank; None if no launcher sets it."""
     local_rank = environment.get("LOCAL_RANK", "")
     return rank - int(local_rank) if local_rank.isdecimal() else None
 

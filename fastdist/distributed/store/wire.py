@@ -1,4 +1,4 @@
-"""How a request to the served store and its answer look on the wire."""
+"""The wire format of requests to the served store, and of its answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANSWER = struct.Struct("<BBQ")
 
 
 class Question(NamedTuple):
-    """A request as it came; timeout_s is relative, since clocks of machines differ."""
+    """A received request; timeout_s is relative, since the clocks of machines differ."""
 
     op: Op
     request_id: int
@@ -29,7 +29,7 @@ class Question(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer as it came."""
+    """A received answer."""
 
     status: Status
     request_id: int
@@ -46,7 +46,7 @@ def pack_question(question: Question) -> list[bytes]:
 def unpack_question(frames: list[bytes]) -> Question:
     """Return the request in frames.
 
-    Raises  MessageError for anything that pack_question cannot have made
+    Raises  MessageError for frames that pack_question does not write
     """
     header = frames[0] if frames else b""
     if len(header) != _REQUEST.size or len(frames) > _MAX_FRAMES:
@@ -71,7 +71,7 @@ def pack_reply(reply: Reply) -> list[bytes]:
 def unpack_reply(frames: list[bytes]) -> Reply:
     """Return the answer in frames.
 
-    Raises  MessageError for anything that pack_reply cannot have made
+    Raises  MessageError for frames that pack_reply does not write
     """
     header = frames[0] if frames else b""
     if len(header) != _ANSWER.size:

@@ -1,4 +1,4 @@
-"""Distributed tensors: the placements are real, the tensors refuse until there are collectives."""
+"""Distributed tensors: placements work, but the tensors themselves raise errors."""
 
 from __future__ import annotations
 

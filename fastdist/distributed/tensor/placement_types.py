@@ -1,4 +1,4 @@
-"""How a distributed tensor lies on a dimension of its device mesh."""
+"""Placements: how a distributed tensor is stored along a dimension of its device mesh."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ class Placement:
     """The base class of placements."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Return whether the tensor is split, along this dimension if one is given."""
+        """Return whether the tensor is sharded, along dim if it is given."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Return whether each device has the whole tensor."""
+        """Return whether each device has the complete tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Return whether the tensors are yet to be reduced, by this op if one is given."""
+        """Return whether the tensor still has to be reduced, with reduce_op if it is given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard(Placement):
-    """Each device has a part of the tensor along a dimension.
+    """Each device has a shard of the tensor along a dimension.
 
     Args:
-        dim: The dimension that is split.
+        dim: The sharded dimension.
     """
 
     dim: int
@@ -44,8 +44,8 @@ class _StridedShard(Shard):
     """Each device has every n-th block of the tensor along a dimension.
 
     Args:
-        dim: The dimension that is split.
-        split_factor: How many blocks a device has.
+        dim: The sharded dimension.
+        split_factor: The number of blocks on each device.
     """
 
     split_factor: int = dataclasses.field(kw_only=True)
@@ -56,7 +56,7 @@ class _StridedShard(Shard):
 
 @dataclasses.dataclass(frozen=True)
 class Replicate(Placement):
-    """Each device has the whole tensor."""
+    """Each device has the complete tensor."""
 
     def __str__(self) -> str:
         return "R"
@@ -64,7 +64,7 @@ class Replicate(Placement):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Partial(Placement):
-    """Each device has a tensor of the whole shape, and reducing them all gives the value.
+    """Each device has a tensor of the full shape; the value is the reduction of these tensors.
 
     Args:
         reduce_op: The reduction, such as "sum" or "avg".

@@ -1,15 +1,15 @@
-"""Data-parallel jobs: the usual one, and those that need more than gradients of first order.
+"""Data-parallel jobs: DistributedDataParallel, and losses that need higher derivatives.
 
-Each is a job of two processes, `fastdist demo data-parallel-NAME`, and a page to read:
+Each is a job of two processes, `fastdist demo data-parallel-NAME`:
 
 group.py    joins the process group, and shares parameters
 ddp.py      a model in DistributedDataParallel
-maml.py     first weights from which one step on the points of both processes is enough
-penalty.py  a loss that is flat where it is small: the gradient's length is part of it
+maml.py     initial weights that adapt in one step on the points of both processes
+penalty.py  a loss that includes the norm of its own gradient
 hessian.py  the largest curvature of a loss, by products with the Hessian
-pinn.py     heat in a rod is learnt from the equation alone, at points of both processes
+pinn.py     heat in a rod, learned from the equation alone at points of both processes
 
-Each holds its derivatives against those of one process that has all data.
+Each job compares its derivatives with those of one process that has all data.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.ddp
 
-The wrapper makes each gradient the mean over the ranks while backward computes the next one, so
-every rank takes the step of one process that has the whole batch.
+The wrapper averages each gradient over the ranks while backward computes the next one. So
+every rank takes the same step as one process with the whole batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["NAME", "STEPS", "WORKERS", "main"]
 
 
 def train(demo: Demo) -> int:
-    """Train, and hold the weights after each step against those of one process."""
+    """Train, and compare the weights after each step with those of one process."""
     alone = make_model()
     model = DistributedDataParallel(copy.deepcopy(alone))
     optimizers = [
@@ -52,7 +52,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(NAME, __doc__, arguments, STEPS, train)
 
 

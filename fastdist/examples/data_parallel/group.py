@@ -12,27 +12,26 @@ from fastdist.examples.demo import Demo
 from fastdist.examples.job import rank_in_job
 
 WORKERS = ("first", "second")
-# The promise of each job: derivatives in float64 are those of one process, but for rounding.
+# The limit of each job: in float64, derivatives equal those of one process except for rounding.
 CLOSE = 1e-12
 
 
 def shared(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """Return parameters, which are alike on all ranks, as the mean over the ranks.
+    """Return parameters, which are equal on all ranks, as the mean over the ranks.
 
-    Their numbers stay. Each derivative that goes through the mean becomes the mean over the ranks,
-    that of a second or third order as well: so a loss of this rank's data has the derivatives of
-    the mean loss over all data.
+    The values stay the same, but derivatives of any order through the mean become means over the
+    ranks. So the loss of this rank's data gets the derivatives of the mean loss over all data.
     """
     return [all_reduce(parameter, dist.ReduceOp.AVG) for parameter in parameters]
 
 
 def mine(data: Tensor) -> Tensor:
-    """Return this rank's part of data that all ranks hold."""
+    """Return this rank's part of data; all ranks hold all of it."""
     return data.chunk(dist.get_world_size())[dist.get_rank()]
 
 
 def furthest(ours: Iterable[Tensor], of_one_process: Iterable[Tensor]) -> float:
-    """Return the largest difference, relative to the largest number of each pair."""
+    """Return the largest difference, relative to the largest number of each pair of tensors."""
     pairs = zip(ours, of_one_process, strict=True)
     return max(((a - b).abs().max() / b.abs().max()).item() for a, b in pairs)
 

@@ -2,8 +2,8 @@
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.hessian
 
-A product is forward mode over reverse mode: the tangents of the parameters, and those of the
-gradients, cross the ranks as the parameters and the gradients do.
+A product with the Hessian is forward mode over reverse mode. The tangents of the parameters and of
+the gradients are averaged over the ranks, like the parameters and the gradients themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Product = Callable[[Sequence[Tensor]], tuple[Tensor, ...]]
 def hessian_product(
     images: Tensor, labels: Tensor, share: Callable[..., list[Tensor]]
 ) -> tuple[Product, list[Tensor]]:
-    """Return the function from a direction to the Hessian times it, and the parameters."""
+    """Return a function that multiplies a direction by the Hessian, and the parameters."""
     torch.manual_seed(0)
     model = make_model()
     names = [name for name, _ in model.named_parameters()]
@@ -45,7 +45,7 @@ def hessian_product(
 
 
 def train(demo: Demo) -> int:
-    """Multiply by the Hessian again and again, and compare with one process."""
+    """Run power iteration with the Hessian, and compare with one process."""
     images, labels = (part[:IMAGES] for part in load_digits(demo.seed).training.tensors)
     ours, parameters = hessian_product(mine(images), mine(labels), shared)
     alone, _ = hessian_product(images, labels, list)
@@ -57,7 +57,7 @@ def train(demo: Demo) -> int:
         direction = [part / length for part in direction]
         product = ours(direction)
         distance = max(distance, furthest(product, alone(direction)))
-        # The curvature along a unit direction; it rises to the largest one.
+        # The curvature along a unit direction; it converges to the largest one.
         curvature = sum((p * d).sum() for p, d in zip(product, direction, strict=True))
         direction = list(product)
         demo.record(curvature=curvature)
@@ -65,7 +65,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(NAME, __doc__, arguments, STEPS, train)
 
 

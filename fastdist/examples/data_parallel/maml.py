@@ -1,9 +1,9 @@
-"""Two ranks learn first weights from which one step, on points of both, is enough for a sine wave.
+"""Two ranks learn initial weights that fit a sine wave after one step on the points of both.
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.maml
 
-Each rank has half of the points of each wave, so the step of a wave needs the mean of two
-gradients. The meta-gradient goes through that step, and so through the mean.
+Each rank has half of the points of each wave, so the step for a wave needs the mean of two
+gradients. The meta-gradient is differentiated through that step, and so through the mean.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def first_weights() -> Weights:
 
 
 def waves() -> tuple[Tensor, ...]:
-    """Return random waves at places to learn from, and at others: all ranks draw the same."""
+    """Return random waves at points to learn from and at other points; all ranks draw the same."""
     height = 0.1 + 4.9 * torch.rand(TASKS, 1, 1, dtype=torch.float64)
     phase = math.pi * torch.rand(TASKS, 1, 1, dtype=torch.float64)
     places = 10 * torch.rand(2, TASKS, POINTS, 1, dtype=torch.float64) - 5
@@ -40,7 +40,7 @@ def waves() -> tuple[Tensor, ...]:
 
 
 def errors(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
-    """Return the mean squared error of each wave, whose weights lie along the first axis."""
+    """Return the mean squared error of each wave; its weights are one entry of the first axis."""
     into, bias, out, last = weights
     hidden = (x @ into.transpose(-1, -2) + bias.unsqueeze(-2)).tanh()
     found = hidden @ out.transpose(-1, -2) + last.unsqueeze(-2)
@@ -48,17 +48,17 @@ def errors(weights: Weights, x: Tensor, y: Tensor) -> Tensor:
 
 
 def meta_loss(first: Weights, data: Sequence[Tensor], share: Callable[..., Weights]) -> Tensor:
-    """Return the error at new places after one step of each wave, on this rank's points."""
+    """Return the error at new points after one step for each wave, on this rank's points."""
     known, heights, new, expected = data
     weights = [weight.expand(TASKS, *weight.shape) for weight in first]
-    # The weights of a wave have the same gradient on all ranks, as `share` is part of the loss.
+    # `share` is part of the loss, so each wave's weights have the same gradient on all ranks.
     inner = grad(errors(share(weights), known, heights).sum(), weights, create_graph=True)
     stepped = [weight - INNER_RATE * g for weight, g in zip(weights, inner, strict=True)]
     return errors(share(stepped), new, expected).mean()
 
 
 def train(demo: Demo) -> int:
-    """Train, and hold every meta-gradient against that of one process."""
+    """Train, and compare every meta-gradient with that of one process."""
     first = first_weights()
     optimizer = torch.optim.Adam(first, lr=0.01)
     distance = 0.0
@@ -77,7 +77,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(NAME, __doc__, arguments, STEPS, train)
 
 

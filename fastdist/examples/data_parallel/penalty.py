@@ -1,9 +1,9 @@
-"""Two ranks train on digits with the length of the whole gradient as a part of the loss.
+"""Two ranks train on digits with a loss that includes the norm of the whole gradient.
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.penalty
 
-The penalty is of the gradient over all digits, so its own gradient is a product with the Hessian of
-the whole loss: double backward through the mean over the ranks.
+The penalty is the norm of the gradient over all digits. Its own gradient is a product with the
+Hessian of the whole loss: double backward through the mean over the ranks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def make_model() -> nn.Module:
 def penalised(
     model: nn.Module, images: Tensor, labels: Tensor, share: Callable[..., list[Tensor]]
 ) -> Tensor:
-    """Return the loss plus PENALTY times the squared length of the gradient over all ranks."""
+    """Return the loss plus PENALTY times the squared norm of the gradient over all ranks."""
     names, parameters = zip(*model.named_parameters())
     scores = functional_call(model, dict(zip(names, share(parameters))), (images,))
     loss = F.cross_entropy(scores, labels)
@@ -44,7 +44,7 @@ def penalised(
 
 
 def train(demo: Demo) -> int:
-    """Train, and hold every gradient against that of one process."""
+    """Train, and compare every gradient with that of one process."""
     model = make_model()
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=RATE)
@@ -62,7 +62,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(NAME, __doc__, arguments, STEPS, train)
 
 

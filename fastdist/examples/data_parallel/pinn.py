@@ -1,9 +1,9 @@
-"""Two ranks learn how heat spreads along a rod from the equation, each at its own points.
+"""Two ranks learn how heat spreads along a rod from the equation, each at separate points.
 
     fastdist run -n 2 -m fastdist.examples.data_parallel.pinn
 
-The loss has second derivatives of the network by its inputs; its gradient is of third order, and
-its mean over the ranks is taken on the way.
+The loss has second derivatives of the network by its inputs, so its gradient is of third order. It
+is differentiated through the mean over the ranks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["NAME", "STEPS", "WORKERS", "main"]
 
 
 def points() -> tuple[Tensor, ...]:
-    """Return places and times inside, and places at the beginning: all ranks draw the same."""
+    """Return (place, time) points inside, and places at time 0; all ranks draw the same."""
     x, t = torch.rand(2, INSIDE, dtype=torch.float64).unbind(0)
     return x, t, torch.rand(BORDER, dtype=torch.float64)
 
 
 def loss_of(rod: Rod, given: Sequence[Tensor], share: Callable[..., list[Tensor]]) -> Tensor:
-    """Return how far equation, beginning and cold ends are from holding at these points."""
+    """Return the squared violations of the equation, the initial heat and the cold ends."""
     names, parameters = zip(*rod.named_parameters())
     weights = dict(zip(names, share(parameters)))
     x, t = (part.clone().requires_grad_() for part in given[:2])
@@ -48,7 +48,7 @@ def loss_of(rod: Rod, given: Sequence[Tensor], share: Callable[..., list[Tensor]
 
 
 def train(demo: Demo) -> int:
-    """Train, and hold every gradient against that of one process."""
+    """Train, and compare every gradient with that of one process."""
     rod = Rod().double()
     parameters = list(rod.parameters())
     optimizer = torch.optim.Adam(parameters, lr=5e-3)
@@ -66,7 +66,7 @@ def train(demo: Demo) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part in the job as the rank that the launcher gave."""
+    """Run this process's rank of the job."""
     return take_part(NAME, __doc__, arguments, STEPS, train)
 
 

@@ -1,4 +1,4 @@
-"""Parts of PyTorch's graphs of programs that packages import."""
+"""Experimental parts of PyTorch's fx that packages import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mode in which PyTorch records a graph: never on here."""
+"""PyTorch's mode for tracing with tensors: never active here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ make_fx = refusing(__name__, "make_fx", NO_GRAPHS)
 
 
 def get_proxy_mode() -> None:
-    """Return None: no graph is being recorded."""
+    """Return None: the mode is never active."""
     return
 
 

@@ -1,4 +1,4 @@
-"""Questions about sizes, which are always numbers here: each is answered at once."""
+"""PyTorch's queries on symbolic sizes: sizes are always numbers here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DimDynamic = refusing_class(__name__, "DimDynamic", NO_GRAPHS)
 
 
 class GuardOnDataDependentSymNode(RuntimeError):
-    """A size that depends on data decides a branch: nothing here raises it."""
+    """PyTorch's error for a branch on a size that depends on data; never raised here."""
 
 
 def guard_bool(a: Any) -> bool:
@@ -51,7 +51,7 @@ def sym_eq(x: Any, y: Any) -> bool:
 
 
 def is_symbolic(val: Any) -> bool:
-    """Return False: each size is a number."""
+    """Return False: every size is a number."""
     return False
 
 
@@ -59,7 +59,7 @@ has_free_symbols = has_free_unbacked_symbols = is_symbolic
 
 
 def free_symbols(val: Any) -> set[Any]:
-    """Return the empty set: each size is a number."""
+    """Return an empty set: every size is a number."""
     return set()
 
 

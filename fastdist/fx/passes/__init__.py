@@ -1,4 +1,4 @@
-"""Passes over graphs: shape_prop is here; those that split a graph refuse."""
+"""Passes over graphs: shape_prop; passes that split a graph are not supported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes and dtypes of all steps of a graph, found by running it."""
+"""ShapeProp: finds the shapes and dtypes of all steps by running the graph."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) ->
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph and keeps in each step's `meta` its `tensor_meta` and its `type`.
+    """Runs a graph, and stores `tensor_meta` and `type` in each step's `meta`.
 
     Args:
         gm: The GraphModule.
@@ -51,7 +51,7 @@ class ShapeProp(Interpreter):
         super().__init__(gm)
 
     def run_node(self, n: Node) -> Any:
-        """Return the value of a step, and note what it is."""
+        """Return the value of a step, and store its metadata."""
         result = super().run_node(n)
         found = False
 
@@ -69,7 +69,9 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Return the result of the graph for these inputs; its steps then have their shapes."""
+        """Run the graph for these inputs, store the metadata of all steps, and return
+        the result.
+        """
         return super().run(*args)
 
 

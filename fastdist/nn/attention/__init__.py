@@ -1,7 +1,8 @@
-"""Which kernels compute attention, under PyTorch's names: each is accepted, and none chooses.
+"""PyTorch's choice of attention kernels: all its names are accepted and have no effect.
 
-Blocks or matrices follow from the sizes alone: see ops/nn/attention_blocks.py. bias.py has causal
-masks, flex_attention.py attention with functions of the scores.
+fastdist chooses between attention in blocks and whole matrices by the sizes alone: see
+ops/nn/attention_blocks.py. bias.py has causal masks, flex_attention.py has attention with
+user-defined functions of the scores.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.IntEnum):
-    """The ways in which PyTorch may compute scaled_dot_product_attention."""
+    """PyTorch's implementations of scaled_dot_product_attention."""
 
     ERROR = -1
     MATH = 0
@@ -37,7 +38,7 @@ class SDPBackend(enum.IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Accept PyTorch's choice of attention kernels in the block; fastdist ignores it.
+    """Accept PyTorch's choice of attention kernels for a with block; fastdist ignores it.
 
     Raises  AssertionError for a backend that is not an SDPBackend
     """
@@ -50,5 +51,5 @@ def sdpa_kernel(
     yield
 
 
-# Two modules that few programs use.
+# Loaded on first use, because few programs need these two modules.
 load_later(__name__, {"bias": "", "flex_attention": ""})

@@ -1,4 +1,4 @@
-"""Causal masks with an alignment (upper left, lower right) for scaled_dot_product_attention."""
+"""Causal masks for scaled_dot_product_attention, aligned to the upper left or lower right."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(enum.IntEnum):
-    """In which corner the diagonal of a causal mask begins."""
+    """The corner of the mask at which the diagonal starts (upper left) or ends (lower right)."""
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(Tensor):
-    """A mask of bool, true where a query may look: at keys up to the diagonal.
+    """A bool mask for attention: true for the keys up to the diagonal, which a query may attend to.
 
     Args:
-        variant: Where the diagonal begins, or ends.
+        variant: The corner at which the diagonal starts or ends.
         seq_len_q: The number of queries.
         seq_len_kv: The number of keys.
     """
@@ -44,7 +44,7 @@ class CausalBias(Tensor):
         return made  # type: ignore[no-any-return]
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
-        """Do nothing: __new__ made the mask."""
+        """Do nothing: __new__ has made the mask."""
 
     def _materialize(self, device: Any = None) -> Tensor:
         """Return the mask as an ordinary Tensor."""
@@ -53,7 +53,9 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """Return the mask whose diagonal begins in the upper left corner: query i sees keys 0 to i.
+    """Return the mask whose diagonal starts in the upper left corner.
+
+    Query i attends to the keys 0 to i.
 
     Args:
         size: The number of queries and the number of keys.
@@ -62,7 +64,9 @@ def causal_upper_left(*size: int) -> CausalBias:
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """Return the mask whose diagonal ends in the lower right corner: the last query sees all keys.
+    """Return the mask whose diagonal ends in the lower right corner.
+
+    The last query attends to all keys.
 
     Args:
         size: The number of queries and the number of keys.

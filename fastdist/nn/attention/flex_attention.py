@@ -1,7 +1,8 @@
-"""Attention whose scores a function of (score, batch, head, query, key) changes, or masks.
+"""Attention whose scores a user-defined function changes or masks.
 
-The functions are written for one score and mapped over all scores. The scores of all queries and
-keys are in memory at once: blocks of a mask only mask scores, and save no computation.
+The function takes (score, batch, head, query, key), is written for a single score, and is mapped
+over all scores with vmap. The scores of all queries and keys are in memory together: a block mask
+masks scores, but skips no computation.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """Further results of flex_attention: see AuxOutput."""
+    """Selects the additional results of flex_attention: see AuxOutput."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """The logarithm of the sum of exp(score), and the greatest score, of each query."""
+    """For each query, the logarithm of the sum of exp(score), and the maximum score."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -57,7 +58,7 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
 
 
 def or_masks(*mask_mods: Mod) -> Mod:
-    """Return the mask that allows what any of the masks allows."""
+    """Return a mask function that allows a key if any of the given functions allows it."""
     _require_functions(mask_mods)
 
     def either(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def or_masks(*mask_mods: Mod) -> Mod:
 
 
 def and_masks(*mask_mods: Mod) -> Mod:
-    """Return the mask that allows what all of the masks allow."""
+    """Return a mask function that allows a key if all given functions allow it."""
     _require_functions(mask_mods)
 
     def both(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
@@ -88,7 +89,7 @@ def _require_functions(mods: tuple[Any, ...]) -> None:
 
 
 def _over_all(mod: Mod, *, with_score: bool) -> Mod:
-    """Return the function for all of (batch, head, query, key): the last axis is mapped first."""
+    """Return mod mapped over batch, head, query and key; the innermost vmap is over the keys."""
     for axis in (3, 2, 1, 0):
         places = [0 if at == axis else None for at in range(4)]
         mod = vmap(mod, in_dims=tuple([0, *places] if with_score else places))
@@ -98,15 +99,15 @@ def _over_all(mod: Mod, *, with_score: bool) -> Mod:
 def create_mask(
     mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
 ) -> Tensor:
-    """Return the mask of a function of (batch, head, query, key).
+    """Return the mask that mod_fn computes for all batches, heads, queries and keys.
 
     Args:
-        mod_fn: The function, which returns a bool for one place.
-        B: The number of batches; None is 1.
-        H: The number of heads; None is 1.
+        mod_fn: The function of (batch, head, query, key); returns a bool for one position.
+        B: The number of batches; 1 if None.
+        H: The number of heads; 1 if None.
         Q_LEN: The number of queries.
         KV_LEN: The number of keys.
-        device: Where the mask is made; None is the default device.
+        device: The device of the mask; the default device if None.
 
     Shape   (B, H, Q_LEN, KV_LEN)
     """
@@ -115,9 +116,9 @@ def create_mask(
 
 
 class BlockMask:
-    """A mask in blocks: which blocks of keys each block of queries reads, in full or in part.
+    """A mask in blocks: it lists the key blocks that each query block reads fully or partly.
 
-    create_block_mask makes one of a function, from_kv_blocks of the blocks.
+    Make one with create_block_mask (from a mask function) or from_kv_blocks (from lists of blocks).
     """
 
     def __init__(
@@ -148,17 +149,17 @@ class BlockMask:
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:
-        """Return the mask of blocks.
+        """Return the BlockMask of these lists of blocks.
 
         Args:
-            kv_num_blocks: How many blocks of keys each block of queries reads in part.
-            kv_indices: Which these are, in the first places of each row.
-            full_kv_num_blocks: How many it reads in full, or None.
-            full_kv_indices: Which these are, or None.
-            BLOCK_SIZE: The numbers of queries and of keys of a block.
-            mask_mod: The mask of the blocks that are read in part; None allows all.
-            seq_lengths: The numbers of queries and keys; None is that of whole blocks.
-            compute_q_blocks: Ignored: the blocks by keys are not needed.
+            kv_num_blocks: For each block of queries, the number of key blocks that it reads partly.
+            kv_indices: The indices of these key blocks, at the start of each row.
+            full_kv_num_blocks: The number of key blocks that it reads fully, or None.
+            full_kv_indices: The indices of these key blocks, or None.
+            BLOCK_SIZE: The numbers of queries and keys in a block, or one number for both.
+            mask_mod: The mask function for blocks that are read partly; None allows all keys.
+            seq_lengths: The numbers of queries and keys; None if the blocks fill them exactly.
+            compute_q_blocks: Ignored: fastdist does not need the lists by key block.
 
         Shape   (B, H, rows), (B, H, rows, columns)
         """
@@ -176,15 +177,15 @@ class BlockMask:
 
     @property
     def shape(self) -> Size:
-        """The batches, heads, queries and keys."""
+        """The numbers of batches, heads, queries and keys."""
         return Size((*self.kv_indices.shape[:-2], *self.seq_lengths))
 
     def numel(self) -> int:
-        """Return the number of queries times keys, over batches and heads."""
+        """Return the product of the numbers of batches, heads, queries and keys."""
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
-        """Return 1 for each block that is read, else 0.
+        """Return an integer matrix of blocks: 1 where a block is read, else 0.
 
         Shape   (B, H, rows, columns)
         """
@@ -199,14 +200,15 @@ class BlockMask:
         return _dense(self.full_kv_num_blocks, self.full_kv_indices)
 
     def sparsity(self) -> float:
-        """Return the share of places, in percent, that no block reads; below 0 where blocks reach
-        beyond the sequences.
+        """Return the percentage of positions that no block covers.
+
+        It is negative if blocks extend beyond the sequences.
         """
         read = int(self.to_dense().sum()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - read / self.numel())
 
     def to(self, device: Any) -> BlockMask:
-        """Return the mask with its tensors on a device."""
+        """Return a copy of the mask with its tensors on a device."""
         counts, indices = self.full_kv_num_blocks, self.full_kv_indices
         return BlockMask(
             self.seq_lengths,
@@ -222,7 +224,7 @@ class BlockMask:
         return f"BlockMask(shape={tuple(self.shape)}, sparsity={self.sparsity():.2f}%)"
 
     def allowed(self, batches: int, heads: int) -> Tensor:
-        """Return where attention is allowed, for batches and heads.
+        """Return a bool mask of the allowed positions, for a number of batches and heads.
 
         Shape   (B, H, queries, keys)
         """
@@ -238,7 +240,7 @@ class BlockMask:
 
 
 def _dense(counts: Tensor, indices: Tensor) -> Tensor:
-    """Return True at the columns that the first counts of each row of indices name."""
+    """Return a bool matrix, True at the first counts[row] column indices listed in each row."""
     columns = indices.shape[-1]
     listed = arange(columns, device=indices.device) < counts.unsqueeze(-1)
     found = zeros(indices.shape, device=indices.device)
@@ -246,7 +248,7 @@ def _dense(counts: Tensor, indices: Tensor) -> Tensor:
 
 
 def _in_order(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return how many columns of each row are true, and the columns, true ones first."""
+    """Return the number of true columns of each row, and all column indices, true columns first."""
     order = blocks.int().argsort(dim=-1, descending=True, stable=True)
     return blocks.sum(-1).to(int32), order.to(int32)
 
@@ -262,17 +264,17 @@ def create_block_mask(
     _compile: bool = False,
     separate_full_blocks: bool = True,
 ) -> BlockMask:
-    """Return the blocks of a mask of a function of (batch, head, query, key).
+    """Return the BlockMask of a mask function.
 
     Args:
-        mask_mod: The function, which returns a bool for one place.
-        B: The number of batches; None is 1, which serves all.
-        H: The number of heads; None is 1, which serves all.
+        mask_mod: The function of (batch, head, query, key); returns a bool for one position.
+        B: The number of batches; None means one mask for all batches.
+        H: The number of heads; None means one mask for all heads.
         Q_LEN: The number of queries.
         KV_LEN: The number of keys.
-        device: Where the mask is made; None is the default device.
-        BLOCK_SIZE: The numbers of queries and of keys of a block.
-        separate_full_blocks: Whether blocks in which all is allowed are listed apart.
+        device: The device of the mask; the default device if None.
+        BLOCK_SIZE: The numbers of queries and keys in a block, or one number for both.
+        separate_full_blocks: Whether blocks without any masked position are listed separately.
     """
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
@@ -313,16 +315,16 @@ def flex_attention(
         query: (B, Hq, L, E).
         key: (B, H, S, E).
         value: (B, H, S, Ev).
-        score_mod: A function of (score, batch, head, query, key) of one place.
-        block_mask: Where attention is allowed; None is everywhere.
-        scale: The factor of the scores; None is 1 / sqrt(E).
-        enable_gqa: Whether a head of key and value may serve several heads of query.
-        return_lse: Whether the logarithm of the sum of exp(score) is returned as well.
+        score_mod: A function of (score, batch, head, query, key) for a single score.
+        block_mask: The mask of allowed positions; None allows all.
+        scale: The factor of the scores; 1 / sqrt(E) if None.
+        enable_gqa: Whether several heads of query may share a head of key and value.
+        return_lse: Whether to return the logarithm of the sum of exp(score) as well.
         kernel_options: Ignored.
-        return_aux: Further results, returned as an AuxOutput.
+        return_aux: Additional results to return in an AuxOutput.
 
-    Raises  ValueError for shapes that do not fit
-    Note    a query that may look at nothing gets zeros
+    Raises  ValueError for shapes that do not fit together
+    Note    the result is zero for a query that may not attend to any key
     """
     _require_shapes(query, key, value, block_mask, enable_gqa=enable_gqa)
     groups = query.shape[1] // key.shape[1]

@@ -1,8 +1,8 @@
-"""PyTorch's files of modules by their names: `from torch.nn.modules.module import Module`.
+"""PyTorch's submodules of nn.modules, for `from torch.nn.modules.module import Module`.
 
-Many programs import classes from the file in which PyTorch defines them. Here each of these modules
-offers all names of nn, including private names of its files (`modules.batchnorm._BatchNorm`): there
-is one module per file of PyTorch, which looks up a name in nn.
+Many programs import classes from the file in which PyTorch defines them. Here each file of PyTorch
+has a module object that looks up names in nn. It also finds private names of nn's files, such as
+`modules.batchnorm._BatchNorm`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _FILES = (
 _NN = __name__.rpartition(".")[0]
 for _file in vars(sys.modules[_NN])["_LATER"]:
     importlib.import_module(f"{_NN}.{_file}")  # loaded so that private names are found
-# Private names that packages import, where nn has them under another name: file -> name -> the
-# module below nn, and the name there.
+# Private names that packages import and that nn has elsewhere. Maps PyTorch's file and name to the
+# module below nn, with the name there if it differs.
 _ELSEWHERE = {
     "activation": {"constant_": "init", "xavier_normal_": "init", "xavier_uniform_": "init"},
     "batchnorm": {"_NormBase": "batch_norm._Norm", "_LazyNormBase": "lazy._LazyNorm"},
@@ -114,7 +114,7 @@ def _find(module: str, name: str) -> Any:
         for home, found in list(sys.modules.items()):
             if home == _NN or (home.startswith(f"{_NN}.") and not home.startswith(__name__)):
                 value = vars(found).get(name)
-                # A class of ours, not one that a file imports for its own use.
+                # Only classes defined in nn, not classes that its files import.
                 ours = isinstance(value, type) and own_name(value)[0].startswith(_NN)
                 if value is not None and (ours or name in dir(sys.modules[_NN])):
                     return value
@@ -122,7 +122,7 @@ def _find(module: str, name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class that nn has under a name."""
+    """Look up a name in nn."""
     return _find(__name__, name)
 
 
@@ -133,7 +133,7 @@ def _make(file: str) -> ModuleType:
 
 
 for _file in _FILES:
-    # `import fastdist.nn.modules.loss` finds it here, after this package.
+    # Registered in sys.modules, so that `import fastdist.nn.modules.loss` finds it.
     globals()[_file] = sys.modules[f"{__name__}.{_file}"] = _make(_file)
 
 show_public(__name__)

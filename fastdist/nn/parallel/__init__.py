@@ -1,7 +1,7 @@
 """Modules on several devices of one process, or in several processes.
 
-`comm` moves tensors between devices, `scatter_gather` takes arguments apart and joins results,
-`replicate` copies a module, `parallel_apply` runs modules at once, DataParallel does all of it.
+`comm` copies tensors between devices, `scatter_gather` splits arguments and joins results,
+`replicate` copies a module, `parallel_apply` runs modules concurrently; DataParallel combines them.
 `distributed` has DistributedDataParallel, for several processes.
 """
 
@@ -32,5 +32,5 @@ __all__ = [
     "scatter",
 ]
 
-# Most programs train in one process.
+# Loaded on first use, because most programs train in one process.
 load_later(__name__, {"distributed": "", "DistributedDataParallel": "distributed"})

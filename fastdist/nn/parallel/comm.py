@@ -1,6 +1,6 @@
-"""Tensors to several devices and back: what data parallelism is made of, each piece differentiable.
+"""Copies of tensors to and from several devices: the differentiable functions of DataParallel.
 
-They are made of `to`, `cat` and sums, so that gradients, tangents and streams go as with those.
+They consist of `to`, `cat` and sums, so gradients, tangents and streams work as with these.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...tensor.tensor import Tensor
 
 
 def as_device(word: Any) -> Device:
-    """Return the Device of a GPU's number, a name ("sim:1") or a Device."""
+    """Return the Device for a GPU's number, a name such as "sim:1", or a Device."""
     if isinstance(word, int):
         return Device("cuda", word) if word >= 0 else CPU
     return Device(word)
 
 
 def as_devices(words: Any) -> list[Device]:
-    """Return the devices of a list of them. Raises TypeError for a value that is not a list."""
+    """Return the Devices for a list of them. Raises TypeError for a value that is not a list."""
     if isinstance(words, str | int | Device):
         raise TypeError(
             f"expected a list of devices, such as [0, 1] or ['sim:0'], got {short_repr(words)}"
@@ -35,7 +35,7 @@ def as_devices(words: Any) -> list[Device]:
 def broadcast(
     tensor: Tensor, devices: Iterable[Any] | None = None, *, out: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, ...]:
-    """Return tensor on each of devices; or write it into each of out.
+    """Return copies of tensor on all of devices, or copy it into each tensor of out.
 
     Raises  RuntimeError unless exactly one of devices and out is given
     Source  PyTorch, torch/nn/parallel/comm.py
@@ -56,18 +56,17 @@ def broadcast(
 def broadcast_coalesced(
     tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760
 ) -> list[tuple[Tensor, ...]]:
-    """Return, for each device, a list of all tensors on it.
+    """Return, for each device, a tuple of copies of all tensors on it.
 
-    Note    buffer_size is ignored: tensors are copied one by one, not in joined buffers
+    Note    buffer_size is ignored: tensors are copied one by one, not in one buffer
     """
     return [tuple([_on(tensor, as_device(one)) for tensor in tensors]) for one in devices]
 
 
 def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
-    """Return the sum of tensors of several devices on one of them, by default the first GPU of
-    theirs.
+    """Return the sum of tensors of several devices, on destination or on the first one's device.
 
-    Raises  ShapeError for tensors of several shapes
+    Raises  ShapeError for tensors of different shapes
     """
     if any(one._layout.shape != inputs[0]._layout.shape for one in inputs):
         shapes = [tuple(one._layout.shape) for one in inputs]
@@ -82,7 +81,7 @@ def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
 def reduce_add_coalesced(
     inputs: Sequence[Sequence[Tensor]], destination: Any = None, buffer_size: int = 10485760
 ) -> tuple[Tensor, ...]:
-    """Return the sums of the first tensors of all inputs, of the second ones, and so on."""
+    """Return a tuple: element i is the sum of the i-th tensors of all inputs."""
     return tuple([reduce_add(one, destination) for one in zip(*inputs, strict=True)])
 
 
@@ -95,12 +94,13 @@ def scatter(
     *,
     out: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Return parts of tensor along dim, one on each device, of the sizes of `chunk` or chunk_sizes;
-    or write them into out.
+    """Split tensor along dim and return one part on each device, or copy the parts into out.
 
-    Raises  RuntimeError where out is given with devices or chunk_sizes, or not filled exactly
-    Note    a shorter tensor is on fewer devices. Copies go to each device's current stream,
-            whatever `streams` says
+    The parts have the sizes chunk_sizes, or those that `chunk` chooses.
+
+    Raises  RuntimeError if out is given with devices or chunk_sizes, or if its sizes do not add up
+    Note    a short tensor may have fewer parts than there are devices. Copies use each device's
+            current stream; `streams` is ignored
     """
     if out is not None:
         if devices is not None or chunk_sizes is not None:
@@ -134,8 +134,9 @@ def gather(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return tensors of several devices joined along dim on one device, by default that of the
-    first tensor; or write them into out.
+    """Concatenate tensors of several devices along dim, on destination or into out.
+
+    The default destination is the device of the first tensor.
     """
     if out is not None:
         if destination is not None:

@@ -1,4 +1,4 @@
-"""DataParallel: a batch over several devices of one process, with a copy of a module on each."""
+"""DataParallel: splits a batch over several devices of one process, each with the model."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
-    """Splits its inputs along dim over devices, runs a copy of module on each, and joins the
-    results on output_device; gradients are summed in module's parameters. Keys of its state dict
-    begin with `module.`, as in PyTorch.
+    """Splits its inputs along dim over devices and runs a copy of module on each device.
 
-    Devices are numbers of GPUs, all by default, or names ("sim:0"). On a machine without GPUs,
-    these numbers are ignored and module runs where it is. The parameters must be on the first
+    The results are joined on output_device, and gradients are summed in module's parameters. Keys
+    of the state dict begin with `module.`, as in PyTorch.
+
+    Devices are numbers of GPUs (all GPUs by default) or names such as "sim:0". On a machine without
+    GPUs, these numbers are ignored and module runs where it is. The parameters must be on the first
     device.
 
-    Raises  RuntimeError at a call where module's parameters or buffers are elsewhere
-    Note    threads of one process share its interpreter: one process per GPU is faster
+    Raises  RuntimeError in a call if module's parameters or buffers are on another device
+    Note    the threads of a process share Python's global lock: one process per GPU is faster
     Source  PyTorch, torch/nn/parallel/data_parallel.py
     """
 
@@ -55,7 +56,7 @@ class DataParallel(Module):
                 module.to(places[0])
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Call copies of the module on parts of the arguments, and join their results."""
+        """Run copies of the module on parts of the arguments, and join their results."""
         if not self.device_ids:
             return self.module(*inputs, **kwargs)
         self._require_source()
@@ -78,23 +79,23 @@ class DataParallel(Module):
                 )
 
     def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:
-        """Return a copy of module on each device; it records if this thread does."""
+        """Return a copy of module on each device, connected to its parameters by autograd."""
         return replicate(module, device_ids)
 
     def scatter(
         self, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, device_ids: Sequence[Any]
     ) -> Any:
-        """Return the arguments of each device."""
+        """Return the parts of the arguments, one for each device."""
         return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
 
     def parallel_apply(
         self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any
     ) -> list[Any]:
-        """Return the results of the copies for their arguments."""
+        """Return the results of the copies, which run concurrently on their arguments."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
     def gather(self, outputs: Sequence[Any], output_device: Any) -> Any:
-        """Return results as one."""
+        """Return the results joined on output_device."""
         return gather(outputs, output_device, self.dim)
 
 
@@ -106,11 +107,11 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """Call module as DataParallel does."""
+    """Call module once as DataParallel would."""
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))
 
 
 def _word(device: Device) -> Any:
-    """Return the number of a GPU, as PyTorch stores it; other devices unchanged."""
+    """Return the number of a GPU, as PyTorch stores it; return any other device unchanged."""
     return device.index if device.type == "cuda" else device

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: one model in several processes, whose gradients are their mean."""
+"""DistributedDataParallel: one model in several processes, which average their gradients."""
 
 from __future__ import annotations
 
@@ -19,43 +19,42 @@ _IGNORED = "_ddp_params_and_buffers_to_ignore"
 
 
 class DistributedDataParallel(Module):
-    """Runs a module in each process of a group, on its own inputs, and reduces the gradients.
+    """Runs a module in each process of a group, on its own inputs, and averages the gradients.
 
-    All processes construct it, call it and call backward together. After a backward each `.grad`
-    is the mean over the processes, the same bits on all. The parts of the gradients are reduced
-    while backward still computes others.
+    All processes construct it, call it and call backward together. After backward each `.grad` is
+    the mean over the processes, bitwise equal on all. Gradients are reduced in buckets while
+    backward still computes other gradients.
 
     Args:
         module: The model; its parameters and buffers become those of rank 0.
-        device_ids: None, or the one GPU of this process.
+        device_ids: None, or a list with the one GPU of this process.
         output_device: Where outputs go; device_ids[0] by default.
-        dim: The axis along which inputs would be divided over devices; not used for one.
-        broadcast_buffers: Whether the buffers become those of rank 0 before each forward in
-            training.
-        init_sync: Whether parameters and buffers are compared and become those of rank 0 now.
+        dim: The axis along which inputs would be split over several devices; has no effect here.
+        broadcast_buffers: Whether to copy the buffers of rank 0 before each forward in training.
+        init_sync: Whether to compare the models now, and copy rank 0's parameters and buffers.
         process_group: The group; the default group if None.
-        bucket_cap_mb: How many MiB of gradients are reduced together; 25 by default.
-        find_unused_parameters: Whether parameters may be missing in a backward.
+        bucket_cap_mb: The size of a bucket of gradients in MiB; 25 by default.
+        find_unused_parameters: Whether some parameters may get no gradient in a backward pass.
         check_reduction: Ignored.
-        gradient_as_bucket_view: Whether each `.grad` is a view of the memory that is reduced,
-            which saves a copy of all gradients.
+        gradient_as_bucket_view: Whether each `.grad` is a view of its bucket, which saves a copy
+            of all gradients.
         static_graph: Whether the graph is the same in each iteration; parameters may then be used
             in several checkpointed parts.
         delay_all_reduce_named_params: Not supported.
         param_to_hook_all_reduce: Not supported.
         mixed_precision: Not supported; use amp.autocast.
-        device_mesh: A mesh of one axis, in place of process_group.
-        skip_all_reduce_unused_params: Ignored: unused parameters cost nothing but their place.
+        device_mesh: A mesh of one axis, instead of process_group.
+        skip_all_reduce_unused_params: Ignored: unused parameters only take space in a bucket.
         bucket_cap_mb_list: Not supported.
         batched_grad_copy: Ignored.
         forward_sync_buffers: The new name of broadcast_buffers.
 
     Raises:
-        RuntimeError: The models differ, on all processes at once; no parameter requires a
-            gradient; or one is not initialised yet.
-        ValueError: device_ids do not fit.
+        RuntimeError: The models differ (raised on all processes); no parameter requires a
+            gradient; or a parameter is uninitialized.
+        ValueError: device_ids are not valid.
 
-    Threads: one at a time.
+    Threads: only one thread at a time may use it.
 
     Example:
         >>> import fastdist as fd
@@ -205,7 +204,7 @@ class DistributedDataParallel(Module):
         return outputs
 
     def will_sync_module_buffers(self) -> bool:
-        """Return whether a forward now would begin with rank 0's buffers."""
+        """Return whether a forward call now would first copy rank 0's buffers."""
         return bool(
             self.broadcast_buffers
             and self.training
@@ -223,9 +222,9 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Leave gradients as this process computes them, for forwards and backwards in the block.
+        """Do not reduce gradients of forward and backward passes inside the with block.
 
-        The next backward outside of it reduces what has been added up meanwhile.
+        The next backward pass after the block reduces the gradients accumulated until then.
         """
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
@@ -235,17 +234,17 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
     def register_comm_hook(self, state: object, hook: Callable[[object, Any], Any]) -> None:
-        """Let a function reduce each bucket of gradients.
+        """Reduce each bucket of gradients with a function instead of the default all-reduce.
 
         Args:
             state: Passed to the hook.
-            hook: Called with (state, GradBucket) when the bucket's gradients are there; returns a
-                Future of a tensor with the reduced ones. The bucket is not divided by the size of
-                the group.
+            hook: Called with (state, GradBucket) when the bucket's gradients are computed; returns
+                a Future of a tensor with the reduced gradients. The hook itself must divide by the
+                size of the group.
 
         Raises:
-            TypeError, ValueError: The hook cannot be called so.
-            RuntimeError: There is a hook already, or a backward has run.
+            TypeError, ValueError: The hook does not have this signature.
+            RuntimeError: There already is a hook, or a backward pass has run.
         """
         self.reducer.set_hook(state, hook)
 
@@ -263,14 +262,14 @@ class DistributedDataParallel(Module):
         self.static_graph = True
 
     def _update_process_group(self, new_process_group: Any) -> None:
-        """Reduce over another group from now on, such as one made after a member was lost."""
+        """Reduce over another group from now on, such as a new group after a member was lost."""
         self.process_group = self.reducer.group = new_process_group
 
     def _remove_autograd_hooks(self) -> None:
         self.reducer.remove_hooks()
 
     def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
-        """Measure times in one of so many iterations, after the first 10."""
+        """Measure times in one of every sample_rate iterations, after the first 10."""
         if sample_rate < 1:
             raise ValueError(
                 "DDP runtime logging sample rate should be equal or greater than 1, got "
@@ -279,7 +278,7 @@ class DistributedDataParallel(Module):
         self.reducer.times.sample_rate = sample_rate
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """Return facts about the reductions: sizes in bytes and times in nanoseconds."""
+        """Return statistics of the reductions: sizes in bytes and times in nanoseconds."""
         from ...distributed.data_parallel.logging_data import logging_data
 
         return logging_data(self)
@@ -290,13 +289,13 @@ class DistributedDataParallel(Module):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Any:
-        """Return a block in which processes may have different numbers of inputs.
+        """Return a context manager in which processes may have different numbers of inputs.
 
         Args:
-            divide_by_initial_world_size: Whether gradients are divided by the group's size; else
-                by the number of processes that still have inputs.
-            enable: False makes the block do nothing.
-            throw_on_early_termination: Whether all processes raise when one has no more inputs.
+            divide_by_initial_world_size: Whether to divide gradients by the group's size; if
+                False, by the number of processes that still have inputs.
+            enable: Whether the context manager has any effect.
+            throw_on_early_termination: Whether all processes raise when one runs out of inputs.
         """
         if not enable:
             return nullcontext()
@@ -310,19 +309,19 @@ class DistributedDataParallel(Module):
         )
 
     def join_hook(self, **kwargs: Any) -> Any:
-        """Return the work of this process when it has no more inputs, for Join."""
+        """Return the JoinHook that Join calls after this process has run out of inputs."""
         from ...distributed.algorithms.join import DataParallelJoinHook
 
         return DataParallelJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
 
     @property
     def join_device(self) -> Any:
-        """Where Join's tensors are."""
+        """The device of Join's tensors."""
         return CPU
 
     @property
     def join_process_group(self) -> Any:
-        """The group whose members Join counts."""
+        """The process group over which Join counts active processes."""
         return self.process_group
 
     def _note_forward(self, syncs: bool) -> None:

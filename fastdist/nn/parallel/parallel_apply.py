@@ -1,4 +1,4 @@
-"""Modules that run at the same time, each in its own thread and on its own device."""
+"""parallel_apply: runs modules concurrently, each in its own thread and on its own device."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ def parallel_apply(
     kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
 ) -> list[Any]:
-    """Return the results of modules for inputs, each with its own input and in its own thread, with
-    the caller's grad mode, autocast and current streams.
+    """Call each module with its own input in its own thread, and return the results.
+
+    The threads have the caller's grad mode, autocast mode and current streams.
 
     Raises  the error of the first module that failed, after all have ended
-    Thread  any; waits for the threads, not for the devices
-    Note    the default device is that of the first tensor of each input. An input that is not a
-            tuple is one argument
+    Thread  any; waits for the threads, but not for the devices
+    Note    without devices, a module runs on the device of its input's first tensor. An input that
+            is not a tuple or list is passed as one argument
     Source  PyTorch, torch/nn/parallel/parallel_apply.py
     """
     count = len(modules)
@@ -62,7 +63,7 @@ def parallel_apply(
 
 
 class _Work:
-    """A call for another thread, with the modes of the thread that creates it."""
+    """A call to run in another thread, with the modes of the thread that creates the object."""
 
     def __init__(self, module: Any, given: Any, named: Any, device: Device | None) -> None:
         self._call = module, given, named
@@ -74,7 +75,7 @@ class _Work:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Make the call, and keep its result or its error."""
+        """Make the call, and store its result or its error."""
         module, given, named = self._call
         try:
             with ExitStack() as modes:
@@ -89,7 +90,7 @@ class _Work:
             self._error = error
 
     def result(self) -> Any:
-        """Return the call's result, or raise its error, with where."""
+        """Return the call's result, or raise its error with a note that names the device."""
         error, self._error = self._error, None
         if error is None:
             return self._made
@@ -111,7 +112,7 @@ def _stream_of(device: Device | None) -> Stream | None:
 
 @contextmanager
 def _gpu_of(device: Device | None) -> Iterator[None]:
-    """Let "cuda" alone mean a GPU in this thread for a block."""
+    """Make the device this thread's current GPU inside a with block."""
     if device is None or device.type != "cuda" or device.index is None:
         yield
         return

@@ -10,10 +10,12 @@ from .comm import as_devices, broadcast
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """Return copies of a module, one on each device. Their parameters are results of `to`, so that
-    gradients are summed in network's parameters. With detach they are separate Parameters.
+    """Return copies of a module, one on each device.
 
-    Note    each call makes new copies, so changes of a copy (its attributes, its buffers on other
+    Their parameters are results of `to`, so gradients accumulate in network's parameters. With
+    detach, the copies have independent Parameters.
+
+    Note    each call makes new copies, so changes to a copy (its attributes, or buffers on other
             devices) are lost. A module that appears twice in network appears twice in the copies
     Source  PyTorch, torch/nn/parallel/replicate.py
     """
@@ -42,7 +44,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
                 if detach:
                     copy._parameters[name] = _parameter_like(made, parameter)
                 else:
-                    # No leaf, so no parameter: an attribute, as PyTorch's copies have it.
+                    # Not a leaf, so not a Parameter: a plain attribute, as in PyTorch's replicas.
                     object.__setattr__(copy, name, made)
                     copy.__dict__["_former_parameters"][name] = made
         for name, buffer in module._buffers.items():

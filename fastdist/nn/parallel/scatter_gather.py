@@ -1,4 +1,4 @@
-"""Arguments in parts for several devices, and results of several devices joined."""
+"""Functions that split arguments over several devices and join their results."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from . import comm
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Return whether obj is of a class that namedtuple or NamedTuple made."""
+    """Return whether obj is an instance of a named tuple."""
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
-    """Return, for each device, inputs with its part of every tensor along dim; tensors are looked
-    for in tuples, lists and dicts, anything else is the same for all.
+    """Return one copy of inputs per device, with its part of every tensor along dim.
 
-    Note    of tensors that are shorter than there are devices there are fewer parts
+    Tensors are found in tuples, lists and dicts; other values are the same in all copies.
+
+    Note    a tensor shorter than the number of devices has fewer parts
     Source  PyTorch, torch/nn/parallel/scatter_gather.py
     """
     if isinstance(inputs, Tensor):
@@ -43,10 +44,10 @@ def scatter_kwargs(
     target_gpus: Sequence[Any],
     dim: int = 0,
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
-    """Return the positional and the keyword arguments for each device, as many of both.
+    """Return the positional and the keyword arguments for each device, in two equally long tuples.
 
-    Note    arguments without tensors are repeated for as many devices as the tensors have parts.
-            PyTorch calls modules without positional arguments on devices that get no part
+    Note    arguments without tensors are repeated once per part of the tensors. PyTorch calls
+            modules without positional arguments on devices that get no part
     """
     given = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
@@ -61,7 +62,7 @@ def scatter_kwargs(
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """Return the first tensor in tuples, lists and dicts, if there is one."""
+    """Return the first tensor in nested tuples, lists and dicts, or None."""
     if isinstance(value, Tensor):
         return value
     many = value.values() if isinstance(value, dict) else value
@@ -71,9 +72,9 @@ def first_tensor(value: Any) -> Tensor | None:
 
 
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
-    """Return the results of several devices as one, with tensors joined along dim on one device.
+    """Join the results of several devices: concatenate their tensors along dim on target_device.
 
-    Raises  ValueError for dicts of several sizes, TypeError for what cannot be joined
+    Raises  ValueError for dicts of different sizes, TypeError for values that cannot be joined
     Note    0-d tensors are joined to a vector, with a warning
     """
     if not outputs:

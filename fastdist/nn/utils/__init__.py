@@ -1,4 +1,4 @@
-"""Helpers for parameters and their gradients, under PyTorch's names."""
+"""PyTorch's torch.nn.utils: functions on parameters, gradients and modules."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ __all__ = [
     "weight_norm",
 ]
 
-# Imported on first use: most programs do not prune.
+# Imported on first use, because most programs do not prune.
 load_later(__name__, {"prune": ""})

@@ -1,4 +1,4 @@
-"""Reading and replacing the tensors of a module by dotted name, as packages do around a call."""
+"""NamedMemberAccessor: reads and replaces the tensors of a module by dotted name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..module import Module
 
 __all__ = ["NamedMemberAccessor", "set_tensor", "swap_submodule", "swap_tensor"]
 
-# In the place of a tensor that a module does not have: swapping it in deletes the name.
+# Represents a tensor that a module does not have: swapping it in deletes the attribute.
 _MISSING: Final[Any] = object()
 
 
 def set_tensor(module: Module, name: str, tensor: Tensor | None) -> None:
-    """Put a tensor in the place of one of the module's own, of whatever kind that is."""
+    """Set one of the module's parameters, buffers or tensor attributes."""
     swap_tensor(module, name, tensor, allow_missing=True)
 
 
@@ -57,8 +57,8 @@ def swap_tensor(
 def swap_submodule(module: Module, name: str, submodule: Module) -> Module:
     """Replace a child module, and return the old one.
 
-    Raises  AttributeError for a name that the module does not have, KeyError for one with dots,
-            TypeError for what is not a module
+    Raises  AttributeError for a name that the module does not have, KeyError for a name with dots,
+            TypeError for a value that is not a module
     """
     for one in (module, submodule):
         if not isinstance(one, Module):
@@ -78,9 +78,9 @@ def _check_tensor(what: str, value: Any) -> None:
 
 
 class NamedMemberAccessor:
-    """Reads and replaces tensors and modules below a module by dotted name.
+    """Reads and replaces tensors and submodules of a module by dotted name.
 
-    Thread  one at a time: it changes the module
+    Thread  only one thread at a time, because it changes the module
     """
 
     def __init__(self, module: Module) -> None:
@@ -88,7 +88,7 @@ class NamedMemberAccessor:
         self.memo: dict[str, Module] = {}
 
     def get_submodule(self, name: str) -> Module:
-        """Return the module of that path; the empty path is the module itself."""
+        """Return the submodule at a path; the empty path is the module itself."""
         if not name:
             return self.module
         if name not in self.memo:
@@ -105,12 +105,12 @@ class NamedMemberAccessor:
         return self.memo[name]
 
     def swap_submodule(self, path: str, value: Module) -> Module:
-        """Put a module in the place of the one of that path, and return that."""
+        """Replace the submodule at a path, and return the old one."""
         above, _, last = path.rpartition(".")
         return swap_submodule(self.get_submodule(above), last, value)
 
     def get_tensor(self, name: str) -> Any:
-        """Return the tensor of that path, or None where the module holds None."""
+        """Return the tensor at a path, or None if the module has None there."""
         path, _, last = name.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, last):
@@ -120,39 +120,39 @@ class NamedMemberAccessor:
         return found
 
     def set_tensor(self, name: str, value: Tensor | None) -> None:
-        """Put a tensor in the place of the one of that path."""
+        """Replace the tensor at a path."""
         path, _, last = name.rpartition(".")
         set_tensor(self.get_submodule(path), last, value)
 
     def del_tensor(self, name: str) -> None:
-        """Delete the tensor of that path."""
+        """Delete the tensor at a path."""
         path, _, last = name.rpartition(".")
         swap_tensor(self.get_submodule(path), last, _MISSING)
 
     def swap_tensor(self, name: str, value: Tensor | None, allow_missing: bool = False) -> Any:
-        """Put a tensor in the place of the one of that path, and return that."""
+        """Replace the tensor at a path, and return the old one."""
         path, _, last = name.rpartition(".")
         return swap_tensor(self.get_submodule(path), last, value, allow_missing=allow_missing)
 
     def get_tensors(self, names: Iterable[str]) -> list[Any]:
-        """Return the tensors of these paths."""
+        """Return the tensors at the paths."""
         return [self.get_tensor(name) for name in names]
 
     def set_tensors(self, names: Iterable[str], values: Iterable[Tensor | None]) -> None:
-        """Replace the tensors at these paths.
+        """Replace the tensors at the paths.
 
-        Raises  ValueError for other numbers of names and values
+        Raises  ValueError if the numbers of names and values differ
         """
         for name, value in _pairs(names, values):
             self.set_tensor(name, value)
 
     def set_tensors_dict(self, named_tensors: dict[str, Tensor]) -> None:
-        """Replace the tensors of these paths."""
+        """Replace the tensors at the paths."""
         for name, value in named_tensors.items():
             self.set_tensor(name, value)
 
     def del_tensors(self, names: Iterable[str]) -> None:
-        """Delete the tensors of these paths."""
+        """Delete the tensors at the paths."""
         for name in names:
             self.del_tensor(name)
 
@@ -162,7 +162,7 @@ class NamedMemberAccessor:
         values: Iterable[Tensor | None],
         allow_missing: bool = False,
     ) -> list[Any]:
-        """Replace the tensors at these paths, and return the old ones."""
+        """Replace the tensors at the paths, and return the old ones."""
         return [
             self.swap_tensor(name, value, allow_missing) for name, value in _pairs(names, values)
         ]
@@ -170,8 +170,9 @@ class NamedMemberAccessor:
     def swap_tensors_dict(
         self, named_tensors: dict[str, Tensor], allow_missing: bool = False
     ) -> tuple[dict[str, Any], list[str]]:
-        """Replace the tensors of these paths; return the earlier ones, and the missing paths. An
-        error leaves the earlier tensors in place.
+        """Replace the tensors at the paths; return the old ones, and the paths that do not exist.
+
+        If this raises, the old tensors stay in place.
 
         Raises  RuntimeError for missing paths, unless allow_missing
         """
@@ -189,25 +190,25 @@ class NamedMemberAccessor:
         return before, missing
 
     def check_keys(self, keys: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return the paths that keys lack, and the keys that are not paths of tensors."""
+        """Return the paths of tensors that are not in keys, and the keys that are not paths."""
         given, found = set(keys), {name for name, _ in self.named_tensors(remove_duplicate=False)}
         return sorted(found - given), sorted(given - found)
 
     def named_parameters(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """Return the module's parameters by path."""
+        """Return pairs of path and parameter."""
         return self.module.named_parameters(remove_duplicate=remove_duplicate)
 
     def named_buffers(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """Return the module's buffers by path."""
+        """Return pairs of path and buffer."""
         return self.module.named_buffers(remove_duplicate=remove_duplicate)
 
     def named_tensors(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Tensor]]:
-        """Return the module's parameters, then its buffers, by path."""
+        """Return pairs of path and tensor: all parameters, then all buffers."""
         yield from self.named_parameters(remove_duplicate)
         yield from self.named_buffers(remove_duplicate)
 
     def named_modules(self, remove_duplicate: bool = True) -> Iterable[tuple[str, Module]]:
-        """Return the module and its descendants by path."""
+        """Return pairs of path and module: this module and all its descendants."""
         return self.module.named_modules(remove_duplicate=remove_duplicate)
 
 

@@ -1,4 +1,4 @@
-"""Keeping gradients small."""
+"""Gradient clipping, by norm or by value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def get_total_norm(
 ) -> Tensor:
     """Return the norm of all elements of all tensors, as if they were one vector.
 
-    Raises  RuntimeError if error_if_nonfinite and it is infinite or NaN
+    Raises  RuntimeError if error_if_nonfinite is set and the norm is infinite or NaN
     """
     tensors = [tensors] if isinstance(tensors, Tensor) else finite_list(tensors)
     if not tensors:
@@ -45,8 +45,9 @@ def get_total_norm(
 
 
 def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
-    """Return the norm of all tensors, computed on the device of the first one without waiting for
-    it; None where that is the CPU.
+    """Return the norm of all tensors on the first one's device, without synchronizing with it.
+
+    Return None if that device is the CPU.
     """
     where = tensors[0].device
     if where.type == "cpu":
@@ -69,21 +70,19 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients by one factor so that their common norm is at most max_norm; return the
-    norm that they had.
+    """Scale all gradients by one factor, so that their total norm is at most max_norm.
 
-    Raises  RuntimeError if error_if_nonfinite and the norm is infinite or NaN
-    Note    foreach changes nothing
+    Raises  RuntimeError if error_if_nonfinite is set and the norm is infinite or NaN
 
     Args:
-        parameters: A tensor, or several.
-        max_norm: The largest norm.
-        norm_type: The order of the norm; may be inf.
+        parameters: A tensor or an iterable of tensors.
+        max_norm: The largest allowed norm.
+        norm_type: The order p of the norm; may be inf.
         error_if_nonfinite: Whether a norm that is infinite or NaN is an error.
         foreach: Ignored: there is one implementation.
 
     Returns:
-        The norm before, a tensor without axes.
+        The norm before clipping, as a 0-d tensor.
 
     Example:
         >>> weight = nn.Parameter(torch.ones(2))
@@ -94,7 +93,7 @@ def clip_grad_norm_(
         tensor([0.6000, 0.8000])
     """
     if not isinstance(parameters, Tensor):
-        parameters = finite_list(parameters)  # read twice
+        parameters = finite_list(parameters)  # iterated over twice
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
@@ -106,14 +105,14 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale all gradients by one factor that would bring total_norm to max_norm at most.
+    """Scale all gradients by the factor that reduces total_norm to max_norm, if it is larger.
 
-    Note    foreach changes nothing
+    Note    foreach is ignored
     """
     with no_grad():
         if total_norm.device.type != "cpu":
-            # The CPU does not wait for the norm: the device multiplies by 1 if nothing needs
-            # scaling.
+            # The CPU does not wait for the norm: the device multiplies by 1 if no scaling is
+            # needed.
             by = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
             for gradient in _gradients(parameters):
                 gradient.mul_(by.to(gradient.device))
@@ -127,9 +126,9 @@ def clip_grads_with_norm_(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Bring each element of all gradients into -clip_value ... clip_value.
+    """Clamp each element of all gradients to [-clip_value, clip_value].
 
-    Note    foreach changes nothing
+    Note    foreach is ignored
     """
     with no_grad():
         for gradient in _gradients(parameters):
@@ -143,13 +142,13 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _elements(gradient: Tensor) -> np.ndarray:
-    """Return the elements as NumPy sees them; of a sparse gradient those that are not 0."""
+    """Return the elements as a NumPy array; only the stored values of a sparse gradient."""
     found = gradient.detach()
     return (found.coalesce()._values() if found.is_sparse else found).to_numpy()
 
 
 def _norm(values: np.ndarray, order: float) -> float:
-    # In float64: a sum of many squares of float32 loses digits, and may overflow.
+    # In float64, because a sum of many float32 squares loses digits and may overflow.
     flat = (np.abs(values) if values.dtype.kind == "c" else values).reshape(-1).astype(np.float64)
     return float(np.linalg.norm(flat, order)) if flat.size else 0.0
 
@@ -161,7 +160,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Do what clip_grad_norm_ does: its older name."""
+    """Call clip_grad_norm_; this is its deprecated name."""
     warn_caller(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`torch.nn.utils.clip_grad_norm_`.",

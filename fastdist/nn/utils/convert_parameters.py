@@ -1,4 +1,4 @@
-"""Parameters as one vector, and back."""
+"""Conversion of parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...tensor.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Return all elements of parameters as one vector; gradients flow through.
+    """Return all elements of parameters as one vector, which autograd can differentiate.
 
-    Raises  DeviceError if they live on several devices
+    Raises  DeviceError if they are on several devices
     """
     return cat([parameter.reshape(-1) for parameter in finite_list(parameters)])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the vector's elements into the parameters, outside of any graph.
+    """Copy the vector's elements into the parameters, without recording a graph.
 
     Raises  ShapeError if the numbers of elements differ
     """

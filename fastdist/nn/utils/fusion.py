@@ -1,4 +1,4 @@
-"""A batch norm that no longer learns, folded into the layer before it."""
+"""Fusion of a batch norm in evaluation mode into the layer before it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def fuse_conv_bn_eval(conv: C, bn: _BatchNorm, transpose: bool = False) -> C:
 def fuse_linear_bn_eval(linear: L, bn: _BatchNorm) -> L:
     """Return a Linear equal to linear followed by bn, both in evaluation mode.
 
-    Raises  AssertionError in training mode, where bn has no running numbers, or others than
-            linear's outputs
+    Raises  AssertionError in training mode, if bn has no running statistics, or if its number of
+            features does not match linear's outputs
     """
     mean, var = _numbers(linear, bn)
     if bn.num_features not in (linear.out_features, 1):
@@ -57,7 +57,7 @@ def fuse_conv_bn_weights(
     bn_b: Any,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of a convolution that a batch norm's numbers are folded into."""
+    """Return the weight and bias of a convolution after a batch norm is folded into them."""
     scale = (bn_rv + bn_eps).rsqrt()
     scale = scale if bn_w is None else scale * bn_w
     shape = [1] * conv_w.dim()
@@ -79,7 +79,7 @@ def fuse_linear_bn_weights(
     bn_w: Any,
     bn_b: Any,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of a Linear that a batch norm's numbers are folded into."""
+    """Return the weight and bias of a Linear after a batch norm is folded into them."""
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 

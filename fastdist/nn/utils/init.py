@@ -1,4 +1,4 @@
-"""Modules without first values."""
+"""skip_init, which makes a module without initializing its parameters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ M = TypeVar("M", bound=Module)
 
 
 def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
-    """Return module_cls(*args, **kwargs) without initial values of parameters: they must be loaded.
+    """Return module_cls(*args, **kwargs) with uninitialized parameters, to be loaded later.
 
-    Raises  RuntimeError for a class that is not a Module, or does not take a device
+    Raises  RuntimeError for a class that is not a Module, or whose constructor has no `device`
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

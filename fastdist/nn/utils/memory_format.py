@@ -12,12 +12,12 @@ M = TypeVar("M", bound=Module)
 
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: MemoryFormat) -> M:
-    """Lay out the weights of Conv2d and ConvTranspose2d; return the module."""
+    """Convert the weights of all Conv2d and ConvTranspose2d to memory_format; return the module."""
     return _converted(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: MemoryFormat) -> M:
-    """Lay out the weights of Conv3d and ConvTranspose3d; return the module."""
+    """Convert the weights of all Conv3d and ConvTranspose3d to memory_format; return the module."""
     return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
 
 

@@ -1,4 +1,4 @@
-"""Weights as direction and length, of spectral norm 1, and of orthonormal rows or columns."""
+"""Parametrizations of weights: weight norm, spectral norm and orthogonal matrices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
-    """Return the norms over all axes but dim, kept as 1; over all of them for dim -1."""
+    """Return the norms over all axes but dim, with keepdim; for dim -1, the norm over all axes."""
     if dim == -1:
         return v.norm(pow)
     axes = tuple(axis for axis in range(v.dim()) if axis != dim % v.dim())
@@ -41,18 +41,19 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        """Return weight_v with the lengths weight_g."""
+        """Return weight_v scaled to the norms weight_g."""
         found: Tensor = weight_v * (weight_g / norm_except_dim(weight_v, dim=self.dim))
         return found
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the lengths of weight, and weight."""
+        """Return the norms of weight, and weight itself."""
         return norm_except_dim(weight, dim=self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Let a weight be a length (original0) times a direction (original1); a length for each index
-    along dim, or a single one for None.
+    """Parametrize a weight by its norm (original0) and its direction (original1).
+
+    There is one norm for each index along dim, or a single one if dim is None.
 
     Source  Salimans and Kingma 2016, "Weight Normalization"
     """
@@ -101,19 +102,22 @@ class _SpectralNorm(Module):
                 self._v.copy_(functional.normalize(matrix.T.mv(self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """Return weight over its largest singular value, estimated a step better in training."""
+        """Return weight divided by its estimated largest singular value.
+
+        In training mode, each call improves the estimate.
+        """
         if weight.dim() == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
-        # Copies, because a later step must not change values that this gradient needs.
+        # Copies, because a later iteration must not change values that this gradient needs.
         u, v = self._u.clone(), self._v.clone()
         found: Tensor = weight / u.dot(matrix.mv(v))
         return found
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """Return value."""
+        """Return value unchanged."""
         return value
 
 
@@ -126,7 +130,7 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight by its largest singular value, which power iterations estimate.
 
-    Raises  ValueError if there is no such weight
+    Raises  ValueError if module has no such weight
     Source  Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks"
     """
     weight: Any = getattr(module, name, None)
@@ -154,7 +158,7 @@ class _Orthogonal(Module):
             self.register_buffer("base", None)
 
     def forward(self, X: Any) -> Tensor:
-        """Return base rotated by X."""
+        """Return the orthogonal matrix for X, multiplied with base if there is one."""
         wide = X.shape[-2] < X.shape[-1]
         x = X.mT if wide else X
         if self.orthogonal_map == "householder":
@@ -178,11 +182,12 @@ class _Orthogonal(Module):
         return solve(one - 0.5 * skew, one + 0.5 * skew)[..., :k]
 
     def right_inverse(self, Q: Any) -> Tensor:
-        """Take Q, made orthogonal if it is not, for the base, and return what leaves it as it is;
-        without a base, return what gives Q.
+        """Return an X for which forward returns Q.
 
-        Raises  ValueError for another shape, NotImplementedError without a base but for
-                "householder"
+        With use_trivialization, Q is first made orthogonal and stored as base.
+
+        Raises  ValueError for another shape, NotImplementedError without use_trivialization for a
+                map other than "householder"
         """
         if Q.shape != self.shape:
             raise ValueError(
@@ -196,14 +201,15 @@ class _Orthogonal(Module):
                 found = self._reflections_of(tall)
                 return found.mT if wide else found  # type: ignore[no-any-return]
             n, k = tall.shape[-2:]
-            # Columns that a draw completes to a square.
+            # Random columns that complete the matrix to a square.
             more = randn(*tall.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)
             q, r = qr(cat([tall, more], -1))
             negative = r.diagonal(dim1=-2, dim2=-1) < 0.0
             self.base = q * (1.0 - 2.0 * negative.to(q.dtype)).unsqueeze(-2)
             nothing = zeros(Q.shape, dtype=Q.dtype, device=Q.device)
             rows, columns = Q.shape[-2:]
-            # -1: so the reflections along no vector, which turn each axis round, leave all.
+            # With -1 on the diagonal, "householder" also gives the identity: each reflection along
+            # a zero vector flips one axis, and the sign flips it back.
             return nothing - eye(rows, columns, dtype=Q.dtype, device=Q.device)
 
     def _reflections_of(self, tall: Any) -> Any:
@@ -226,12 +232,14 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Let a weight have orthonormal columns, or rows where it is wide: "matrix_exp" (of square
-    ones, unless told otherwise), "cayley" or "householder".
+    """Parametrize a weight to have orthonormal columns (rows if it is wider than high).
 
-    Raises  ValueError if there is no such weight, or of fewer than two axes
-    Note    use_trivialization keeps the first weight as the base that is turned; without it
-            "householder" alone can be given a weight, and starts from it
+    orthogonal_map is "matrix_exp" (the default for square weights), "householder" (the default for
+    others) or "cayley".
+
+    Raises  ValueError if module has no such weight, or if it has fewer than two axes
+    Note    use_trivialization stores the current weight as a base that the map rotates; without it,
+            only "householder" starts from the current weight and supports assignment
     Source  Lezcano-Casado 2019, "Trivializations for Gradient-Based Optimization on Manifolds"
     """
     weight: Any = getattr(module, name, None)

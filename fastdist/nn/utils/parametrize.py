@@ -1,4 +1,4 @@
-"""Parameters that are functions of others: weight = f(original), computed again at each use."""
+"""Parametrizations: tensors of a module that are computed from `original` at each access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Kept(threading.local):
-    """Values that a thread computed since it entered cached(); None outside of it."""
+    """The parametrized tensors that a thread has computed inside cached(), by module and name."""
 
     depth = 0
     found: dict[tuple[int, str], Any]
@@ -38,7 +38,7 @@ _kept = _Kept()
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute each parametrized tensor once within the block, in the thread that entered it."""
+    """Compute each parametrized tensor only once inside the with block, in this thread."""
     if not _kept.depth:
         _kept.found = {}
     _kept.depth += 1
@@ -58,8 +58,9 @@ def _register(module: Module, name: str, tensor: Tensor) -> None:
 
 
 class ParametrizationList(ModuleList):
-    """The functions of one tensor, called one after the other on what it is made of: `original`, or
-    `original0`, `original1` ... where the last right_inverse returns several.
+    """The parametrizations of one tensor, applied in order to `original`.
+
+    If the innermost right_inverse returns several tensors, they are `original0`, `original1` ...
     """
 
     def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
@@ -74,7 +75,7 @@ class ParametrizationList(ModuleList):
                     try:
                         new = module.right_inverse(new)
                     except NotImplementedError:
-                        pass  # PyTorch's word for: any number will do
+                        pass  # as in PyTorch, the value is then used unchanged
         if not isinstance(new, Tensor | Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
@@ -108,9 +109,9 @@ class ParametrizationList(ModuleList):
             _require_like(self(), shape, dtype)
 
     def right_inverse(self, value: Any) -> None:
-        """Set what the tensor is made of so that it becomes value.
+        """Set the originals so that the tensor becomes value.
 
-        Raises  RuntimeError if one of the functions has no right_inverse
+        Raises  RuntimeError if a parametrization has no right_inverse
         """
         with no_grad():
             for module in reversed(list(self)):
@@ -131,7 +132,7 @@ class ParametrizationList(ModuleList):
                 getattr(self, f"original{i}").data = one.detach()
 
     def forward(self) -> Tensor:
-        """Return the tensor."""
+        """Return the parametrized tensor."""
         first, *rest = self
         if self.is_tensor:
             found = first(self.original)
@@ -185,11 +186,12 @@ def _property(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Let module's parameter or buffer be parametrization(original) from now on; one that has a
-    parametrization gets this one on top of it.
+    """Replace module's parameter or buffer by parametrization(original).
 
-    Raises  ValueError for a name that is not there, or a result of another shape or dtype
-    Note    the module's class becomes one made for it, with the tensor as a property
+    If the tensor already has a parametrization, this one is applied after it.
+
+    Raises  ValueError for an unknown name, or for a result of another shape or dtype
+    Note    the module's class is replaced by a new subclass in which the tensor is a property
     """
     parametrization.train(module.training)
     own: Any = module
@@ -218,7 +220,7 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Return whether module, or this tensor of it, has a parametrization."""
+    """Return whether module, or the tensor tensor_name of it, has a parametrization."""
     found = getattr(module, "parametrizations", None)
     if not isinstance(found, ModuleDict):
         return False
@@ -228,9 +230,11 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a tensor an ordinary one again: as it is now, or else as `original` was.
+    """Make a tensor an ordinary one again, with its current value or, if leave_parametrized is
+    False, with the value of `original`.
 
-    Raises  ValueError if it has no parametrization, or is made of several originals to be left
+    Raises  ValueError if it has no parametrization, or if leave_parametrized is False and it has
+            several originals
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -267,8 +271,9 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Let to_module's tensors be the same functions of the same originals as from_module's: one
-    tensor, or all that are parametrized.
+    """Give to_module the parametrizations and originals of from_module.
+
+    tensor_name selects one tensor; None means all parametrized tensors.
     """
     if not is_parametrized(from_module):
         return to_module

@@ -1,6 +1,6 @@
-"""Parameters with masks: weight = weight_orig * weight_mask, made before each call.
+"""Pruning of parameters by masks: weight = weight_orig * weight_mask before each call.
 
-A method of one's own subclasses BasePruningMethod: its compute_mask says which entries stay.
+A new pruning method subclasses BasePruningMethod and defines compute_mask.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ __all__ = [
 
 
 class BasePruningMethod(ABC):
-    """One way to choose the entries of a tensor that stay; a hook of the module that it prunes.
+    """Base of pruning methods, which select entries of a tensor; also a hook of the pruned module.
 
-    Note    PRUNING_TYPE is "unstructured" (any entry), "structured" (slices along `dim`) or
-            "global" (the whole mask): what a second method on the same tensor may choose from
+    Note    PRUNING_TYPE limits what a further method on the same tensor may prune: "unstructured"
+            (any remaining entry), "structured" (remaining slices along `dim`) or "global" (any)
     """
 
     PRUNING_TYPE = "unstructured"
@@ -56,10 +56,10 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return default_mask with further zeros, chosen by t's importance."""
+        """Return default_mask with additional zeros, chosen by the importance scores t."""
 
     def apply_mask(self, module: Module) -> Tensor:
-        """Return the module's tensor, masked."""
+        """Return the module's tensor times its mask."""
         mask: Any = getattr(module, f"{self._tensor_name}_mask")
         original: Any = getattr(module, f"{self._tensor_name}_orig")
         found: Tensor = mask.to(dtype=original.dtype) * original
@@ -74,9 +74,9 @@ class BasePruningMethod(ABC):
         importance_scores: Tensor | None = None,
         **kwargs: Any,
     ) -> BasePruningMethod:
-        """Prune module's parameter, on top of what pruned it before; return the hook.
+        """Prune module's parameter, in addition to earlier pruning; return the hook.
 
-        Raises  AssertionError for importance_scores of another shape
+        Raises  AssertionError if importance_scores has another shape than the parameter
         """
         before = _taken(module, name)
         added = cls(*args, **kwargs)
@@ -109,13 +109,13 @@ class BasePruningMethod(ABC):
         default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
     ) -> Tensor:
-        """Return t times the mask of it, without any module."""
+        """Return t times its mask, without changing a module."""
         scores = _scores(t, importance_scores, "tensor t")
         mask = ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=mask)
 
     def remove(self, module: Module) -> None:
-        """Make the tensor an ordinary parameter again, as it is now."""
+        """Make the tensor an ordinary parameter again, with its current, pruned value."""
         name = self._tensor_name
         weight = self.apply_mask(module)
         if name in module.__dict__:
@@ -127,7 +127,7 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods on one tensor; each new one chooses from the elements left so far."""
+    """Several pruning methods on one tensor; a new one chooses among the remaining entries."""
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -137,9 +137,10 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Put a method behind the others.
+        """Add a method, which is applied last.
 
-        Raises  TypeError for a value that is not a method, ValueError for one of another tensor
+        Raises  TypeError for a value that is not a method, ValueError for a method of another
+                tensor
         """
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -160,7 +161,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
-        """Return default_mask, with zeros where the last method prunes elements that it keeps."""
+        """Return default_mask with additional zeros, chosen by the last method."""
         method: Any = self._pruning_methods[-1]
         left = _left(method, t, default_mask)
         mask: Any = default_mask.to(dtype=t.dtype).clone()
@@ -170,7 +171,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _left(method: Any, t: Any, mask: Any) -> Any:
-    """Return the index of the elements from which a method may choose under a mask."""
+    """Return an index of the entries that a method may prune, given the current mask."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     if method.PRUNING_TYPE == "global":
@@ -190,7 +191,7 @@ def _left(method: Any, t: Any, mask: Any) -> Any:
 
 
 def _taken(module: Module, name: str) -> BasePruningMethod | None:
-    """Return the pruning method of a tensor of module, removed from its hooks."""
+    """Remove the pruning method of a tensor from module's hooks and return it, or None."""
     for number, entry in list(module._forward_pre_hooks.items()):
         if isinstance(entry.call, BasePruningMethod) and entry.call._tensor_name == name:
             del module._forward_pre_hooks[number]
@@ -216,7 +217,7 @@ def _scores(t: Any, given: Any, what: str) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, and gives the module its mask."""
+    """Prunes nothing, but adds a mask of ones to the module."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return default_mask."""
@@ -224,7 +225,7 @@ class Identity(BasePruningMethod):
 
 
 class _Amount(BasePruningMethod):
-    """Base of methods that prune a number of entries or slices, or a share of them."""
+    """Base of methods that prune a number of entries or slices, or a fraction of them."""
 
     amount: float
 
@@ -250,7 +251,7 @@ class _Amount(BasePruningMethod):
 
 class _Unstructured(_Amount):
     def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
-        """Return default_mask with zeros at the entries that matter least."""
+        """Return default_mask with zeros at the entries of least importance."""
         count = self._count(t.numel())
         mask = default_mask.clone().reshape(-1)
         if count:
@@ -262,14 +263,14 @@ class _Unstructured(_Amount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes entries drawn at random."""
+    """Prunes random entries."""
 
     def _importance(self, t: Any) -> Any:
         return rand_like(t)
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the smallest entries."""
+    """Prunes the entries of smallest absolute value."""
 
     def _importance(self, t: Any) -> Any:
         return t.abs()
@@ -280,9 +281,9 @@ class _Structured(_Amount):
     dim: int
 
     def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
-        """Return default_mask with zeros in the slices along dim that matter least.
+        """Return default_mask with zeros in the slices along dim of least importance.
 
-        Raises  ValueError for fewer than two axes, IndexError for a dim that is not there
+        Raises  ValueError for fewer than two axes, IndexError for a dim out of range
         """
         if t.dim() <= 1:
             raise ValueError(
@@ -306,7 +307,7 @@ class _Structured(_Amount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices along dim drawn at random."""
+    """Prunes random slices along dim."""
 
     def __init__(self, amount: float, dim: int = -1) -> None:
         super().__init__(amount)
@@ -317,7 +318,7 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the slices along dim of the smallest n-norm."""
+    """Prunes the slices along dim whose n-norm is smallest."""
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount)
@@ -330,7 +331,7 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes where a given mask is 0."""
+    """Prunes the entries where a given mask is 0."""
 
     PRUNING_TYPE = "global"
 
@@ -338,7 +339,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return default_mask times the given one."""
+        """Return default_mask times the given mask."""
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape "
@@ -348,13 +349,13 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give a parameter a mask of ones."""
+    """Add a mask of ones to a parameter."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune a number (int) or a share (float) of a parameter's entries, drawn at random."""
+    """Prune a number (int) or a fraction (float) of a parameter's entries at random."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -362,13 +363,13 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune a number (int) or a share (float) of a parameter's entries, the smallest first."""
+    """Prune a number (int) or a fraction (float) of a parameter's entries, the smallest first."""
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune a number (int) or a share (float) of a parameter's slices, drawn at random."""
+    """Prune a number (int) or a fraction (float) of a parameter's slices along dim at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -381,13 +382,13 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prune a number (int) or a share (float) of a parameter's slices, by their n-norm."""
+    """Prune a number (int) or a fraction (float) of a parameter's slices with least n-norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune a parameter where mask is 0."""
+    """Prune the entries of a parameter where mask is 0."""
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -398,7 +399,7 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prune several parameters by one choice among all their entries.
+    """Prune several parameters together, by comparing the entries of all of them.
 
     Raises  TypeError for a method that is not unstructured
     """
@@ -433,9 +434,9 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a pruned parameter an ordinary one, with zeros where it was pruned.
+    """Make a pruned parameter an ordinary one, with zeros at the pruned entries.
 
-    Raises  ValueError for one that is not pruned
+    Raises  ValueError if the parameter is not pruned
     """
     hook = _taken(module, name)
     if hook is None:
@@ -447,7 +448,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Return whether some parameter of module, or below it, is pruned."""
+    """Return whether module or any of its descendants has a pruned parameter."""
     return any(
         isinstance(hook, BasePruningMethod) for one in module.modules() for hook in hooks_of(one)
     )

@@ -1,4 +1,4 @@
-"""Sequences of different lengths: padded into one tensor, or packed into rows step by step."""
+"""Sequences of different lengths, padded to one tensor or as a PackedSequence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
     "unpad_sequence",
 ]
 
-# An iterable without a length that gives more sequences counts as one without an end.
+# The limit for an iterable without a length: beyond it, the iterable is taken to be infinite.
 _MOST_SEQUENCES: Final = 1 << 20
 
 
@@ -46,10 +46,12 @@ class _Packed(NamedTuple):
 
 
 class PackedSequence(_Packed):
-    """The rows of the first step of all sequences, then of the second, as long as they last.
+    """Sequences packed by step: the rows of all sequences at step 0, then those at step 1, and so
+    on.
 
-    `batch_sizes`, on the CPU, says how many rows each step has. Sequences stand longest first:
-    `sorted_indices` is where each came from, None if they stood so.
+    `batch_sizes` (on the CPU) is the number of sequences that still have a row at each step.
+    Sequences are sorted, longest first. `sorted_indices` are their original positions, or None if
+    they were sorted already.
     """
 
     __slots__ = ()
@@ -61,7 +63,7 @@ class PackedSequence(_Packed):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
-        """Make one of rows and their batch_sizes, or of a pair of both."""
+        """Create a PackedSequence from data and batch_sizes, or from a pair of both."""
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes is None:
@@ -77,12 +79,12 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def pin_memory(self) -> PackedSequence:
-        """Return the same in pinned memory."""
+        """Return a copy with data in pinned memory."""
         indices = [_each(one, "pin_memory") for one in (self.sorted_indices, self.unsorted_indices)]
         return type(self)(self.data.pin_memory(), self.batch_sizes, *indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return the same with data in another dtype or on another device; self if it is there."""
+        """Return a copy with data converted or moved; self if nothing changes."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -94,43 +96,43 @@ class PackedSequence(_Packed):
         return type(self)(data, self.batch_sizes, *indices)
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return the same on a GPU, the current one if none is named."""
+        """Return a copy with data on a GPU, by default the current one."""
         return self.to(*args, **kwargs) if args or "device" in kwargs else self.to("cuda", **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return the same on the CPU."""
+        """Return a copy with data on the CPU."""
         return self.to(*args, device="cpu", **kwargs)
 
     def double(self) -> PackedSequence:
-        """Return the same as float64."""
+        """Return a copy with data converted to float64."""
         return self.to(dtype=float64)
 
     def float(self) -> PackedSequence:
-        """Return the same as float32."""
+        """Return a copy with data converted to float32."""
         return self.to(dtype=float32)
 
     def half(self) -> PackedSequence:
-        """Return the same as float16."""
+        """Return a copy with data converted to float16."""
         return self.to(dtype=float16)
 
     def long(self) -> PackedSequence:
-        """Return the same as int64."""
+        """Return a copy with data converted to int64."""
         return self.to(dtype=int64)
 
     def int(self) -> PackedSequence:
-        """Return the same as int32."""
+        """Return a copy with data converted to int32."""
         return self.to(dtype=int32)
 
     def short(self) -> PackedSequence:
-        """Return the same as int16."""
+        """Return a copy with data converted to int16."""
         return self.to(dtype=int16)
 
     def char(self) -> PackedSequence:
-        """Return the same as int8."""
+        """Return a copy with data converted to int8."""
         return self.to(dtype=int8)
 
     def byte(self) -> PackedSequence:
-        """Return the same as uint8."""
+        """Return a copy with data converted to uint8."""
         return self.to(dtype=uint8)
 
     @property
@@ -148,7 +150,7 @@ def _each(one: Any, method: str) -> Tensor | None:
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """Return the permutation that undoes this one; None for None."""
+    """Return the inverse permutation; None for None."""
     if permutation is None:
         return None
     places: Any = arange(permutation.numel(), device=permutation.device, dtype=permutation.dtype)
@@ -159,7 +161,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Return the sequences in input without their padding, given their lengths.
+    """Return the PackedSequence of a padded batch, given the lengths of its sequences.
 
     Shape   (time, batch, ...), or (batch, time, ...) with batch_first
     """
@@ -223,9 +225,9 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the sequences in one tensor, padded to the longest or to total_length, and lengths.
+    """Return the sequences as one padded tensor, and a tensor of their lengths.
 
-    Raises  ValueError if total_length is shorter than the longest
+    Raises  ValueError if total_length is less than the longest sequence
     """
     sizes = sequence.batch_sizes.tolist()
     longest, batch = len(sizes), sizes[0]
@@ -259,14 +261,14 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Return sequences, of one shape but for their first axes, in one tensor, padded as needed.
+    """Return sequences stacked into one tensor and padded to the longest.
 
     Raises  RuntimeError for a value that is not an iterable of tensors
 
     Args:
-        sequences: Tensors that differ in the length of the first axis alone.
+        sequences: Tensors whose shapes differ only in the first axis.
         batch_first: Whether the batch is the first axis instead of the second.
-        padding_value: The number that fills the gaps.
+        padding_value: The number to pad with.
         padding_side: "right" or "left".
 
     Example:
@@ -304,7 +306,7 @@ def _padded(sequence: Any, count: int, value: float, side: str) -> Tensor:
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """Return the sequences of a padded tensor, each as long as lengths says."""
+    """Return the sequences of a padded tensor as a list, each cut to its length."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [
@@ -314,13 +316,13 @@ def unpad_sequence(
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Return sequences, of one shape but for their first axes, packed."""
+    """Return the PackedSequence of tensors whose shapes differ only in the first axis."""
     lengths = [one.shape[0] for one in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Return the sequences, each as long as it is."""
+    """Return the sequences as a list of tensors, without padding."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
 

@@ -1,4 +1,4 @@
-"""Weights of spectral norm 1 by a hook: parametrizations.spectral_norm is the newer way."""
+"""Spectral norm as a forward pre-hook; parametrizations.spectral_norm is the newer form."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ M = TypeVar("M", bound=Module)
 
 
 class SpectralNorm:
-    """The hook that makes weight of weight_orig before each call, and in training brings weight_u
-    and weight_v nearer to its first singular vectors.
+    """The hook that computes weight from weight_orig before each call.
+
+    In training it also improves weight_u and weight_v, the estimates of weight_orig's first
+    singular vectors.
     """
 
-    # Since 1 weight_v is saved, and weight is not.
+    # From version 1 on, weight_v is part of the state_dict and weight is not.
     _version = 1
 
     def __init__(
@@ -44,11 +46,11 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Any) -> Any:
-        """Return weight as a matrix whose rows go along dim."""
+        """Return weight as a matrix whose rows are the slices along dim."""
         return weight.movedim(self.dim, 0).flatten(1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """Return weight_orig over its largest singular value."""
+        """Return weight_orig divided by its largest singular value."""
         weight: Any = getattr(module, f"{self.name}_orig")
         u, v = getattr(module, f"{self.name}_u"), getattr(module, f"{self.name}_v")
         matrix = self.reshape_weight_to_matrix(weight)
@@ -57,7 +59,7 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v.copy_(functional.normalize(matrix.T.mv(u), dim=0, eps=self.eps))
                     u.copy_(functional.normalize(matrix.mv(v), dim=0, eps=self.eps))
-            # Copies: a later call must not change what this one's gradient asks for.
+            # Copies, because a later call must not change values that this call's gradient needs.
             u, v = u.clone(), v.clone()
         found: Tensor = weight / u.dot(matrix.mv(v))
         return found
@@ -66,10 +68,10 @@ class SpectralNorm:
     def apply(
         module: Module, name: str, n_power_iterations: int, dim: int, eps: float
     ) -> SpectralNorm:
-        """Let a parameter be divided by its norm from now on; return the hook.
+        """Replace a parameter by its normalised value before each call; return the hook.
 
-        Raises  RuntimeError where it is so already, ValueError for a parameter that is None or
-                waits for its shape
+        Raises  RuntimeError if the parameter has this hook already, ValueError if it is None or
+                has no shape yet
         """
         if any(isinstance(h, SpectralNorm) and h.name == name for h in hooks_of(module)):
             raise RuntimeError(
@@ -86,7 +88,7 @@ class SpectralNorm:
             )
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # An ordinary attribute: the name no longer belongs to a parameter.
+        # An ordinary attribute, because the name is no longer a parameter's.
         setattr(module, name, weight.detach())
         sizes = hook.reshape_weight_to_matrix(weight.detach()).shape
         for word, n in zip(("_u", "_v"), sizes, strict=True):
@@ -110,7 +112,7 @@ class SpectralNorm:
             )
 
     def remove(self, module: Module) -> None:
-        """Make the weight a parameter again, as it is now."""
+        """Make the weight a parameter again, with its current, normalised value."""
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
         for word in ("", "_u", "_v", "_orig"):
@@ -122,7 +124,7 @@ class SpectralNorm:
 
 
 class _Mark:
-    """The hook that writes the version of a spectral norm into a state dict."""
+    """The hook that writes the version of the spectral norm into a state dict."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -139,7 +141,7 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> M:
-    """Let a weight be divided by its largest singular value, estimated before each call.
+    """Divide a weight by its largest singular value, which is estimated before each call.
 
     Source  Miyato et al. 2018, "Spectral Normalization for Generative Adversarial Networks"
     """
@@ -150,9 +152,9 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
-    """Take spectral_norm back: the weight is a parameter again.
+    """Remove spectral_norm: the weight becomes an ordinary parameter again.
 
-    Raises  ValueError if there is none of that name
+    Raises  ValueError if module has no spectral norm of that name
     """
     hook = take_hook(module, SpectralNorm, name)
     if hook is None:

@@ -1,4 +1,4 @@
-"""Calling a module with other tensors in the place of its parameters."""
+"""functional_call, which calls a module with other tensors instead of its parameters."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> R:
-    """Return module(*args, **kwargs) with these tensors, by dotted name, for its parameters.
+    """Call module with other tensors, given by dotted name, instead of its parameters.
 
-    Thread  as one that changes the module: it holds the tensors during the call
-    Raises  RuntimeError if strict for a name that is not there, or one that is not given;
-            ValueError for a name in two of several mappings
-    Note    what the call writes into a buffer goes into the tensor given for it; tie_weights: a
-            tensor that the module has under several names is replaced under all of them
+    Thread  only one thread at a time, because the module holds these tensors during the call
+    Raises  RuntimeError if strict is set and a name is unknown or missing; ValueError if a name is
+            in two of several mappings
+    Note    writes to a buffer during the call go to the tensor given for it
 
     Args:
         module: The module.
         parameters_and_buffers: Tensors by dotted name, in one mapping or several.
-        args: The arguments of the call: a tuple, or one argument.
+        args: The arguments of the call: a tuple, or a single argument.
         kwargs: The keyword arguments of the call.
-        tie_weights: Whether a tensor with several names is replaced under all of them.
-        strict: Whether all names must be given, and no others.
+        tie_weights: Whether a tensor that the module has under several names is replaced under
+            all of them.
+        strict: Whether the names must be exactly those of the module's tensors.
 
     Example:
         >>> from fastdist.func import functional_call
@@ -80,14 +80,14 @@ def _reparametrize_module(
     strict: bool = False,
     stack_weights: bool = False,
 ) -> Iterator[None]:
-    """Let a module hold these tensors, by dotted name, for its parameters within the block.
+    """Replace a module's parameters by other tensors, given by dotted name, inside a with block.
 
     Args:
         module: The module.
-        parameters_and_buffers: The tensors.
+        parameters_and_buffers: The tensors by dotted name.
         tie_weights: Whether a tensor that the module has under several names is replaced under all.
-        strict: Whether names that are not there, or not given, raise RuntimeError.
-        stack_weights: Ignored: each tensor is put back at its own place.
+        strict: Whether unknown and missing names raise RuntimeError.
+        stack_weights: Ignored: each tensor is restored by its own name.
     """
     given = dict(parameters_and_buffers)
     places = {
@@ -111,7 +111,7 @@ def _reparametrize_module(
                 lines.append(f"{kind} key(s): {', '.join(map(repr, names))}.")
         raise RuntimeError("\n\t".join(lines))
     try:
-        # Into the dicts themselves: what stands in is seldom a Parameter.
+        # Written into the dicts directly, because the replacements are rarely Parameters.
         for name, one in given.items():
             held, key = places[name]
             held[key] = one

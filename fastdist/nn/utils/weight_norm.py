@@ -1,4 +1,4 @@
-"""Weights as direction and length by a hook: parametrizations.weight_norm is the newer way."""
+"""Weight norm as a forward pre-hook; parametrizations.weight_norm is the newer form."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ M = TypeVar("M", bound=Module)
 
 
 class WeightNorm:
-    """The hook that makes weight of weight_g and weight_v before each call."""
+    """The hook that computes weight from weight_g and weight_v before each call."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """Return weight_v with the lengths weight_g."""
+        """Return weight_v scaled to the norms weight_g."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         found: Tensor = v * (g / norm_except_dim(v, dim=self.dim))
         return found
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Let a parameter be made of two from now on; return the hook.
+        """Replace a parameter by its norm and its direction; return the hook.
 
-        Raises  RuntimeError where it is so already, ValueError before a lazy module's first call
+        Raises  RuntimeError if the parameter has this hook already, ValueError before a lazy
+                module's first call
         """
         warn_caller(
             "`torch.nn.utils.weight_norm` is deprecated in favor of "
@@ -58,7 +59,7 @@ class WeightNorm:
         return hook
 
     def remove(self, module: Module) -> None:
-        """Make the weight a parameter again, as it is now."""
+        """Make the weight a parameter again, with its current value."""
         weight = self.compute_weight(module)
         for name in (self.name, f"{self.name}_g", f"{self.name}_v"):
             delattr(module, name)
@@ -69,12 +70,12 @@ class WeightNorm:
 
 
 def hooks_of(module: Module) -> list[Any]:
-    """Return the function that module calls before its forward."""
+    """Return the functions of module's forward pre-hooks."""
     return [entry.call for entry in module._forward_pre_hooks.values()]
 
 
 def take_hook(module: Module, kind: type[Any], name: str) -> Any:
-    """Return module's hook of a kind for a tensor, taken from it; None if there is none."""
+    """Remove module's hook of a class for a tensor and return it, or None."""
     for number, entry in list(module._forward_pre_hooks.items()):
         if isinstance(entry.call, kind) and entry.call.name == name:
             del module._forward_pre_hooks[number]
@@ -83,7 +84,7 @@ def take_hook(module: Module, kind: type[Any], name: str) -> Any:
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Let a weight be a length (weight_g) times a direction (weight_v), made before each call.
+    """Compute a weight from its norm (weight_g) and direction (weight_v) before each call.
 
     Source  Salimans and Kingma 2016, "Weight Normalization"
     """
@@ -92,9 +93,9 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 
 
 def remove_weight_norm(module: M, name: str = "weight") -> M:
-    """Take weight_norm back: the weight is a parameter again.
+    """Remove weight_norm: the weight becomes an ordinary parameter again.
 
-    Raises  ValueError if there is none of that name
+    Raises  ValueError if module has no weight norm of that name
     """
     hook = take_hook(module, WeightNorm, name)
     if hook is None:

@@ -1,1 +1,1 @@
-"""Ops that make tensors: from data, filled, ranges, random draws."""
+"""Ops that create tensors: from data, filled with numbers, as ranges, or at random."""

@@ -1,4 +1,4 @@
-"""Memory for new tensors: sizes, device, order of the axes, first values, and `out=`."""
+"""Allocation of new tensors: size, device, order of the axes, initial values, and `out=`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ def finish(
 ) -> Tensor:
     """Return a Tensor on device over a NumPy array that no other object uses.
 
-    `is_constant` says that every run creates the same values, so a captured graph may keep them.
+    `is_constant` means that every run creates the same values, so that a captured graph may keep
+    them.
 
-    Raises  RuntimeError for another layout than strided, or for pinned memory
+    Raises  RuntimeError for a layout other than strided, or for pinned memory without a GPU
     """
     if device is None and chosen.count:
         device = get_default_device()
@@ -64,7 +65,7 @@ def finish(
 
 
 def elsewhere(device: Any) -> Device | None:
-    """Return the device on which what is made there lives; None for the CPU."""
+    """Return the device on which a tensor made with this argument is placed; None for the CPU."""
     if device is None and chosen.count:
         device = get_default_device()
     where = CPU if device is None else Device.parse(device)
@@ -82,16 +83,16 @@ def new_filled(
     pin_memory: bool = False,
     order: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return a Tensor on device: on the CPU of values(), in C order; elsewhere filled there by
-    write(backend, raw array), or of values() too where that is None.
+    """Return a Tensor on a device. On the CPU it holds values(). On other devices
+    write(backend, raw array) fills it; if write is None, values() is copied there.
 
-    `order` has its axes from the slowest to the fastest in memory, None: in C order.
+    `order` lists the axes from the slowest to the fastest in memory; None means C order.
 
-    Raises  RuntimeError for another layout than strided, or for pinned memory
+    Raises  RuntimeError for a layout other than strided, or for pinned memory without a GPU
     """
     where = elsewhere(device)
     if where is not None and where.type == "meta":
-        write = write_nothing  # neither memory nor the generator's numbers are used
+        write = write_nothing  # a meta tensor needs neither memory nor random numbers
     if where is None or write is None:
         array = values()
         array = array if order is None else laid_out(array, order)
@@ -116,13 +117,13 @@ def filled(
     pin_memory: bool,
     order: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return a Tensor filled with a number, None: with what the memory held; the rest is made's."""
+    """Return a Tensor filled with a number, or uninitialized for None. See new_filled."""
 
     def values() -> np.ndarray[Any, Any]:
         if number is None:
             return _empty(shape, dtype.numpy)
         if number.__class__ is int and number == 0:
-            return np.zeros(shape, dtype.numpy)  # the pages come with their first use
+            return np.zeros(shape, dtype.numpy)  # the system maps these pages on first use
         return laid_in(_empty(shape, dtype.numpy), number)
 
     def write(backend: Backend, raw: Any) -> None:
@@ -133,11 +134,11 @@ def filled(
 
 
 def write_nothing(backend: Backend, raw: Any) -> None:
-    """Leave a raw array as it is: one of the meta device has no values."""
+    """Write nothing, because tensors of the meta device have no values."""
 
 
 def number_like(input: Tensor, value: Tensor | complex, make: Callable[..., Any] = held) -> Tensor:
-    """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
+    """Return a number as a 0-d tensor of input's dtype on its device, as operand for a kernel."""
     dtype, where = input._layout.dtype, input._layout.device
     number = make(value, dtype)
     if where is CPU:
@@ -146,7 +147,7 @@ def number_like(input: Tensor, value: Tensor | complex, make: Callable[..., Any]
 
 
 def write_number(backend: Backend, number: Any, raw: Any) -> None:
-    """Write a number into all of a raw array of a device."""
+    """Write a number into every element of a raw array on a device."""
     backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
 
 
@@ -156,10 +157,10 @@ def _itself() -> Body:
 
 
 def fills_out(call: F) -> F:
-    """Return a function that makes a tensor with an `out=`, into which it writes what it makes, in
-    out's dtype.
+    """Return a function that creates a tensor, extended by the parameter `out`: the result is then
+    written into `out`, in the dtype of `out`.
 
-    Raises  RuntimeError for a dtype= that is not out's
+    Raises  RuntimeError if both are given and dtype is not the dtype of `out`
     """
 
     @functools.wraps(call)
@@ -184,8 +185,8 @@ def fills_out(call: F) -> F:
 
 
 def require_ordinary(layout: MemoryLayout | None, pin_memory: bool, device: Device) -> None:
-    """Raise RuntimeError unless the layout is strided; memory may be pinned only on the CPU, and
-    with a GPU.
+    """Raise RuntimeError unless the layout is strided. Pinned memory is allowed only for the CPU,
+    and needs a GPU.
     """
     if layout is not None and layout is not strided:
         raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
@@ -202,14 +203,16 @@ def require_ordinary(layout: MemoryLayout | None, pin_memory: bool, device: Devi
 
 
 def in_pinned_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a copy of values of the CPU in memory from which a GPU reads directly."""
+    """Return a copy of a CPU array in pinned memory, which a GPU can read directly."""
     backend: Any = backend_of("cuda")
     copy: np.ndarray[Any, Any] = backend.pinned_copy(array)
     return copy
 
 
 def laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
-    """Write values into room, as C casts them or as PyTorch rounds to float8 types; return it."""
+    """Write values into room with C's casts, or PyTorch's rounding for float8 types;
+    return room.
+    """
     if room.dtype in FLOAT8:
         copy_into(room, np.asarray(values))
     else:
@@ -218,7 +221,9 @@ def laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
 
 
 def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
-    """Return array in the wanted dtype, infinite where that is too small, without a warning."""
+    """Return array cast to the wanted dtype, without warnings; numbers too large become
+    infinite.
+    """
     require_real(array, wanted)
     with np.errstate(all="ignore"):
         if wanted.is_float8:
@@ -229,9 +234,9 @@ def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
 def like(
     input: Tensor, dtype: DType | None, device: DeviceLike, name: str | None = None
 ) -> tuple[DType, Any]:
-    """Return dtype and device, those of input unless given.
+    """Return dtype and device, or those of input for None.
 
-    Raises  NotImplementedError for a sparse tensor if `name`, the function's, is given
+    Raises  NotImplementedError for a sparse input, if `name`, the function's name, is given
     """
     if name is not None and input._layout.is_sparse:
         raise refusal(name, input)
@@ -240,22 +245,20 @@ def like(
 
 
 def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequence[int] | None:
-    """Return the axes of what is made like input, from the slowest to the fastest in memory; None
-    for C order.
-    """
+    """Return the order of axes for a result like input, slowest first; None for C order."""
     if memory_format is None or memory_format is preserve_format:
         return None if input._layout.contiguous else memory_order(input._layout)
     return memory_format.order(len(input._layout.shape))
 
 
 def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
+    """Return a copy whose axes have this order in memory, slowest first."""
     room = Result(array.shape, array.dtype, array.shape, order).made_by(_empty)
     return laid_in(room, array)
 
 
 def no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:
-    """Return a sparse tensor like another, of zeros alone."""
+    """Return a sparse tensor without entries, in the shape of input."""
     coo = input._array.without_entries(dtype, Device.parse(device))
     made = wrap(coo, coo.layout)
     return made.requires_grad_() if requires_grad else made

@@ -1,4 +1,4 @@
-"""Tensors out of nothing: from data, and filled with one number."""
+"""Creation of tensors: from data, or filled with one number."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def tensor(
     """Return a new leaf with a copy of data: a number, nested lists of numbers, a NumPy array or a
     Tensor.
 
-    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays theirs;
-            numbers in lists -> the one in which they meet
+    Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep
+            theirs; lists of typed numbers -> the dtype to which the numbers promote
     Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
 
     Args:
         data: The values; tensors and arrays are copied.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
-        device: Where the result lives; the default device if None.
+        dtype: The dtype of the result; None means the dtype of the values, as above.
+        device: The device of the result; the default device if None.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
-        A leaf of the graph. `as_tensor` shares memory where it can instead of copying.
+        A leaf of the graph. `as_tensor` avoids the copy where it can share memory.
 
     Example:
         >>> torch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -68,7 +68,7 @@ def tensor(
             return copied.requires_grad_() if requires_grad else copied
         array = copy_of(data.to_numpy())
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
-        array = copy_of(np.asarray(data))  # of another library's tensor, too
+        array = copy_of(np.asarray(data))  # this includes tensors of other libraries
     else:
         array, named = array_of_lists(data, dtype)
         if dtype is None and named:
@@ -84,9 +84,9 @@ def tensor(
 
 
 def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
-    """Raise if an integer dtype does not hold some number of array.
+    """Raise RuntimeError if array has numbers outside the range of an integer dtype.
 
-    Raises  RuntimeError; floating dtypes round, and what is too large for them becomes infinite
+    Numbers too large for a floating dtype are accepted, and become infinite.
     """
     if wanted.numpy.kind not in "iu" or array.dtype.kind == "b" or array.dtype == wanted.numpy:
         return
@@ -102,16 +102,16 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
 
 @functools.partial(checked, known_as="")
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
-    (`__cuda_array_interface__`) of the right dtype.
+    """Return data as a Tensor. Memory is shared with a Tensor, a CPU array or a GPU array
+    (`__cuda_array_interface__`) that has the right dtype and device.
 
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
-        device: Where the result lives; the default device if None.
+        dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
+        device: The device of the result; None means that of a tensor, or else the default device.
 
     Returns:
-        A tensor; data itself if it is one of the right dtype and device.
+        A tensor, which is data itself if that is a tensor of the right dtype and device.
 
     Example:
         >>> x = torch.ones(2)
@@ -131,13 +131,13 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 
-    Raises  TypeError for an array of another type, or of a dtype that fastdist does not have
+    Raises  TypeError for an object that is not an array, or a dtype that fastdist does not have
 
     Args:
         array: The array, of a dtype that tensors have.
 
     Returns:
-        A tensor: writing into it changes the array as well.
+        A tensor. Writes into it change the array, too.
 
     Example:
         >>> import numpy as np
@@ -170,14 +170,14 @@ def full(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of size filled with fill_value, in its dtype unless dtype is given.
+    """Return a tensor of this size, filled with fill_value.
 
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
         dtype: The dtype of the result; if None, int64, bool or the default dtype, by the number.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -186,7 +186,7 @@ def full(
         tensor([[7, 7],
                 [7, 7]])
     """
-    value = as_number(fill_value)  # of NumPy, too, a number counts as one of Python's
+    value = as_number(fill_value)  # a NumPy number counts as a Python number
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     number = held(value, wanted)
     return filled(number, sizes_of((size,)), wanted, device, requires_grad, layout, pin_memory)
@@ -203,13 +203,13 @@ def zeros(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of zeros, in the default dtype unless dtype is given.
+    """Return a tensor filled with zeros.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -235,13 +235,13 @@ def ones(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of ones, in the default dtype unless dtype is given.
+    """Return a tensor filled with ones.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -266,13 +266,13 @@ def empty(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return a tensor whose elements are whatever the memory held before.
+    """Return a tensor with uninitialized elements.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -299,13 +299,13 @@ def zeros_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return zeros of input's shape, strides, dtype and device.
+    """Return a tensor of zeros with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -333,13 +333,13 @@ def ones_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return ones of input's shape, strides, dtype and device.
+    """Return a tensor of ones with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -365,14 +365,14 @@ def empty_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return a tensor of input's shape, strides, dtype and device, whose elements are whatever the
-    memory held before.
+    """Return a tensor with uninitialized elements and the shape, strides, dtype and device of
+    input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -401,14 +401,14 @@ def full_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return fill_value in input's shape, strides, dtype and device.
+    """Return a tensor filled with fill_value, with the shape, strides, dtype and device of input.
 
     Args:
         input: The tensor.
         fill_value: The number.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -424,7 +424,7 @@ def full_like(
     return filled(number, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
-# The names that `fastdist` offers.
+# The public names, which `fastdist` exports.
 __all__ = [
     "as_tensor",
     "empty",

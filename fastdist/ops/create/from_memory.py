@@ -1,4 +1,4 @@
-"""Tensors over memory that somebody else has, or that lies as told: buffers, files, strides."""
+"""Tensors over existing memory, or with given strides: arrays, buffers, files, `empty_strided`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return obj as a Tensor: a Tensor itself, the memory of an array, of a storage, of what speaks
-    DLPack and of a buffer, a copy of numbers and lists; copy=True always copies, copy=False never.
+    """Return obj as a Tensor. A Tensor is returned itself. Memory is shared with an array, a
+    storage, an object with DLPack or a buffer. Numbers and lists are copied. copy=True always
+    copies, copy=False never.
 
-    Dtype   a buffer's bytes are of the default dtype unless dtype is given
-    Raises  ValueError or, for a NumPy number, RuntimeError where copy=False cannot be
+    Dtype   the bytes of a buffer are interpreted in the default dtype unless dtype is given
+    Raises  ValueError if copy=False is impossible; RuntimeError for a NumPy scalar
     """
     if isinstance(obj, TypedStorage | UntypedStorage):
         obj, dtype = _elements_of(obj, dtype)
@@ -70,7 +71,9 @@ def asarray(
 
 
 def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """Return the array over a storage's memory, and its dtype: for bytes the one asked for."""
+    """Return the array over a storage's memory, and its dtype. The bytes of an UntypedStorage are
+    interpreted in the given dtype.
+    """
     raw = storage.untyped().numpy()
     wanted = storage.dtype if isinstance(storage, TypedStorage) else dtype_or_default(dtype)
     whole = raw.nbytes // wanted.itemsize * wanted.itemsize
@@ -78,7 +81,7 @@ def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) ->
 
 
 def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
-    """Return a Tensor over obj's own memory; None if obj does not offer any."""
+    """Return a Tensor that shares obj's memory, or None if obj has no memory to share."""
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, np.generic):
@@ -102,10 +105,11 @@ def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
 def frombuffer(
     buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """Return a vector over the memory of what has Python's buffers: count elements (all unless
-    given) from a byte on.
+    """Return a vector over the memory of an object with Python's buffer protocol: count elements
+    (all, by default), starting at byte `offset`.
 
-    Raises  ValueError for what has no buffer, or one of no elements, too few, or a part of one
+    Raises  ValueError for an object without a buffer, for an empty or too short buffer, and for a
+            length that is not a multiple of the element size
     """
     try:
         found = memoryview(buffer)
@@ -160,8 +164,8 @@ def from_file(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a vector of size elements in a file: with shared=True writes go to the file, and a
-    file that is too short is made longer; else changes stay with the tensor.
+    """Return a vector of size elements stored in a file. With shared=True, writes go to the file,
+    and a file that is too short is extended. Otherwise writes change only the tensor.
 
     Raises  RuntimeError for a file that cannot be opened, or is too short and not shared
     """
@@ -181,10 +185,10 @@ def empty_strided(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return uninitialised memory whose elements lie stride apart; what steps by 0 lies in one
-    place.
+    """Return an uninitialized tensor with these strides. Elements along an axis of stride 0 share
+    memory.
 
-    Raises  RuntimeError for strides that are negative, or not as many as sizes
+    Raises  RuntimeError for negative strides, or if there are not as many strides as sizes
     """
     shape, steps = sizes_of((size,)), tuple(all_of(stride))
     if len(shape) != len(steps):
@@ -216,10 +220,10 @@ def empty_permuted(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return uninitialised memory without gaps whose axes are in the order physical_layout, from
-    the slowest to the fastest.
+    """Return an uninitialized tensor without gaps, whose axes are ordered in memory by
+    physical_layout, slowest first.
 
-    Raises  RuntimeError if it is not an order of the axes
+    Raises  RuntimeError if physical_layout is not a permutation of the axes
     """
     shape, order = sizes_of((size,)), tuple(physical_layout)
     if len(shape) != len(order):
@@ -250,7 +254,7 @@ def scalar_tensor(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return one number without axes, in the default dtype unless dtype is given."""
+    """Return a 0-d tensor with this number, in the default dtype unless dtype is given."""
     wanted = dtype_or_default(dtype)
     value = s.item() if isinstance(s, Tensor) else s
     if np.ndim(value):

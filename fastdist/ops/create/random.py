@@ -1,4 +1,4 @@
-"""Random tensors, drawn from Philox streams: alike on every device and in any number of threads."""
+"""Random tensors from Philox streams, with the same numbers on all devices and thread counts."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ def draw_numbers(
     pin_memory: bool = False,
     like: tuple[Tensor, MemoryFormat | None] | None = None,
 ) -> Tensor:
-    """Return random numbers of dtype, the default one for None, made on device, in the order of a
-    tensor if `like` has one. Normal numbers of half types are drawn in float32 and rounded; of
-    complex numbers both parts are drawn, evenly or so that the numbers have the deviation 1.
+    """Return random numbers on a device, in the default dtype if dtype is None. They fill memory in
+    the axis order of a tensor if `like` has one. Normal numbers of half types are drawn in float32
+    and rounded. Complex numbers get two random parts. Normal ones are scaled to a standard
+    deviation of 1.
     """
     dtype = dtype_or_default(dtype)
     if not dtype.may_have_gradient:
@@ -69,7 +70,8 @@ def draw_numbers(
 
         raise no_float8_kernel(kind, dtype)
     name = "uniform" if kind == "rand" else "normal"
-    # Rounded to a half type, numbers just below 1 would be 1: those are drawn as they are.
+    # Uniform numbers are drawn in the half type: float32 numbers just below 1 would be rounded to
+    # 1.
     real = real_of(dtype)
     wide = (real if real is float64 or kind == "rand" else float32).numpy
     drawn = (*shape, 2) if dtype.is_complex else shape
@@ -99,9 +101,9 @@ def _of_two_parts() -> Body:
 
 
 def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedDraws | None:
-    """Return the graph's part of a generator while what fills raw is captured; else None.
+    """Return the generator's state for the graph that is being captured, or None if none is.
 
-    Raises  RuntimeError for a generator of the program's own that the graph does not know
+    Raises  RuntimeError for a user's generator that is not registered with the graph
     """
     if not backend.is_capturing(backend.index_of(raw)):
         return None
@@ -114,8 +116,8 @@ def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedD
 
 
 def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
-    """Return numbers in (0, 1), in float64, in the shape of a layout and on its device; for float32
-    and shorter dtypes they take as much of the stream as rand does.
+    """Return numbers in (0, 1) as float64, with the shape and device of a layout. For float32 and
+    smaller dtypes they use as much of the stream as rand does.
     """
     source = generator_or_default(generator, layout.device)
     wide, shape = layout.dtype is float64, layout.shape
@@ -133,13 +135,13 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
 
 @composite(homes="function", known_as="")
 def get_rng_state() -> Tensor:
-    """Return where the CPU's stream of random numbers stands, for set_rng_state."""
+    """Return the state of the CPU's default generator, for set_rng_state."""
     return default_generator_of(CPU).get_state()  # type: ignore[no-any-return]
 
 
 @composite(homes="function", known_as="")
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
+    """Restore a state of the CPU's default generator that get_rng_state returned."""
     default_generator_of(CPU).set_state(new_state)
 
 
@@ -155,14 +157,14 @@ def rand(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers from the uniform distribution over [0, 1).
+    """Return numbers drawn from the uniform distribution over [0, 1).
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -187,14 +189,14 @@ def randn(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return numbers from the normal distribution of mean 0 and standard deviation 1.
+    """Return numbers drawn from the normal distribution with mean 0 and standard deviation 1.
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -223,16 +225,16 @@ def randint(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return integers drawn evenly from [low, high); randint(high, size) starts at 0.
+    """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
 
     Args:
-        low: The smallest number; 0 if it is left out.
-        high: The number below which all are.
+        low: The smallest number that can be drawn; 0 if it is left out.
+        high: The upper bound, which is excluded.
         size: The lengths of the axes, as a tuple.
         generator: The generator to draw from; the default one if None.
         dtype: The dtype of the result; int64 if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -261,7 +263,7 @@ def randint(
 
 
 def require_int64(low: int, high: Any) -> None:
-    """Raise ValueError, whatever the dtype, unless the ends of a range are numbers of int64."""
+    """Raise ValueError unless both ends of a range are int64 numbers, whatever the dtype."""
     for what, value in (("from", low), ("to", high)):
         if not -(1 << 63) <= value < 1 << 63:
             raise ValueError(
@@ -282,7 +284,7 @@ def draw_integers(
     pin_memory: bool = False,
     like: tuple[Tensor, MemoryFormat | None] | None = None,
 ) -> Tensor:
-    """Return integers in [low, high) as dtype, made on device; `like` as in draw_numbers.
+    """Return integers from [low, high) in dtype on a device; for `like` see draw_numbers.
 
     Raises  RuntimeError if dtype does not hold them all: some would wrap around, or be infinite
     """
@@ -315,7 +317,7 @@ def draw_integers(
     asked = requires_grad and is_exact
     drawn: Any = new_filled(values, write, shape, dtype, device, asked, layout, pin_memory, order)
     if not is_exact:
-        # Rounded to the dtype, the greatest may become high, and the least less than low.
+        # Rounded to dtype, the largest numbers may become high, and the smallest less than low.
         drawn.clamp_(*ends_inside(dtype, low, high))
         drawn.requires_grad_(requires_grad)
     return drawn  # type: ignore[no-any-return]
@@ -336,11 +338,11 @@ def randperm(
     """Return the integers from 0 to n - 1 in random order.
 
     Args:
-        n: How many integers.
+        n: The number of integers.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -359,7 +361,7 @@ def randperm(
         )
     source = generator_or_default(generator, device)
     if elsewhere(device) is not None:
-        # As philox.permutation does it: in the order of words of 64 bits, here counted from -2**63.
+        # Like philox.permutation, this sorts by random 64-bit words. Here they are signed.
         ends = -(1 << 63), 1 << 63
         words: Any = draw_integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
         order = words.argsort().to(wanted)
@@ -379,13 +381,13 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return numbers from the uniform distribution over [0, 1), in input's shape, dtype and device.
+    """Return uniform numbers over [0, 1), with the shape, dtype and device of input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -411,14 +413,14 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return numbers from the normal distribution of mean 0 and standard deviation 1, in input's
-    shape, dtype and device.
+    """Return normal numbers of mean 0 and standard deviation 1, with the shape, dtype and device of
+    input.
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; that of input if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
@@ -446,7 +448,7 @@ def randint_like(
     requires_grad: bool = False,
     memory_format: MemoryFormat | None = None,
 ) -> Tensor:
-    """Return randint in input's shape, dtype and device."""
+    """Return integers as randint does, with the shape, dtype and device of input."""
     if high is None:
         low, high = 0, low
     require_int64(low, high)
@@ -466,7 +468,9 @@ def normal(
     dtype: DType | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return numbers of mean and std: two numbers and a size, or tensors that broadcast."""
+    """Return normal numbers with this mean and std: numbers and a size, or tensors that
+    broadcast.
+    """
     require_std(std)
     if size is not None:
         drawn = randn(size, generator=generator, dtype=dtype, device=device)
@@ -478,8 +482,8 @@ def normal(
 
 
 def require_std(std: Tensor | float) -> None:
-    """Raise for a standard deviation, or one of a tensor of them on the CPU, that is negative or
-    NaN: others are not waited for.
+    """Raise RuntimeError for a standard deviation that is negative or NaN. Tensors on other devices
+    than the CPU are not checked, because that would wait for the device.
     """
     if isinstance(std, Tensor):
         if std._layout.device is CPU and not np.all(std.detach().to_numpy() >= 0):
@@ -498,11 +502,11 @@ def bernoulli(
 ) -> Tensor:
     """Return 1 with the probability that input or p gives, else 0.
 
-    Raises  RuntimeError for a number outside of [0, 1], also in a tensor of the CPU
+    Raises  RuntimeError for a probability outside of [0, 1]; tensors are checked on the CPU only
 
     Args:
-        input: The probability of each element; the shape and dtype alone, if p is given.
-        p: One probability for all.
+        input: The probability of each element. If p is given, only its shape and dtype are used.
+        p: One probability for all elements, or a tensor of probabilities.
         generator: The generator to draw from; the default one if None.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -515,14 +519,14 @@ def bernoulli(
     chance: Any = input.detach() if p is None else p
     if isinstance(chance, Tensor):
         require_floating_inputs("bernoulli_tensor_cpu_p_", chance)
-    # A device is not waited for.
+    # Tensors on other devices are not checked, because that would wait for the device.
     is_seen = not isinstance(chance, Tensor) or chance._layout.device is CPU
     given = chance.to_numpy() if isinstance(chance, Tensor) and is_seen else chance
     if is_seen and not np.all((given >= 0) & (given <= 1)):
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={short_repr(chance)}")
     where = input._layout.device
     dtype = input._layout.dtype if input._layout.dtype.is_floating_point else get_default_dtype()
-    # In float32 for half types, whose uniform numbers lie too far apart for small chances.
+    # Half types draw in float32: their own uniform numbers are too coarse for small probabilities.
     wide = dtype.computes_in
     drawn: Any = rand(input._layout.shape, generator=generator, dtype=wide, device=where)
     kept = (input if out is None else out)._layout.dtype

@@ -1,4 +1,4 @@
-"""Random draws from named distributions, and fills of a tensor with them."""
+"""Random draws from named distributions, and functions that fill a tensor with them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _require_floating(self: Tensor, text: str) -> None:
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with numbers drawn evenly from [from, to)."""
+    """Fill this tensor with numbers drawn uniformly from [from, to)."""
     if from_ > to:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
@@ -55,9 +55,9 @@ def uniform_(
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with numbers of mean and std."""
+    """Fill this tensor with normal numbers of mean and standard deviation std."""
     require_std(std)
-    # The deviation of the complex number is std.
+    # For complex numbers std is the standard deviation of the number, not of each part.
     each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
     return _fill(self, "randn", generator, each, mean, "normal")
 
@@ -71,8 +71,8 @@ def _fill(
     known_as: str,
     ends: tuple[float, float] | None = None,
 ) -> Tensor:
-    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts. Numbers
-    in [0, 1) stay in [ends) where that is given, although their sums are rounded.
+    """Fill target with numbers of a kind, scaled and shifted; for complex numbers both parts. If
+    ends is given, numbers drawn from [0, 1) are clamped to that range after rounding.
     """
     layout = target._layout
     dtype, shape = real_of(layout.dtype), layout.shape
@@ -92,7 +92,7 @@ def _fill(
 def random_(
     self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with integers drawn evenly from [from, to); one number is to."""
+    """Fill this tensor with integers drawn uniformly from [from, to); a single argument is `to`."""
     if to is None and from_:
         from_, to = 0, from_
     dtype = self._layout.dtype
@@ -123,7 +123,7 @@ _CONTINUOUS = (
 
 @composite(homes="method")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with exponential numbers of the rate lambd; none is 0 or infinite."""
+    """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
     _require_floating(self, _CONTINUOUS.format("Exponential"))
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
@@ -135,7 +135,9 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
 
 @composite(homes="method")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
+    """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
+    probability p.
+    """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     drawn: Any = open_uniform(self._layout, generator)
@@ -148,7 +150,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 def cauchy_(
     self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with Cauchy's numbers of a median and half their spread about it, sigma."""
+    """Fill this tensor with Cauchy numbers; sigma is half the interquartile range."""
     _require_floating(self, _CONTINUOUS.format("Cauchy"))
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
@@ -164,26 +166,26 @@ def cauchy_(
 def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with numbers whose logarithms have this mean and deviation."""
+    """Fill this tensor with numbers whose logarithms are normal, with this mean and std."""
     _require_floating(self, "\"log_normal_cpu\" not implemented for '{}'")
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     layout = self._layout
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
-    # No normal number is as far as 9 deviations off.
+    # No normal number that is drawn is 9 standard deviations from the mean.
     ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
     return copy_result(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
 
 
 def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
-    """Return the least and the greatest number that open_uniform draws for a tensor's dtype."""
+    """Return the smallest and the largest number that open_uniform draws for a tensor's dtype."""
     half_step = 2.0**-53 if like._layout.dtype is float64 else 2.0**-33
     return half_step, 1.0 - half_step
 
 
 def _kept_positive(drawn: Tensor, like: Tensor, least: float, most: float) -> Any:
-    """Return positive numbers, none of which becomes 0 or infinite in the dtype of `like`; they lie
-    between least and most before they are rounded.
+    """Return positive numbers in the range of the dtype of `like`: none is rounded to 0 or
+    infinity. Before rounding they are between least and most.
     """
     limits, largest = float_limits(like._layout.dtype), largest_of(like._layout.dtype)
     smallest = float(limits.smallest_subnormal)
@@ -195,8 +197,8 @@ def _kept_positive(drawn: Tensor, like: Tensor, least: float, most: float) -> An
 def _draw_of(
     name: str, kind: str, input: Tensor, generator: Generator | None, *more: Tensor
 ) -> Tensor:
-    """Return the draws of a kind (random_numbers/rejection.py) from the values of tensors, with one
-    block of the stream for each element.
+    """Return draws of a distribution (random_numbers/rejection.py) whose parameters are tensors.
+    Each element uses one block of the stream.
     """
     _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
     layout = input._layout
@@ -219,10 +221,10 @@ def _draw_of(
 
 @composite(homes="function")
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return how many events of the rates in input occur, in input's dtype.
+    """Return Poisson numbers with the rates in input, in input's dtype.
 
-    Raises  RuntimeError for rates that are negative or NaN; on a device, which is not waited for,
-            NaN is returned for them
+    Raises  RuntimeError for a rate that is negative or NaN. Rates on other devices than the CPU are
+            not checked, and give NaN
     """
     _require_floating(input, "\"poisson_cpu\" not implemented for '{}'")
     if input._layout.device is CPU and not bool((input.detach() >= 0).all()):
@@ -232,7 +234,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 @composite(homes="function")
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return how many of count succeed, each with the chance prob, in count's dtype."""
+    """Return the number of successes of count trials with probability prob, in count's dtype."""
     if not count._layout.dtype.is_floating_point:
         raise ValueError(
             "binomial only supports floating-point dtypes for count, got: "
@@ -249,8 +251,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
 @composite(homes="function")
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
-    input's dtype.
+    """Return gamma numbers of the concentrations in input and scale 1. None is below the smallest
+    number of input's dtype.
     """
     drawn: Any = _draw_of("gamma", "gamma_cpu", input, generator)
     least = float(float_limits(input._layout.dtype).tiny)
@@ -258,8 +260,8 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
 
 
 def log_standard_gamma(input: Tensor, generator: Generator | None = None) -> Any:
-    """Return, in float64, the logarithms of the gamma numbers that _standard_gamma draws: finite
-    also for concentrations that are so small that the numbers themselves underflow.
+    """Return the logarithms, in float64, of the numbers that _standard_gamma draws. They are finite
+    even for concentrations so small that the numbers themselves underflow.
     """
     _require_floating(input, "\"gamma_cpu\" not implemented for '{}'")
     wide = input.to(float64)
@@ -268,10 +270,10 @@ def log_standard_gamma(input: Tensor, generator: Generator | None = None) -> Any
 
 @composite(homes="function")
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
-    input, divided by their sums. No share is below the smallest normal number of input's dtype.
+    """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
+    input, divided by their sum. None is below the smallest normal number of input's dtype.
     """
-    # By logarithms: of small concentrations all numbers of a row may underflow.
+    # Computed from logarithms: for small concentrations all numbers of a row may underflow.
     shares: Any = late_ops.softmax(log_standard_gamma(input, generator), -1)
     shares = shares.to(input._layout.dtype)
     return shares.clamp(min=float(float_limits(input._layout.dtype).tiny))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Numbers in rows: ranges, numbers evenly apart, and the identity."""
+"""Ranges, evenly spaced numbers, and the identity matrix."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def arange(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+    """Return start, start + step, ... without end; arange(n) starts at 0.
 
     Dtype   int64 if all are integers, else the default dtype
-    Raises  RuntimeError for a step of 0, or one that leads away from end
+    Raises  RuntimeError for a step of 0, or a step away from end
 
     Args:
-        start: The first number, 0 if only end is given.
-        end: The number before which to stop.
-        step: The distance between two numbers; may be negative.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        start: The first number; 0 if only end is given.
+        end: The end of the range, which is excluded.
+        step: The difference between two numbers; it may be negative.
+        dtype: The dtype of the result; int64 or the default dtype, as above, if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
-        A tensor of one axis with ceil((end - start) / step) elements.
+        A tensor with one axis of ceil((end - start) / step) elements.
 
     Example:
         >>> torch.arange(4)
@@ -102,18 +102,18 @@ def _require_ends(start: float, end: float, step: float) -> None:
 def _steps(
     start: float, end: float, step: float, wanted: DType, *, whole: bool
 ) -> tuple[float, float, int]:
-    """Return start and step in the wanted dtype, and how many numbers come before end."""
+    """Return start and step in the wanted dtype, and the number of elements."""
     if wanted is int64:
-        # Their int64 values count, as in PyTorch; for shorter integers the count comes first, then
-        # step.
+        # As in PyTorch, int64 ranges first convert all three numbers to int64. For smaller integer
+        # dtypes the elements are counted first, and then start and step are converted.
         start, end, step = int(start), int(end), int(step)
         whole = True
         if step == 0:
             raise ValueError("step must be nonzero: int64 makes 0 of it")
-    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
+    # Integers are counted by integer division, because a float quotient is inexact beyond 2**53.
     count = int(-((start - end) // step)) if whole else math.ceil((end - start) / step)
     if not wanted.is_floating_point:
-        # An integer dtype steps by integers, as in PyTorch: 0.5 is rounded to 0.
+        # An integer dtype has integer steps, as in PyTorch: 0.5 is truncated to 0.
         start, step = int(start), int(step)
     return start, step, count
 
@@ -130,9 +130,10 @@ def range_(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+    """Return start, start + step, ... including end, in the default dtype. Deprecated in favor of
+    arange.
 
-    Raises  RuntimeError for a step of 0, or one that leads away from end
+    Raises  RuntimeError for a step of 0, or a step away from end
     """
     warn_caller(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
@@ -169,15 +170,15 @@ def linspace(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return steps numbers from start to end, both included, equally far apart.
+    """Return `steps` evenly spaced numbers from start to end, both included.
 
     Args:
         start: The first number.
         end: The last number.
-        steps: How many numbers.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        steps: The number of elements.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -198,16 +199,16 @@ def linspace(
     def write(backend: Backend, raw: Any) -> None:
         backend.kernel("create.ranges.evenly")(raw, first, last)
 
-    # C and NumPy convert numbers beyond int64 differently.
+    # Computed on the CPU: C and NumPy convert numbers beyond int64 differently.
     if wanted.is_complex or wanted in (bool_, uint64):
         return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
     return new_filled(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
 
 
 def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
-    """Return the dtype that a user named, or that of numbers one of which may be complex.
+    """Return the dtype that a user named, or the default dtype, complex if an end is complex.
 
-    Raises  RuntimeError for a real dtype of complex numbers
+    Raises  RuntimeError if an end is complex and the named dtype is real
     """
     wanted = dtype_or_default(dtype)
     if not isinstance(as_number(start), complex) and not isinstance(as_number(end), complex):
@@ -237,14 +238,14 @@ def eye(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return an (n, m) matrix with ones on the diagonal; m = n unless given.
+    """Return an (n, m) matrix with ones on the main diagonal and zeros elsewhere.
 
     Args:
         n: The number of rows.
         m: The number of columns; n if None.
-        dtype: The dtype of the result; that of the input, or the default dtype, if None.
+        dtype: The dtype of the result; the default dtype if None.
         layout: The layout of the result; `strided` if None.
-        device: Where the result lives; the default device if None.
+        device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
@@ -277,7 +278,7 @@ def eye(
     )
 
 
-# The names that `fastdist` offers.
+# The public names, which `fastdist` exports.
 __all__ = ["arange", "eye", "linspace"]
 
 
@@ -293,7 +294,7 @@ def logspace(
     device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return base to the powers linspace(start, end, steps), both included."""
+    """Return base raised to the powers linspace(start, end, steps)."""
     wanted = dtype_of_ends("logspace", start, end, dtype)
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}")

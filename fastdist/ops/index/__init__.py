@@ -1,1 +1,1 @@
-"""Ops that read and write elements that indices or masks select, and that look up positions."""
+"""Ops that read and write elements selected by indices or masks, and ops that find positions."""

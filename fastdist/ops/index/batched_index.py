@@ -1,8 +1,8 @@
-"""`x[...]` and `x[...] = y` where one of them is a batch, in one call for all: `vmap`.
+"""`x[...]` and `x[...] = y` under vmap, if an operand is a batch: one indexing for all calls.
 
-The index is split as for one call: integers and slices make a view, which a batch has as well, then
-tensors name places in it. Behind the axis of the batch these name the same places, together with
-the number of the call.
+The index is split as for one call: integers and slices make a view, for which there is a batching
+rule. Tensors then select positions in that view. In the batch, the number of the call is an
+additional index.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from .index_entries import split_index
 
 
 class _Named(NamedTuple):
-    """The places that tensors name in a view of each call: `places` of all calls, one axis each;
-    the resulting axes have the lengths `met` and come behind `lead` others.
+    """The positions that index tensors select in a view, for all calls: `places` has one entry for
+    each axis of the view. The resulting axes have the lengths `met`, and come after `lead` other
+    axes.
     """
 
     part: Any
     places: tuple[Any, ...]
     met: Shape
     lead: int
-    is_scalar: bool  # a tensor without axes stood for a vector of one place
+    is_scalar: bool  # a batch of 0-d index tensors was reshaped to vectors
 
 
 def indexed_batch(input: Tensor, index: Any) -> Any:
-    """Return input[index] if either is a batch, otherwise NOT_TAKEN."""
+    """Return input[index] if input or index is a batch, otherwise NOT_TAKEN."""
     entries = index if isinstance(index, tuple) else (index,)
     level = level_of((input, *entries))
     if not level:
@@ -60,7 +61,7 @@ def indexed_batch(input: Tensor, index: Any) -> Any:
         return batched(loop(nth, (input, *entries), level), level)
     value = value_at(named.part, level)
     count, lead = len(named.met), named.lead
-    if value is named.part:  # one tensor for all calls
+    if value is named.part:  # all calls share one tensor
         found = value[named.places].movedim(lead, 0)
     else:
         found = value[(_each(level, count, value), *named.places)]
@@ -70,9 +71,9 @@ def indexed_batch(input: Tensor, index: Any) -> Any:
 
 
 def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = False) -> bool:
-    """Do target[index] = value, or +=, if one of them is a batch, and return whether.
+    """Do target[index] = value, or +=, if one of the three is a batch. Return whether it was done.
 
-    Raises  RuntimeError if target does not have as many levels
+    Raises  RuntimeError if target is not batched at the level of index or value
     """
     entries = index if isinstance(index, tuple) else (index,)
     level = level_of((target, value, *entries))
@@ -84,7 +85,7 @@ def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = F
             "`other` in extra_args that has more elements than `self`: it is vmapped over, and "
             "`self` is not"
         )
-    # Behind an axis more, several tensors would not stand where they do for one call.
+    # With an additional axis in front, several index tensors would put their axes elsewhere.
     if level_of(entries) == level or accumulate or _tensors_in(entries) > 1:
         _write_named(target, entries, value, level, accumulate)
         return True
@@ -95,7 +96,7 @@ def assign_batch(target: Tensor, index: Any, value: Any, *, accumulate: bool = F
             given = given.to(target.dtype)
         more = len(target.value[where]._layout.shape) - len(given._layout.shape)
         size, *shape = given._layout.shape
-        # Leading axes of 1 that target does not have are allowed, as without a batch.
+        # Additional leading axes of length 1 are dropped, as without a batch.
         given = given.reshape(size, *(1,) * more, *shape[max(-more, 0) :]) if more else given
     target.value[where] = given
     return True
@@ -135,7 +136,7 @@ def _write_named(
 def _write_masked(target: Any, mask: Any, value: Any) -> None:
     more = len(target._layout.shape) - len(mask._layout.shape)
     if more < 0 or mask._layout.shape != target._layout.shape[: len(mask._layout.shape)]:
-        split_index(target, (mask.value[0],))  # raises, as it does for one call
+        split_index(target, (mask.value[0],))  # raises the error of a single call
     mask = mask.reshape(*mask._layout.shape, *(1,) * more)
     if isinstance(value, Tensor):
         value = value.to(target.dtype)
@@ -143,8 +144,8 @@ def _write_masked(target: Any, mask: Any, value: Any) -> None:
 
 
 def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
-    """Return the places that entries name in input; None where only numbers can decide: for masks
-    that are a batch, and for a batch of single places next to other tensors.
+    """Return the positions that entries select in input. Return None if that depends on values: for
+    a batch of masks, and for a batch of 0-d index tensors among other tensors.
     """
     batches = [one for one in entries if isinstance(one, Batched)]
     if any(one._layout.dtype is not int64 and one._layout.dtype is not int32 for one in batches):
@@ -168,7 +169,9 @@ def _named(input: Tensor, entries: Sequence[Any], level: int) -> _Named | None:
 
 
 def _behind(places: Tensor, ndim: int, level: int) -> Any:
-    """Return the places of all calls, to broadcast behind the axis of the batch."""
+    """Return the positions of all calls, shaped so that they broadcast after the axis of
+    the batch.
+    """
     value = value_at(places, level)
     if value is places:
         return places
@@ -177,19 +180,21 @@ def _behind(places: Tensor, ndim: int, level: int) -> Any:
 
 
 def _each(level: int, ndim: int, like: Tensor) -> Any:
-    """Return the numbers of the calls, to broadcast with the places of all of them."""
+    """Return the numbers of the calls, shaped so that they broadcast with the positions of all
+    calls.
+    """
     size = levels.sizes[level - 1]
     return from_array(np.arange(size).reshape(size, *(1,) * ndim)).to(like.device)
 
 
 def _laid_as_named(value: Any, named: _Named, level: int) -> Any:
-    """Return a value with its axes as those of all calls' places stand: these come first."""
+    """Return a value with its axes in the order of the result of indexing: positions come first."""
     shape, places = named.part._layout.shape, named.places
     rest = sum(i >= len(places) or isinstance(places[i], slice) for i in range(len(shape)))
     count, lead = len(named.met), named.lead
     wanted = count + rest - named.is_scalar
     given = value_at(value, level)
-    first = int(given is not value)  # the axis of its batch
+    first = int(given is not value)  # the position after the axis of its batch, if it has one
     if value._layout.numel == 1 and value._layout.dtype is not named.part._layout.dtype:
         given = given.to(named.part._layout.dtype)
     own = value._layout.shape

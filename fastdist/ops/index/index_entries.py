@@ -1,4 +1,4 @@
-"""The entries of `x[...]`: those that make a view, and tensors that name places."""
+"""Parsing of `x[...]`: entries that make a view, and tensors that select positions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ...tensor.tensor import Tensor, from_array
 
 
 def from_list(index: list[Any]) -> Any:
-    """Return the tuple that a list in brackets stands for, or the list, which names places.
+    """Return the tuple that a list in brackets represents, or the list, if it holds positions.
 
-    A list of fewer than 32 entries with a sequence, a tensor, a slice, `...` or None in it is a
-    tuple, as in PyTorch and older NumPy.
+    A list of fewer than 32 entries that contains a sequence, a tensor, a slice, `...` or None
+    represents a tuple, as in PyTorch and older versions of NumPy.
     """
     if len(index) >= 32 or not any(map(_makes_tuple, index)):
         return index
@@ -39,7 +39,8 @@ def _makes_tuple(one: Any) -> bool:
 
 
 def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Return index as the part that makes a view, and the tensors that name places in that view.
+    """Split index into the part that makes a view, and the tensors that select positions in that
+    view.
 
     Integers, slices and None apply first, as in PyTorch, whatever stands between them: in
     x[0, :, i] the axes of i come last.
@@ -49,7 +50,7 @@ def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, 
     masks: list[tuple[int, Shape]] = []
     for one in index if isinstance(index, tuple) else (index,):
         if one is Ellipsis and any(known is Ellipsis for known in basic):
-            continue  # the first has taken all axes that are left
+            continue  # the first Ellipsis covers all remaining axes
         before = len(basic)
         mask = _take_in(one, basic, entries)
         if mask is not None:
@@ -70,16 +71,13 @@ def split_index(input: Tensor, index: Any) -> tuple[tuple[Any, ...], tuple[Any, 
 
 
 def _require_length(mask: Shape, basic: list[Any], at: int, shape: Shape) -> None:
-    """Raise if a mask is not as long as the axes that it stands for.
-
-    Raises  IndexError
-    """
+    """Raise IndexError if the shape of a mask is not the shape of the axes that it indexes."""
     before = sum(one is not None and one is not Ellipsis for one in basic[:at])
     taken = sum(one is not None and one is not Ellipsis for one in basic)
     if any(one is Ellipsis for one in basic[:at]):
         before += len(shape) - taken
     if taken > len(shape) or shape[before : before + len(mask)] == mask:
-        return  # another error reports too many indices
+        return  # another check reports too many indices
     wrong = next(i for i, n in enumerate(mask) if n != shape[before + i])
     raise DimError(
         f"The shape of the mask {list(mask)} at index {wrong} does not match the shape of the "
@@ -88,9 +86,10 @@ def _require_length(mask: Shape, basic: list[Any], at: int, shape: Shape) -> Non
 
 
 def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
-    """Append one entry of an index: to basic what makes the view, to entries what names places.
+    """Append one entry of an index to both lists: in basic it makes the view, in entries it selects
+    positions.
 
-    Note    returns the shape of a mask
+    Note    the result is the shape of a mask, or None for other entries
     """
     if one is None or isinstance(one, slice) or one is Ellipsis:
         basic.append(_checked(one))
@@ -128,7 +127,7 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
 
 
 class TakenOver(Exception):
-    """An index names places by what takes calls over."""
+    """An entry of an index overrides calls with `__torch_function__`."""
 
 
 def _checked(one: Any) -> Any:
@@ -150,7 +149,7 @@ def _as_index(value: Any) -> Tensor:
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
-        # PyTorch raises TypeError for strings, IndexError for numbers other than integers.
+        # PyTorch raises TypeError for strings, and IndexError for numbers that are not integers.
         kind = TypeError if array.dtype.kind in "US" else DimError
         raise kind(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are "
@@ -160,7 +159,9 @@ def _as_index(value: Any) -> Tensor:
 
 
 def _nonzero(mask: Tensor) -> list[Tensor]:
-    """Return the places where mask holds, one tensor an axis. Waits once for a device."""
+    """Return the positions where mask is true, one tensor per axis. This waits once for a
+    device.
+    """
     layout = mask._layout
     if not layout.shape:
         return []
@@ -172,7 +173,9 @@ def _nonzero(mask: Tensor) -> list[Tensor]:
 
 
 def axes_of(places: Tensor, shape: Shape) -> list[Tensor]:
-    """Return where places in the C order of shape lie along each axis; of one that has none, 0."""
+    """Convert flat positions in C order to one index per axis of shape; without axes, to one index
+    0.
+    """
     found: list[Any] = []
     rest = places
     for n in reversed(shape[1:]):
@@ -182,7 +185,7 @@ def axes_of(places: Tensor, shape: Shape) -> list[Tensor]:
 
 
 def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -> tuple[Any, ...]:
-    """Return one entry per axis of the view, `...` filled up with None."""
+    """Return one entry per axis of the view, with `...` replaced by the needed number of None."""
     given = [entry for entry in entries if entry is not Ellipsis]
     if Ellipsis in [e for e in entries if not isinstance(e, Tensor)]:
         at = next(i for i, entry in enumerate(entries) if entry is Ellipsis)

@@ -1,4 +1,4 @@
-"""Reading and writing at places that integer tensors name along one axis."""
+"""Reading and writing with integer index tensors along one axis."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ from ..shape.views import expand
 
 
 def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> None:
-    """Raise unless index holds int64 or int32; an empty one may have any dtype if may_be_empty, as
-    in PyTorch's gather and scatter.
-
-    Raises  RuntimeError
+    """Raise RuntimeError unless index is int64 or int32. If may_be_empty, an empty one may have any
+    dtype, as in PyTorch's gather and scatter.
     """
     if may_be_empty and not index._layout.numel:
         return
@@ -44,8 +42,8 @@ def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> No
 
 def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     if not index._layout.numel:
-        return  # it names nothing, in however many dimensions
-    # A 0-d tensor counts as a vector of one element.
+        return  # it selects nothing, whatever its number of axes
+    # A 0-d tensor counts as a vector with one element.
     if max(len(index._layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
             f"Index tensor must have the same number of dimensions as input tensor: {name} got "
@@ -68,19 +66,18 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     memory="outside of first",
 )
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Return input's elements at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
+    """Return elements of input at index along dim: `out[i][j] = input[index[i][j]][j]` for dim 0.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of elements along dim, in int64; no axis but dim may be longer than that of
-            input.
+        dim: The axis to which the indices apply.
+        index: Indices along dim, in int64. No axis except dim may be longer than in input.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: A number is out of range.
+        RuntimeError: An index is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -136,7 +133,7 @@ def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int
     axis = normalize_axis(name, dim, len(input._layout.shape))
     require_index(name, index, may_be_empty=True)
     require_within(name, index, input._layout.shape, axis)
-    # For scatter a src without axes is one number for all places.
+    # In scatter a 0-d src is one number for all positions.
     if src._layout.shape or name == "scatter_add":
         _require_source(index._layout.shape, src._layout.shape, input._layout.shape, axis)
     if src._layout.dtype is not input._layout.dtype:
@@ -148,7 +145,7 @@ def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int
 
 
 def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
-    """Raise unless src has an element for each of index."""
+    """Raise unless src has at least one element for each element of index."""
     if 0 in index:
         return
     if max(len(src), 1) != max(len(index), 1):
@@ -208,7 +205,7 @@ def _(
 
 
 def _grown(found: Tensor, shape: Shape) -> Any:
-    """Return found in the corner of zeros of shape: src may be larger than index."""
+    """Return zeros of this shape, with found in the corner: src may be larger than index."""
     if found._layout.shape == shape or not shape:
         return found.sum() if not shape and found._layout.shape else found
     corner = tuple(slice(0, n) for n in found._layout.shape or (1,))
@@ -218,7 +215,7 @@ def _grown(found: Tensor, shape: Shape) -> Any:
 
 
 def _by_op(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return scatter, which leaves a tensor of numbers that replace others to the op at once."""
+    """Return scatter with a short path: if elements of a tensor replace elements, call the op."""
 
     def scatter(*args: Any, **named: Any) -> Any:
         if not named and len(args) == 4 and args[1].__class__ is int:
@@ -244,15 +241,15 @@ def scatter(
     reduce: str | None = None,
     out: Any = None,
 ) -> Tensor:
-    """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
-    "multiply" it is combined with the old value.
+    """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
+    "multiply", src is combined with the old values.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of elements along dim, in int64.
+        dim: The axis to which the indices apply.
+        index: Indices along dim, in int64.
         src: A tensor at least as large as index, or a number.
-        value: A number, in place of src.
+        value: A number, instead of src.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -348,7 +345,7 @@ def index_vector(name: str, index: Tensor) -> Any:
     has_out=True,
 )
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
-    """Return the slices of input at index along dim."""
+    """Return the slices of input at the indices `index` along dim."""
 
 
 @select_slices.plan
@@ -375,7 +372,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if level_of((index,)) < level:
         return op.general((input.value, index), (axis + 1,))
     places = index.value
-    if level_of((input,)) < level:  # one table for all calls
+    if level_of((input,)) < level:  # all calls share one table
         found = op.general((input, places.reshape(-1)), (axis,))
         lengths = (*shape[:axis], size, index._layout.numel, *shape[axis + 1 :])
         return found.reshape(lengths).movedim(axis, 0)
@@ -387,7 +384,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from ..create.creation import zeros
 
-    # A zero that stands for all: they are written once.
+    # A 0-d zero stands for the whole table, so that it is written only once.
     zero = zeros((), dtype=g._layout.dtype, device=g._layout.device)
     base = expand(zero, input_layout.shape)
     return add_slices(base, index, g, dim, 1)
@@ -395,12 +392,12 @@ def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
 @composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return the slices of input at index along dim, as a copy.
+    """Return a copy of the slices of input at the indices `index` along dim.
 
     Args:
         input: The tensor.
-        dim: The axis along which index counts.
-        index: Numbers of slices, in int64 or int32, of one axis.
+        dim: The axis to which the indices apply.
+        index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -413,7 +410,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None
 
 
 def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int) -> None:
-    """Raise ShapeError unless given is the shape of count slices along axis of one of shape."""
+    """Raise ShapeError unless given is the shape of `count` slices along axis of this shape."""
     if given and axis >= len(given):
         raise ShapeError(
             f"{name}(): Indexing dim {axis} is out of bounds of the source tensor with dim "
@@ -437,7 +434,7 @@ def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int)
     "index.indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True
 )
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
-    """Return input with the slices of source, times alpha, added at index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
 
 
 @add_slices.plan
@@ -450,7 +447,7 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
             f"{input._layout.dtype.name} and (source) {source._layout.dtype.name}"
         )
     require_slices("index_add_", shape, source._layout.shape, index._layout.shape[0], axis)
-    # As an element of its dtype: -1 is 255 in uint8.
+    # alpha is converted to the dtype first: -1 becomes 255 in uint8.
     factor = held(alpha, input._layout.dtype)
     return Plan(shape, input._layout.dtype, (axis, factor))
 
@@ -464,8 +461,9 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if level_of((operands[1],)) < level:
         base, source = whole((operands[0], operands[2]), level)
         return op.general((base, operands[1], source), (axis + 1, alpha))
-    # The axes of all calls become one, and each call's indices are shifted by its offset. An index
-    # outside of its own axis must not reach another call's: it is moved outside of the joined axis.
+    # The axes of all calls are joined to one, and each call's indices are shifted by its offset. An
+    # index out of range must not reach the axis of another call, so it is moved out of the joined
+    # axis.
     base, index, source = whole(operands, level)
     base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
     n, rest, count = shape[axis], base._layout.shape[2:], source._layout.shape[1]
@@ -505,15 +503,15 @@ def _(
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
-    """Return input with the slices of source, times alpha, added at index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
     return add_slices(input, index_vector("index_add", index), source, dim, alpha)
 
 
 def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
-    """Return index with n added to what is negative: -1 is the last.
+    """Return index with n added to negative values: -1 is the last element.
 
-    Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1; on a GPU
-            it stays outside: see Note [Places outside]
+    Raises  IndexError, with the text refusal, for values outside of -n ... n - 1. On a GPU such
+            values are left as they are: see Note [Places outside]
     """
     if is_seen_by_kernels_alone(index):
         return late_ops.where(index < 0, index + n, index)
@@ -524,14 +522,14 @@ def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
 
 
 # Note [Places outside]
-# On the CPU a place that an axis has not is an IndexError. To look for one on a GPU would be to
-# wait for all that is queued there, at each call. So kernels look: what is read outside is NaN, or
-# the integer that is farthest out, and nothing is written there; gather and x[...] do the same.
+# On the CPU an index out of range raises IndexError. On a GPU the check would have to wait for all
+# queued work, in each call. So the kernels check instead: reading out of range gives NaN, or the
+# most extreme integer, and writing out of range has no effect. gather and x[...] do the same.
 
 
 def is_seen_by_kernels_alone(values: Tensor) -> bool:
-    """Return whether to look at values now would be to wait, or there are none. See Note [Places
-    outside].
+    """Return whether values cannot be checked here: reading them would wait for a device, or they
+    have no values. See Note [Places outside].
     """
     return values._layout.device.type in ("cuda", "meta")
 

@@ -29,16 +29,16 @@ def multinomial(
     generator: Generator | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return places in each row of input, drawn with probabilities in proportion to its values.
+    """Return indices into each row of input, drawn with probabilities proportional to its values.
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
-    Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
-            without replacement than there are places; on a device, which is not waited for,
-            chances are not looked at
+    Raises  RuntimeError for weights that are negative, not finite or all 0, and for more draws
+            without replacement than a row has elements; weights on a device are not checked,
+            because that would wait for the device
 
     Args:
-        input: The weights, one row or several; not negative.
-        num_samples: How many indices for each row.
+        input: The weights, one row or several rows; they must not be negative.
+        num_samples: The number of indices for each row.
         replacement: Whether an index may be drawn twice.
         generator: The generator to draw from; the default one if None.
         out: A tensor into which the result is written, in place of a new one.
@@ -51,13 +51,14 @@ def multinomial(
         raise DTypeError(f"multinomial expects Long tensor out, got: {out._layout.dtype.name}")
     chances: Any = input.detach()
     if chances._layout.dtype in (float16, bfloat16):
-        # NumPy takes 20 times as long for half types, in which quotients overflow or are equal.
+        # Half types are converted: NumPy is 20 times as slow with them, and their quotients
+        # overflow or tie.
         chances = chances.to(float32)
     _require_chances(chances, num_samples, replacement)
     if replacement:
         found = _with_replacement(chances, num_samples, generator)
     else:
-        # The earliest of exponential times with these rates.
+        # Draws exponential times with these rates, and takes the earliest ones.
         drawn: Any = open_uniform(chances._layout, generator)
         times = -drawn.log().to(chances._layout.dtype)
         found = (chances / times).topk(num_samples, -1)[1]
@@ -75,18 +76,18 @@ def _with_replacement(chances: Tensor, num_samples: int, generator: Generator | 
     return finish(found.reshape(drawn.shape), layout.device, False)
 
 
-# A running sum takes 3 ns a place, and a draw 2 ns for each place of its block.
+# A running sum takes 3 ns per element, and a draw takes 2 ns per element of its block.
 _PLACES_BY_DRAWS: Final = 1.5
 
 
-# Up to this many places a running sum costs less than further NumPy calls.
+# With at most this many elements, a running sum is cheaper than the additional NumPy calls.
 _FEW: Final = 4096
 
 
 def _places(rows: Any, drawn: Any) -> Any:
-    """Return for each number in (0, 1) the place in its row where the running sum reaches it.
+    """Return for each number in (0, 1) the index at which the running sum of its row reaches it.
 
-    Blocks of places are summed first. A draw finds its block by binary search, then its place.
+    Blocks of elements are summed first. A draw finds its block by binary search, then its index.
     """
     count, n = rows.shape
     if rows.size <= _FEW:
@@ -96,13 +97,14 @@ def _places(rows: Any, drawn: Any) -> Any:
         block = min(block, 64) if block >= 4 else 1
     parts = _in_blocks(rows, block)
     with np.errstate(over="ignore"):
-        # A product with ones waits for BLAS's threads, up to 50 times as long on a busy machine.
+        # A product with ones would use BLAS's threads, which can take 50 times as long on a busy
+        # machine.
         sums = np.einsum("ij->i", parts.reshape(-1, block)) if block > 1 else parts
         sums = sums.reshape(count, -1)
         ends = np.cumsum(sums, 1, np.float64)
     total = ends[:, -1:]
     largest, least = (total[0, 0],) * 2 if count == 1 else (total.max(), total.min())
-    if not (largest < np.inf and least > 1e-290):  # too large or too small to divide
+    if not (largest < np.inf and least > 1e-290):  # totals too large or too small for a division
         scale = rows.max(1, keepdims=True).astype(np.float64)
         return _places(rows / scale, drawn)
     wanted = drawn * total
@@ -116,8 +118,9 @@ def _places(rows: Any, drawn: Any) -> Any:
 
 
 def _first_above(ends: Any, total: Any, wanted: Any) -> Any:
-    """Return the first of each row's running sums above each of the row's numbers wanted; the first
-    that equals the total where a number rounds up to that.
+    """Return, for each number of a row of wanted, the index of the first of the row's running sums
+    that exceeds it. If rounding makes the number too large, return the first index that reaches the
+    total.
     """
     count, n = ends.shape
     if count == 1:
@@ -125,7 +128,7 @@ def _first_above(ends: Any, total: Any, wanted: Any) -> Any:
         if (found == n).any():
             found = np.minimum(found, ends[0].searchsorted(total[0], "left"))
         return found
-    # One sorted list for all rows: the sums of row i lie in i ... i + 1.
+    # One sorted list for all rows: the sums of row i are in i ... i + 1.
     row = np.arange(count)[:, None]
     keys = ends / total + row
     found = keys.reshape(-1).searchsorted(wanted / total + row, "right") - row * n
@@ -135,7 +138,7 @@ def _first_above(ends: Any, total: Any, wanted: Any) -> Any:
 
 
 def _in_blocks(rows: Any, block: int) -> Any:
-    """Return rows, with places of no chance behind them, so that blocks of places fill them."""
+    """Return rows padded with zeros so that they consist of whole blocks."""
     count, n = rows.shape
     if n % block == 0:
         return np.ascontiguousarray(rows)
@@ -145,8 +148,8 @@ def _in_blocks(rows: Any, block: int) -> Any:
 
 
 def _inside(cells: Any, rest: Tensor | None) -> Any:
-    """Return the place inside of each block of chances where their running sum exceeds rest."""
-    # NumPy adds whole rows four times as fast as it makes running sums.
+    """Return, for each block of weights, the index at which its running sum exceeds rest."""
+    # Transposed, because NumPy adds whole rows four times as fast as it computes running sums.
     running = cells.T.astype(np.float64, order="C")
     for before, here in itertools.pairwise(running):
         np.add(before, here, out=here)
@@ -185,7 +188,7 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
             f"{num_samples} of {layout.shape[-1]}"
         )
     if not layout.numel:
-        if 0 not in layout.shape[:-1]:  # rows without places
+        if 0 not in layout.shape[:-1]:  # the rows have no elements
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
         return
     if layout.device is not CPU:

@@ -1,4 +1,4 @@
-"""Elements or slices repeated, each by its own number."""
+"""repeat_interleave: elements or slices, each repeated a number of times."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..create.ranges import arange
 from ..unrecorded_moves import by_table
 from .searchsorted import searchsorted
 
-# PyTorch expands and reshapes where all are repeated as often.
+# PyTorch uses expand and reshape if all elements are repeated the same number of times.
 _VIEWED = node_named("view")
 
 
 def _copies(*args: object, repeats: object = None, **named: object) -> bool:
-    """Return whether each element is copied so many times; counts in a tensor may differ."""
+    """Return whether all elements are repeated the same number of times, given as an int."""
     return (args[0] if args else repeats).__class__ is int
 
 
@@ -35,14 +35,14 @@ def _copies(*args: object, repeats: object = None, **named: object) -> bool:
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Return input with each element, or each slice along dim, repeated; of one tensor of counts
-    alone, each index as often as its count.
+    """Return input with each element, or each slice along dim, repeated. With a single argument,
+    which holds counts, return each index as often as its count.
 
     Args:
         input: The tensor; or the counts, if repeats is left out.
-        repeats: A count, or a tensor of one count for each.
-        dim: The axis; the flattened tensor if None.
-        output_size: The length of the result, if known: a GPU is not waited for then.
+        repeats: A count for all, or a tensor with one count for each element or slice.
+        dim: The axis; if None, input is flattened.
+        output_size: The length of the result. If given, the call does not wait for a GPU.
 
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -72,11 +72,11 @@ def repeat_interleave(
 
 
 def _repeats(repeats: Any, length: int) -> Any:
-    """Return how often each of so many slices is repeated: a number, or an array of them.
+    """Return the number of repetitions of each slice, as a number or an array.
 
-    Raises  RuntimeError for numbers that are none, or not as many as slices
+    Raises  RuntimeError for values that are not counts, or if there is not one for each slice
     """
-    # A private copy: NumPy reads the numbers again after it has added them up.
+    # A private copy, because NumPy reads the counts again after it has summed them.
     times = np.array(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
     if times.dtype.kind not in "iu" and times.size:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {short_repr(repeats)}")
@@ -84,7 +84,7 @@ def _repeats(repeats: Any, length: int) -> Any:
     if times.size and times.min() < 0:
         raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
     if times.size:
-        require_countable(int(times.max()))  # of uint64 more than int64 holds
+        require_countable(int(times.max()))  # a uint64 count may exceed int64
     return times.astype(np.int64, copy=False)
 
 
@@ -99,10 +99,10 @@ def _require_repeats(shape: Shape, length: int) -> None:
 
 
 def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
-    """Return the place of each slice as often as it is repeated. Waits once for the device, for
-    their number, unless that is output_size, which is taken on trust.
+    """Return the index of each slice, repeated. The total is output_size, which is not checked; if
+    it is None, this waits once for the device to compute it.
 
-    Raises  RuntimeError for calls of a batch that repeat to several lengths
+    Raises  RuntimeError for batched calls whose results have different lengths
     """
     layout = repeats._layout
     if layout.dtype not in (int32, int64) and layout.numel:

@@ -1,4 +1,4 @@
-"""Writing into a copy: by masks, places, parts, and with reductions where several values meet."""
+"""Writing into a copy: at masks, indices or parts, with reductions if several values coincide."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from .indexing import (
 
 @composite(homes="function method inplace", node="masked_scatter")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return input with the elements of source, in order, where mask is true.
+    """Return input with the elements of source, in order, written where mask is true.
 
-    Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+    Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
             Note [Places outside] in indexing.py
     """
     if mask._layout.dtype is not bool_:
@@ -65,7 +65,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @composite(homes="function method inplace", node="index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value in its slices at index along dim."""
+    """Return input with value written to its slices at the indices `index` along dim."""
     if isinstance(value, Tensor) and value._layout.shape:
         raise ShapeError(
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
@@ -92,13 +92,13 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     homes="function method inplace", out="same", node="index_copy", memory="outside of others"
 )
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Return input with the slices of source at index along dim."""
+    """Return input with the slices of source written at the indices `index` along dim."""
     shape = input._layout.shape
     axis = normalize_axis("index_copy", dim, len(shape))
     places = index_vector("index_copy", index)
     _require_slices(input, axis, places._layout.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
-    # If several slices go to one place the last one stays.
+    # If several slices have the same index, the last one is kept.
     copy: Any = writable_copy(input, (source, places)) if levels.depth else input.clone()
     part = copy if shape else copy.reshape(1)
     part[(slice(None),) * axis + (places,)] = source
@@ -106,9 +106,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def _not_counted_from_behind(places: Tensor, length: int, axis: int) -> Any:
-    """Return places, of which what is negative lies outside, though an index counts from behind.
+    """Return places, with negative indices out of range, although other ops count them from the
+    end.
 
-    Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
+    Raises  IndexError for an index out of range; on a GPU see Note [Places outside]
     """
     if is_seen_by_kernels_alone(places):
         return late_ops.where(places < 0, length, places)
@@ -122,7 +123,7 @@ def _not_counted_from_behind(places: Tensor, length: int, axis: int) -> Any:
 
 
 def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:
-    """Raise unless source has count slices as input has along axis, or is a number for one."""
+    """Raise unless source has `count` slices of input's shape along axis, or is one number."""
     shape, given = input._layout.shape, source._layout.shape
     if source._layout.dtype is not input._layout.dtype:
         raise DTypeError(
@@ -155,7 +156,7 @@ def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> Non
 
 @composite(homes="function method inplace", node="put")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return input with source at index of its flat order, or added there."""
+    """Return input with source written at flat indices, or added there if accumulate."""
     if index._layout.dtype is not int64:
         raise DTypeError(
             f"put_(): Expected a long tensor for index, but got {WORDS[index._layout.dtype]}"
@@ -180,7 +181,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 def _written(input: Tensor, src: Tensor, view: Callable[..., Any]) -> Tensor:
-    """Return a copy of input with src in the part of it that view, a function, returns."""
+    """Return a copy of input with src written to the part that the function `view` returns."""
     copy = writable_copy(input, (src,)) if levels.depth else input.clone()
     part = view(copy)
     if part._layout.shape != src._layout.shape:
@@ -194,7 +195,7 @@ def _written(input: Tensor, src: Tensor, view: Callable[..., Any]) -> Tensor:
 
 @composite(node="select_scatter")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """Return a copy of input with src in the place of its slice at index along dim."""
+    """Return a copy of input with src written to its slice at index along dim."""
     return _written(input, src, lambda copy: copy.select(dim, index))
 
 
@@ -207,7 +208,7 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """Return a copy of input with src in the place of start:end:step along dim."""
+    """Return a copy of input with src written to start:end:step along dim."""
     axis = normalize_axis("slice_scatter", dim, len(input._layout.shape))
     part = (slice(None),) * axis + (slice(start, end, step),)
     return _written(input, src, lambda copy: copy[part])
@@ -217,7 +218,7 @@ def slice_scatter(
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """Return a copy of input with src on the diagonal of dim1 and dim2."""
+    """Return a copy of input with src written to the diagonal of dim1 and dim2."""
     return _written(input, src, lambda copy: copy.diagonal(offset, dim1, dim2))
 
 
@@ -229,7 +230,7 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """Return a copy of input with src in the place of its as_strided view."""
+    """Return a copy of input with src written to its as_strided view."""
     return _written(input, src, lambda copy: as_strided(copy, size, stride, storage_offset))
 
 
@@ -240,8 +241,8 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Return input with src at index along dim; elements that share a place are reduced by sum,
-    prod, mean, amax or amin, with the old value unless include_self is False.
+    """Return input with src combined at index along dim. Elements with the same index are reduced
+    by sum, prod, mean, amax or amin, together with the old value unless include_self is False.
     """
     if reduce not in _REDUCTIONS:
         raise ShapeError(
@@ -274,9 +275,9 @@ def _reduced(
 def reduced(
     input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
 ) -> Tensor:
-    """Return input with what of src meets at a place of index along axis reduced.
+    """Return input with the elements of src that have the same index along axis reduced into it.
 
-    Note    index and src are of one shape, and not empty
+    Note    index and src must have the same shape, and must not be empty
     """
 
 
@@ -336,8 +337,9 @@ def _times(x: Tensor, slope: Tensor | None) -> Any:
 def _slopes(
     out: Any, input: Tensor, index: Any, src: Any, axis: int, reduce: str, include_self: bool
 ) -> tuple[Any, Any, Any]:
-    """Return the factor that the slopes of each place share, the rest of the slope by the old
-    value, as if that were included, and the rest by the elements of src; None stands for ones.
+    """Return the derivatives of the result, as three factors: one that all derivatives at an index
+    share, one for the old value (as if it were included), and one for elements of src. None means
+    1.
     """
     if reduce == "prod":
         return _slopes_of_products(out, input, index, src, axis, include_self)
@@ -346,7 +348,7 @@ def _slopes(
     if reduce == "mean":
         start = (ones_like if include_self else zeros_like)(input)
         return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
-    # All that are it share the gradient; where it is NaN none is.
+    # All elements equal to the result share the gradient; where the result is NaN, none gets any.
     out, dtype = out.detach(), src._layout.dtype
     by_src = (src.detach() == out.gather(axis, index)).to(dtype)
     by_self = (input.detach() == out).to(dtype)
@@ -357,8 +359,8 @@ def _slopes(
 def _slopes_of_products(
     out: Any, input: Any, index: Any, src: Any, axis: int, include_self: bool
 ) -> tuple[Any, Any, Any]:
-    """Return `_slopes`, the products of all others; where three zeros meet, their third derivative
-    is lost.
+    """Return `_slopes` for prod, which are the products of all other elements. Where three zeros
+    have the same index, the third derivative is lost.
     """
     no_self, no_src = input.detach() == 0, src.detach() == 0
     if not bool(no_self.any()) and not bool(no_src.any()):
@@ -369,7 +371,8 @@ def _slopes_of_products(
     count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
     whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
     rest = reduced(whole[0], index, whole[1], axis, "prod", include_self)
-    # A zero of two has the other for its slope, which is 0 but not constant.
+    # If exactly two are zero, the derivative of each is the other one times the rest: it is 0, but
+    # its own derivative is not.
     zeros = where(no_self, input, 0.0).scatter_add(axis, index, where(no_src, src, 0.0))
     alone, in_pairs = rest * (count == 1), rest * (count == 2)
     by_self = where(no_self, alone + in_pairs * (zeros - input), out / whole[0])
@@ -390,8 +393,8 @@ def index_reduce(
     *,
     include_self: bool = True,
 ) -> Tensor:
-    """Return input with the slices of source at index along dim, reduced by prod, mean, amax or
-    amin with the old value, unless include_self is False.
+    """Return input with the slices of source combined at the indices `index` along dim. They are
+    reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
     """
     if reduce not in _REDUCTIONS[1:]:
         raise ShapeError(

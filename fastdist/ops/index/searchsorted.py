@@ -1,4 +1,4 @@
-"""Positions in sorted values (searchsorted, bucketize), and how often values occur (bincount)."""
+"""Positions in sorted values (searchsorted, bucketize), and counts of values (bincount)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _LARGEST: Final = np.iinfo(np.int64).max
 
 @structured("index.searching.sorted_places", homes="nowhere", known_as="searchsorted")
 def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
-    """Return where input goes in ordered rows, in C order and of one dtype as input is."""
+    """Return the insertion indices of input in sorted rows; both must be in C order and of one
+    dtype.
+    """
 
 
 @sorted_places.plan
@@ -41,7 +43,7 @@ def _(input: Tensor, rows: Tensor, right: bool) -> Plan:
 
 @sorted_places.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Let each call have its row, or all the same one."""
+    """Use the row of each batched call, or one row for all calls."""
     size = levels.sizes[level - 1]
     input, rows = (value_at(one, level, size=size) for one in operands)
     if level_of(operands[1:]) < level and len(rows._layout.shape) == 2:
@@ -54,8 +56,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @structured("index.searching.hits", homes="nowhere", known_as="nonzero")
 def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
-    """Return the count places where input, a vector of bools, holds; upto is how often it does up
-    to each.
+    """Return the `count` indices where input, a vector of bools, is true. upto holds its cumulative
+    sums.
     """
 
 
@@ -65,8 +67,8 @@ def _(input: Tensor, upto: Tensor, count: int) -> Plan:
 
 
 def places_that_hold(input: Tensor) -> Any:
-    """Return the places of what is not 0 in input's flat order. Waits once for a device, for their
-    number.
+    """Return the flat indices of the nonzero elements of input. This waits once for a device, to
+    get their number.
     """
     holds = input.detach().reshape(-1) != 0
     if not holds._layout.numel:
@@ -76,8 +78,8 @@ def places_that_hold(input: Tensor) -> Any:
 
 
 def ends_of(input: Tensor) -> tuple[Any, Any]:
-    """Return the smallest and the largest number of input, which is not empty. Waits once for a
-    device.
+    """Return the smallest and the largest element of input, which must not be empty. This waits
+    once for a device.
     """
     from ..shape.joining import cat
 
@@ -86,8 +88,9 @@ def ends_of(input: Tensor) -> tuple[Any, Any]:
 
 
 def find_outside(values: Any, least: int, most: int) -> int | None:
-    """Return a number of values that is below least or above most, None if there is none; in a
-    batch, of all calls. Devices other than the CPU are not waited for: None there.
+    """Return an element of values that is below least or above most, or None. For a batch, all
+    calls are checked. Values on devices other than the CPU are not checked, because that would
+    wait.
     """
     every = unbatched(values)
     if every._layout.device is not CPU or not every._layout.numel:
@@ -106,8 +109,8 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Return the indices at which input would be inserted to keep sorted_sequence in order; NaN
-    goes last.
+    """Return the indices at which input would be inserted to keep sorted_sequence sorted. NaN is
+    inserted at the end.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
 
@@ -115,8 +118,8 @@ def searchsorted(
         sorted_sequence: Rows in ascending order.
         input: The values to insert: a tensor or a number.
         out_int32: Whether the result is int32 instead of int64.
-        right: Whether to go behind equal elements.
-        side: "left" or "right", in place of right.
+        right: Whether to insert after equal elements.
+        side: "left" or "right", instead of right.
         sorter: Indices that sort the rows of sorted_sequence.
 
     Example:
@@ -147,7 +150,7 @@ def searchsorted(
 
 
 def _number(value: Any, rows: Tensor) -> Tensor:
-    """Return a number that is looked up, on the device of rows."""
+    """Return a number to search for as a tensor on the device of rows."""
     array = np.asarray(value)
     if array.dtype.kind not in "biuf" or array.ndim:
         raise TypeError(
@@ -158,15 +161,12 @@ def _number(value: Any, rows: Tensor) -> Tensor:
 
 
 def _common(one: DType, other: DType) -> DType:
-    """Return a dtype that holds what both do, as NumPy finds it."""
+    """Return a dtype that holds the values of both dtypes, by NumPy's promotion."""
     return one if one is other else from_numpy(np.result_type(one.numpy, other.numpy))
 
 
 def _require_rows(rows: Shape, values: Shape) -> None:
-    """Raise if values cannot be looked up in rows.
-
-    Raises  RuntimeError
-    """
+    """Raise RuntimeError if values cannot be searched for in rows."""
     if not values and len(rows) != 1:
         raise ShapeError(
             "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
@@ -181,7 +181,7 @@ def _require_rows(rows: Shape, values: Shape) -> None:
 
 
 def _ordered(rows: Any, sorter: Any) -> Any:
-    """Return rows in the order of sorter, whose numbers are looked at on the CPU alone."""
+    """Return rows sorted by sorter, whose indices are checked only on the CPU."""
     layout, places = rows._layout, sorter._layout
     if places.shape != layout.shape:
         raise ShapeError(
@@ -202,13 +202,13 @@ def _ordered(rows: Any, sorter: Any) -> Any:
 def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """Return between which boundaries each element lies, as an index.
+    """Return the index of the interval between boundaries that contains each element.
 
     Args:
         input: A tensor or a number.
-        boundaries: Numbers in ascending order, of one axis.
+        boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
-        right: Whether an element that equals a boundary belongs behind it.
+        right: Whether an element equal to a boundary belongs to the interval after it.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
@@ -223,16 +223,16 @@ def bucketize(
 
 @composite()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Return how often each integer occurs, or the sum of its weights. On a GPU this waits for the
-    largest.
+    """Return how often each integer occurs, or the sums of weights. On a GPU this waits for the
+    largest integer.
 
-    Dtype   int64; with weights float32 if they are, else float64
+    Dtype   int64; with weights float32 if they are float32, else float64
     Raises  NotImplementedError for complex weights, which would lose their imaginary part
 
     Args:
-        input: The integers, not negative, of one axis.
-        weights: A weight for each integer.
-        minlength: The least length of the result.
+        input: A vector of non-negative integers.
+        weights: A weight for each element of input.
+        minlength: The minimal length of the result.
 
     Example:
         >>> torch.bincount(torch.tensor([0, 2, 2]))
@@ -256,7 +256,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         low, high = ends_of(every)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
-    # NumPy adds 1 to it without a look, and writes behind an array of no elements.
+    # NumPy would add 1 to it without an overflow check, and write out of bounds of an empty array.
     if high >= _LARGEST:
         raise ShapeError(
             f"maximum value of input overflowed, it should be < {_LARGEST} but got {high}"
@@ -282,20 +282,21 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
-# From so many numbers on a loop counts that checks each number where it uses it, without a copy;
-# but it fills its result, and NumPy's result uses no memory where nothing is counted.
+# From this many elements on, a loop counts. It checks each number as it uses it, and needs no copy.
+# But it fills its whole result, whereas NumPy's result uses no memory for numbers that do not
+# occur.
 _MANY = 1 << 14
 
 
 def _counted_on_cpu(
     values: np.ndarray[Any, Any], weights: Tensor | None, minlength: int, high: int
 ) -> Tensor:
-    """Return how often each of values, up to high, occurs, or the sums of the weights.
+    """Return how often each of values, which are at most high, occurs, or the sums of weights.
 
-    Note    NumPy finds the largest number, and then reads all of them again: it is given a copy of
-            what another thread may change meanwhile
+    Note    NumPy finds the largest number, and then reads all numbers again. It gets a copy,
+            because another thread may change the numbers in between
     """
-    if high == np.iinfo(np.int64).max:  # the length of NumPy's result would be less than 0
+    if high == np.iinfo(np.int64).max:  # the length of NumPy's result would overflow
         raise ShapeError(f"bincount: {high} is too large to be counted")
     length = max(high + 1, minlength)
     dtype = int64 if weights is None else float32 if weights._layout.dtype is float32 else float64

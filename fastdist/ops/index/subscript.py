@@ -1,4 +1,4 @@
-"""`x[...]`: views for integers and slices, copies for tensors that name places."""
+"""`x[...]`: views for integers and slices, copies for tensors of indices."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from .quick_writes import BASIC, makes_a_view, write_at_once, write_quickly
 
 
 class Places:
-    """Which places tensors name: one array per axis, None for all of an axis.
+    """The positions that index tensors select: one array per axis, or None for a whole axis.
 
-    Note    remembers the versions of the tensors: a gradient must not read places that were changed
+    Note    stores the versions of the tensors, because a backward pass must not use changed indices
     """
 
     __slots__ = ("arrays", "shape", "sources")
@@ -52,15 +52,13 @@ class Places:
     def __init__(self, entries: tuple[Any, ...], of: Layout) -> None:
         tensors = [entry for entry in entries if isinstance(entry, Tensor)]
         self.sources = [(one, storage_of(one), storage_of(one).version) for one in tensors]
-        # Places may come from the CPU, as those of a mask do; they go where the elements are.
+        # Indices may be on the CPU, as those from a mask are; they are copied to the device of the
+        # data.
         self.arrays = tuple([None if e is None else e.to(device=of.device)._array for e in entries])
         self.shape = _indexed_shape(self.arrays, of.shape)
 
     def require_unchanged(self) -> None:
-        """Raise if an index tensor was changed in place since.
-
-        Raises  RuntimeError
-        """
+        """Raise RuntimeError if an index tensor has been changed in place."""
         for tensor, storage, version in self.sources:
             if storage.version != version:
                 raise VersionError(
@@ -71,7 +69,9 @@ class Places:
 
 
 def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
-    """Return the shape of x[arrays]; places' axes stand where the first of adjoining ones is."""
+    """Return the shape of x[arrays]. The axes of the indices replace the indexed axes if those
+    adjoin, otherwise they come first.
+    """
     used = [i for i, array in enumerate(arrays) if array is not None]
     shapes = [tuple(arrays[i].shape) for i in used]
     try:
@@ -96,7 +96,7 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
     takes_complex=True,
 )
 def take_places(input: Tensor, places: Places) -> Tensor:
-    """Return a copy of input's elements at places."""
+    """Return a copy of the elements of input at places."""
 
 
 @take_places.plan
@@ -119,7 +119,7 @@ def _(g: Tensor, input_layout: Layout, places: Places) -> Any:
     takes_complex=True,
 )
 def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
-    """Return zeros of shape with input added at places: the adjoint of take_places."""
+    """Return zeros of this shape with input added at places: the adjoint of take_places."""
 
 
 @put_zeros.plan
@@ -178,7 +178,7 @@ def subscript(input: Tensor, index: Any) -> Tensor:
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
         if kind is int or index is None:
-            # The commonest by far: rows of a batch, and iteration. `kept_view`, without its call:
+            # The most frequent case: rows of a batch, and iteration. This is `kept_view`, inlined.
             key: tuple[Any, ...] = (basic_index, index)
             if input.__class__ in modes.plain:
                 route = input._layout.routes.get(key)
@@ -233,12 +233,12 @@ _ALL = slice(None)
 
 
 def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
-    """Return input[index] where that is a view of input, a plain tensor; None for other indices."""
+    """Return input[index] if that is a view of input, a plain tensor; None for other indices."""
     if len(index) == 2 and index[0].__class__ is slice and index[0] == _ALL:
         column = index[1]
         key: tuple[Any, ...] = ()
         if column.__class__ is int:
-            # As `select(1, column)` keeps it.
+            # The key under which `select(1, column)` is cached.
             key, is_kept = (basic_index, 1, column), is_near(column)
         elif column.__class__ is slice and column.step is None:
             start, stop = column.start, column.stop
@@ -252,15 +252,15 @@ def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return (tensor, vector of places) of which the slices along axis 0 are input[index]; None
-    where that is not so simple.
+    """Return (tensor, vector of indices), whose slices along axis 0 are input[index]. Return None
+    for other kinds of indices.
     """
     layout, found = input._layout, index._layout
     if layout.device is not CPU or found.device is not CPU or not layout.numel:
         return None
     if found.dtype is int64:
         places = index._array
-        # Places counted from the end are left to NumPy.
+        # Negative indices are left to NumPy.
         if len(found.shape) == 1 and found.numel and layout.shape:
             return (input, index) if places.item(places.argmin()) >= 0 else None
     elif found.dtype is bool_ and found.shape == layout.shape and layout.shape:
@@ -269,10 +269,10 @@ def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def view_at(input: Tensor, basic: tuple[Any, ...], key: Any = None) -> Tensor:
-    """Return the view of input that integers, slices, None and `...` choose; key as in `at`."""
+    """Return the view of input that integers, slices, None and `...` select; for key see `at`."""
     try:
         if Ellipsis not in basic:
-            # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+            # With an Ellipsis NumPy returns a 0-d view, never a scalar.
             basic = (*basic, Ellipsis)
         return basic_index.at(input, basic, key)
     except (IndexError, OverflowError) as error:
@@ -305,7 +305,7 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
 
 
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
-    """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
+    """Do `self[index] = value`, where value, a tensor or a number, is broadcast."""
     try:
         if modes.tracers:
             found = offer_to_mode(Tensor.__setitem__, (self, index, value), {})
@@ -354,7 +354,7 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
 
 
 def _fitted(value: Any, shape: Shape) -> Any:
-    """Return value without leading axes of 1 that shape does not have: PyTorch allows them."""
+    """Return value without additional leading axes of length 1, which PyTorch accepts."""
     if not isinstance(value, Tensor):
         if isinstance(value, list | tuple):
             from ..create.creation import tensor
@@ -369,7 +369,7 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
-    """Write value at places of target, or add it there."""
+    """Write value into target at places, or add it there."""
     from ..create.allocation import number_like
 
     if isinstance(target, LazyConjNeg):
@@ -400,7 +400,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
             "index_put_", target, put_places.general((old, value), (places, accumulate))
         )
     if value is target or shares_memory(target, value) or _is_alias(value._array, target):
-        value = value.clone()  # what is read must not change while it is written
+        value = value.clone()  # it must not change while it is read
     backend = backend_of(target._layout.device.type)
     array = value._array
     if value._layout.device is not target._layout.device:
@@ -415,12 +415,12 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
 
 
 def _is_alias(array: Any, target: Tensor) -> bool:
-    """Return whether an array on the CPU may have memory of a tensor, such as by from_numpy."""
+    """Return whether a CPU array may share memory with a tensor, for example by from_numpy."""
     return array.__class__ is np.ndarray and may_overlap(array, target._array)
 
 
 def _with_axes(indices: Any) -> tuple[Any, ...]:
-    # A tensor without axes would be a basic index, as a number is.
+    # A 0-d tensor would count as a basic index, like an integer.
     return tuple(
         [
             index.reshape(1) if isinstance(index, Tensor) and not index._layout.shape else index
@@ -446,14 +446,14 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
 @composite(node="index_put")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Return input with values written, or added, at indices."""
+    """Return a copy of input with values written, or added, at indices."""
     base = writable_copy(input, (values, *indices)) if levels.depth else input.clone()
     return index_put_(base, indices, values, accumulate)
 
 
 @composite(out="same", node="masked_select", memory="outside of first")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements of input where mask holds, as a vector. On a GPU this waits for their
+    """Return the elements of input where mask is true, as a vector. On a GPU this waits for their
     number.
 
     Args:
@@ -513,7 +513,7 @@ def _rows_that_hold(input: Tensor) -> Any:
 
 @composite(out="same")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return size rows: the places of nonzero elements that fit, then rows of fill_value."""
+    """Return `size` rows: the indices of nonzero elements as far as they fit, then fill_value."""
     if size < 0:
         raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
     from ..create.creation import full
@@ -531,7 +531,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     holds: Any = input.detach().reshape(-1) != 0
     if not holds._layout.numel or not layout.shape:
         return full((size, len(layout.shape)), fill_value, dtype=int64, device=layout.device)
-    # The k-th place is the first up to which k hold. So no device is waited for.
+    # The k-th index is the first at which the cumulative sum reaches k. This does not wait for a
+    # device.
     wanted = arange(1, size + 1, device=layout.device)
     places = searchsorted(holds.cumsum(0), wanted)
     columns = stack(axes_of(places.clamp(max=layout.numel - 1), layout.shape), 1)
@@ -541,5 +542,5 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 @composite()
 def argwhere(input: Tensor) -> Tensor:
-    """Return the places of nonzero elements, a row each."""
+    """Return the indices of nonzero elements, one row for each."""
     return nonzero(input)  # type: ignore[no-any-return]

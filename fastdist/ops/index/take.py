@@ -1,4 +1,4 @@
-"""Elements at places that a tensor names, of all or along an axis: `take`, `take_along_dim`."""
+"""Elements at given indices, of the flattened tensor or along an axis: `take`, `take_along_dim`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .indexing import counted_from_front, gather, select_slices
 
 @composite(out="same", node="take", memory="outside of first")
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """Return the elements of the flattened input at index."""
+    """Return the elements of the flattened input at the indices `index`."""
     if index._layout.dtype is not int64:
         raise DTypeError(
             f"take(): Expected a long tensor for index, but got {index._layout.dtype.name}; cast "
@@ -33,7 +33,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @composite(out="same", memory="outside of first")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Return input's elements at indices along dim, or of the flattened input."""
+    """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1))
     axis = normalize_axis("take_along_dim", dim, len(input._layout.shape))
@@ -50,7 +50,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         )
     if not input._layout.shape:
         return gather(input, axis, indices)
-    # All other axes meet as in any op of two tensors.
+    # All other axes broadcast as usual.
     rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input._layout.shape, indices._layout.shape)]
     met = broadcast_shapes("take_along_dim", rest)
     seen = [

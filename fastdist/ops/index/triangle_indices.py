@@ -1,4 +1,4 @@
-"""The indices of the triangles of a matrix."""
+"""Indices of the triangular parts of a matrix."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _triangle(
 
 
 def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper: bool) -> Any:
-    """Return rows and columns as int64, found on a device from how many columns each row has."""
+    """Return rows and columns as int64, computed on a device from the number of columns of each
+    row.
+    """
     rows: Any = arange(row, device=where)
     lengths = (col - offset - rows if upper else rows + (offset + 1)).clamp(0, col)
     ends = lengths.cumsum(0)
@@ -53,7 +55,7 @@ def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: DeviceLike = None
 ) -> Tensor:
-    """Return the rows and columns of a matrix's places on and below a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and below a diagonal, in order."""
     return _triangle("tril_indices", row, col, offset, dtype, device, upper=False)
 
 
@@ -61,5 +63,5 @@ def tril_indices(
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: DeviceLike = None
 ) -> Tensor:
-    """Return the rows and columns of a matrix's places on and above a diagonal, in order."""
+    """Return the rows and columns of a matrix's elements on and above a diagonal, in order."""
     return _triangle("triu_indices", row, col, offset, dtype, device, upper=True)

@@ -1,4 +1,4 @@
-"""Flat indices as indices along each axis."""
+"""unravel_index: conversion of flat indices to one index per axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .. import late_ops
 
 @composite(homes="function", known_as="")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """Return the places along each axis of shape that indices into its flat order stand for."""
+    """Return one index per axis of shape for each flat index."""
     if indices._layout.dtype.is_floating_point:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices._layout.dtype}")
     sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)

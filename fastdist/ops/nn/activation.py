@@ -1,8 +1,8 @@
-"""Activations, element by element.
+"""Elementwise activation functions.
 
-Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying: 0 * inf
-is NaN. The unselected branch is differentiated as well, so partials select before an exp that could
-overflow: the second derivative would be 0 * inf.
+Partials of activations with a kink select (`where(..., g, T(0))`) instead of multiplying, because
+0 * inf is NaN. The unselected branch is differentiated as well. So partials select before an exp
+that could overflow, because its second derivative would be 0 * inf.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..pointwise.comparison import ge, lt
 from ..pointwise.masked import where
 from ..refusals import floating_only, no_bool, no_bool_operand, require_floating_inputs
 
-# exp(-|input|) is 1 at 0 from both sides: derivatives of all orders are right there.
+# exp(-|input|) is 1 at 0, approached from either side, so derivatives of all orders are correct
+# there.
 _DECAY = "e = exp(where(input < T(0), input, -input)); "
 _SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
 
@@ -76,8 +77,8 @@ def sigmoid(input: Tensor) -> Tensor:
     "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
 )
 def logistic(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-input)): the sigmoid in derivatives of other ops, whose own derivatives
-    keep their tails.
+    """Return 1 / (1 + exp(-input)), for derivatives of other ops. The derivatives of this op do not
+    lose precision in the tails.
     """
 
 
@@ -124,7 +125,7 @@ def log_odds(input: Tensor) -> Tensor:
     piecewise=True,
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Return input where it is above threshold, value elsewhere."""
+    """Return input where it is above threshold, and value elsewhere."""
 
 
 @pointwise(
@@ -136,7 +137,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     piecewise=True,
 )
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Return input cut off below min_val and above max_val."""
+    """Return input clamped to the range from min_val to max_val."""
 
 
 hardtanh.refusal(no_bool("hardtanh"))
@@ -151,7 +152,7 @@ hardtanh.refusal(no_bool("hardtanh"))
     piecewise=True,
 )
 def relu6(input: Tensor) -> Tensor:
-    """Return input cut off below 0 and above 6."""
+    """Return input clamped to the range from 0 to 6."""
 
 
 @pointwise(
@@ -162,7 +163,7 @@ def relu6(input: Tensor) -> Tensor:
     piecewise=True,
 )
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Return input where positive, negative_slope * input elsewhere."""
+    """Return input where it is positive, and negative_slope * input elsewhere."""
 
 
 leaky_relu.refusal(floating_only("leaky_relu_cpu"))
@@ -177,7 +178,7 @@ leaky_relu.refusal(floating_only("leaky_relu_cpu"))
     piecewise=True,
 )
 def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
-    """Return input where positive, weight * input elsewhere."""
+    """Return input where it is positive, and weight * input elsewhere."""
 
 
 @pointwise(
@@ -188,7 +189,7 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     factors="alpha",
 )
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
+    """Return input where it is positive, and alpha * (exp(input) - 1) elsewhere."""
 
 
 elu.refusal(floating_only("elu_cpu"))
@@ -207,7 +208,7 @@ elu.refusal(floating_only("elu_cpu"))
     node="elu",
 )
 def selu(input: Tensor) -> Tensor:
-    """Return the scaled elu whose layers keep mean 0 and variance 1."""
+    """Return elu, scaled so that layers preserve mean 0 and variance 1."""
 
 
 selu.refusal(floating_only("elu_cpu"))
@@ -221,7 +222,7 @@ selu.refusal(floating_only("elu_cpu"))
     factors="alpha",
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
+    """Return input where it is positive, and alpha * (exp(input / alpha) - 1) elsewhere."""
 
 
 celu.refusal(floating_only("elu_cpu"))
@@ -238,11 +239,11 @@ _CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
     known_as="gelu",
 )
 def gelu_exact(input: Tensor) -> Tensor:
-    """Return input times the probability that a normal number lies below it."""
+    """Return input times the probability that a standard normal number is smaller than input."""
 
 
-# The chance is exact where it is small: 1 + erf is 0 below -9. An erfc takes longer than an erf, so
-# gelu takes this op in float64 only.
+# This form is exact for small probabilities too, whereas 1 + erf is 0 below -9. erfc takes longer
+# than erf, so gelu uses this op in float64 only.
 _LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
 
 
@@ -254,7 +255,7 @@ _LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
     known_as="gelu",
 )
 def gelu_exact_tails(input: Tensor) -> Tensor:
-    """Return input times the probability that a normal number lies below it, however small."""
+    """Return gelu_exact, precise even where the probability is tiny."""
 
 
 _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input * input))); "
@@ -289,7 +290,7 @@ _TWICE = "u = T(1.5957691216057308) * (input + T(0.044715) * (input * input * in
     known_as="gelu",
 )
 def gelu_tanh_tails(input: Tensor) -> Tensor:
-    """Return gelu_tanh, in float64, whose tail it keeps."""
+    """Return gelu_tanh in float64, precise even where the probability is tiny."""
 
 
 @pointwise(
@@ -320,7 +321,7 @@ _SOFT = (
 )
 
 
-# With e = exp(-|input|): the tanh of softplus, and 1 - tanh**2 times the sigmoid.
+# With e = exp(-|input|), these are tanh(softplus), and (1 - tanh**2) * sigmoid.
 _MISH_SLOPE = (
     _DECAY + "low = input < T(0); d = where(low, T(2) + T(2) * e + e * e, "
     "T(1) + T(2) * e + T(2) * e * e); "
@@ -350,12 +351,12 @@ mish.refusal(floating_only("mish_cpu"))
     homes="functional",
 )
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold.
+    """Return log(1 + exp(beta * input)) / beta, or input itself where beta * input > threshold.
 
     Args:
         input: The tensor.
         beta: The steepness.
-        threshold: Where beta * input is larger, input itself is returned.
+        threshold: The value of beta * input above which input itself is returned.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))
@@ -374,7 +375,7 @@ softplus.refusal(floating_only("softplus_cpu"))
     node="div",
 )
 def softsign(input: Tensor) -> Tensor:
-    """Return input / (1 + |input|), a cheap relative of tanh."""
+    """Return input / (1 + |input|), a cheap alternative to tanh."""
 
 
 @pointwise(
@@ -427,7 +428,7 @@ hardsigmoid.refusal(floating_only("hardsigmoid_cpu"))
     piecewise=True,
 )
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return input, but 0 within lambd of 0."""
+    """Return input, with elements in [-lambd, lambd] set to 0."""
 
 
 hardshrink.refusal(floating_only("hardshrink_cpu"))
@@ -442,7 +443,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     piecewise=True,
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return input drawn lambd nearer to 0."""
+    """Return input moved towards 0 by lambd, and 0 for elements within lambd of 0."""
 
 
 softshrink.refusal(floating_only("softshrink_check"))
@@ -451,7 +452,7 @@ softshrink.refusal(floating_only("softshrink_check"))
 @softshrink.refusal
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
     most = float(float_limits(dtypes[0]).max)
-    for lambd in operands[1:]:  # none means the default
+    for lambd in operands[1:]:  # empty if lambd has its default
         if not 0 <= lambd <= most:
             word = WORDS[dtypes[0]]
             raise RuntimeError(
@@ -467,13 +468,14 @@ gelu_tanh_tails.refusal(floating_only("GeluKernelImpl"))
 
 @composite(homes="function method inplace", known_as="")
 def logit(input: Tensor, eps: float | None = None, *, out: GivenOut = None) -> Tensor:
-    """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
-    given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
+    """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
+    If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
+    1 - eps.
     """
     if eps is not None and eps > 0.5:
         choose, low = where, lt(input, eps)
         high = ge(input, eps)
-        input = choose(low, eps, choose(high, 1 - eps, input))  # NaN stays
+        input = choose(low, eps, choose(high, 1 - eps, input))  # NaN is kept
     elif eps is not None:
         input = clamp(input, eps, 1 - eps)
     return log_odds.public(input, out=out)
@@ -481,9 +483,9 @@ def logit(input: Tensor, eps: float | None = None, *, out: GivenOut = None) -> T
 
 @composite(homes="functional", known_as="")
 def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> Tensor:
-    """Return input times the probability that a normal number lies below it.
+    """Return input times the probability that a standard normal number is smaller than input.
 
-    approximate="tanh" computes that probability with tanh
+    approximate="tanh" approximates that probability by a formula with tanh
 
     Args:
         input: The tensor.
@@ -504,8 +506,8 @@ def gelu(input: Tensor, approximate: str = "none", *, out: GivenOut = None) -> T
 
 @composite(homes="function method functional")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return input where positive, weight * input elsewhere; weight is one number or one a
-    channel.
+    """Return input where it is positive, and weight * input elsewhere. weight is one number, or one
+    number for each channel.
     """
     shape = input._layout.shape
     if len(weight._layout.shape) > 1:

@@ -31,25 +31,25 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
-    A mask of bool is true where attention is allowed; any other mask is added to the scores. A
-    query that may attend to no key gets zeros. With enable_gqa a head of key and value serves
-    several heads of query. A mask and is_causal may be combined where PyTorch's fused kernel allows
-    it: a key must pass both.
+    In a bool mask True allows attention; any other mask is added to the scores. A query that may
+    attend to no key gets zeros. With enable_gqa, several heads of query share one head of key and
+    value. A mask may be combined with is_causal where PyTorch's fused kernel supports it; a key
+    must then be allowed by both.
 
     Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
-            elsewhere
-    Note    memory grows with n + m, and that of a mask and its gradient: see attention_blocks
+            where the fused kernel does not support it
+    Note    memory grows with n + m, except for a mask and its gradient: see attention_blocks
 
     Args:
         query: Queries, of shape (..., n, d).
         key: Keys, of shape (..., m, d).
         value: Values, of shape (..., m, e); the result is of shape (..., n, e).
-        attn_mask: A mask that broadcasts to (..., n, m); none if None.
-        dropout_p: The probability with which an attention weight is dropped, also outside of
-            training.
-        is_causal: Whether query i sees keys up to i alone.
-        scale: The factor of the products; 1 / sqrt(d) if None.
-        enable_gqa: Whether a head of key and value serves several heads of query.
+        attn_mask: A mask that broadcasts to (..., n, m), or None.
+        dropout_p: The probability with which an attention weight is dropped. It applies outside of
+            training, too.
+        is_causal: Whether query i attends only to keys up to i.
+        scale: The factor of the scores; 1 / sqrt(d) if None.
+        enable_gqa: Whether several heads of query share one head of key and value.
 
     Example:
         >>> q = torch.zeros(1, 2, 4)
@@ -62,7 +62,7 @@ def scaled_dot_product_attention(
         _require_fused(query, key, value, attn_mask, dropout_p, enable_gqa)
         attn_mask = _causal(attn_mask, query._layout.shape[-2], key._layout.shape[-2])
         is_causal = False
-    # Without entries all scores are 0, whatever the factor.
+    # If d is 0, all scores are 0, whatever the factor.
     length = query._layout.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
     if not 0.0 <= dropout_p <= 1.0:
@@ -83,9 +83,9 @@ def scaled_dot_product_attention(
 def _require_fused(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout_p: float, enable_gqa: bool
 ) -> None:
-    """Raise RuntimeError unless PyTorch's fused kernel takes these operands.
+    """Raise RuntimeError unless PyTorch's fused kernel supports these operands.
 
-    Only that kernel takes a mask together with is_causal.
+    Only the fused kernel supports a mask together with is_causal.
     """
     q, k, v = (one._layout.shape for one in (query, key, value))
     of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query._layout.dtype.is_floating_point
@@ -101,7 +101,7 @@ def _require_fused(
 
 
 def _causal(mask: Tensor, rows: int, columns: int) -> Any:
-    """Return a mask that also keeps each query from the keys behind it."""
+    """Return a mask that additionally hides from each query the keys after it."""
     earlier: Any = ones(rows, columns, dtype=bool_, device=mask._layout.device).tril()
     return mask & earlier if mask._layout.dtype is bool_ else where(earlier, mask, -math.inf)
 
@@ -137,8 +137,8 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
 
 
 def _require_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
-    """Raise ShapeError for operands of which no product can be made; of their heads, where some
-    serve several, _shared_heads speaks.
+    """Raise ShapeError for operands whose matrix products do not exist. With enable_gqa,
+    _shared_heads checks the numbers of heads.
     """
     q, k, v = query._layout.shape, key._layout.shape, value._layout.shape
     if q == k == v:
@@ -158,15 +158,15 @@ def _require_shapes(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool)
 
 
 def _shared_heads(query: Tensor, one: Tensor) -> Any:
-    """Return one with as many heads (the third axis from the end) as query has, each repeated."""
+    """Return key or value with its heads (third axis from the end) repeated to match query's."""
     groups = _require_groups(query, one)
     return one if groups == 1 else one.repeat_interleave(groups, -3)
 
 
 def _require_groups(query: Tensor, one: Tensor) -> int:
-    """Return how many heads of query share one of key or value.
+    """Return the number of heads of query that share one head of key or value.
 
-    Raises  ShapeError where they cannot share them evenly
+    Raises  ShapeError if the heads of query cannot be divided evenly
     """
     heads, mine = query.size(-3), one.size(-3)
     if not mine or heads % mine:
@@ -182,8 +182,8 @@ def _require_groups(query: Tensor, one: Tensor) -> int:
 def _of_shared_heads(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool
 ) -> Any:
-    """Return the attention of scaled queries whose heads share heads of key and value: the queries
-    of heads that share one are rows of one matrix, so that nothing is repeated.
+    """Return the attention of scaled queries, several heads of which share a head of key and value.
+    The queries of such heads become rows of one matrix, so that nothing is repeated.
     """
     groups = _require_groups(query, key)
     *lead, heads, rows, width = query._layout.shape

@@ -1,10 +1,10 @@
-"""Attention as one op: a block of queries after another, without a matrix of all weights.
+"""Attention as one op that processes queries in blocks, without a matrix of all weights.
 
-The op keeps its result and, for each query, the logarithm of the sum of exp(score), from which its
-gradient recomputes the weights of a block; the weights that dropout drops follow from one number:
-see Note [Dropout by counting] in random_numbers/philox.py. Weights that need no more memory than
-operands and result, as those of short sequences, are kept for the gradient. Higher derivatives and
-tangents are made of other ops, which do keep matrices.
+The op saves its result and, for each query, the logarithm of the sum of exp(score). From these its
+gradient recomputes the weights block by block. Which weights dropout drops follows from one number:
+see Note [Dropout by counting] in random_numbers/philox.py. If the weights need no more memory than
+operands and result, as for short sequences, they are saved for the gradient. Higher derivatives and
+tangents are composed of other ops, which do store matrices.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from ..create.creation import ones, zeros
 from ..create.random import randint
 from .softmax import softmax
 
-# Scores from which on blocks are worth their kernels; of fewer, matrices are in cache as well. Half
-# types always go in blocks, whose scores are float32 on the CPU: float16 ends at 65504.
+# The number of scores from which the block kernels are faster; with fewer, whole matrices fit into
+# the cache. Half types always use blocks, which compute scores in float32 on the CPU: float16
+# overflows at 65504.
 _LEAST = 1 << 14
 
 
 def suits_blocks(
     query: Tensor, key: Tensor, value: Tensor, dropout: float, enable_gqa: bool
 ) -> bool:
-    """Return whether in_blocks is made for operands that fit: of one lead, of a real floating
-    dtype, and enough of them; and whether one draw is for all, not one for each of a batch.
+    """Return whether in_blocks supports these operands: their leading axes match, the dtype is real
+    and floating, and there are enough scores. Dropout under vmap, where each call draws separately,
+    is not supported.
     """
     q, k, v = (one._layout.shape for one in (query, key, value))
     lead = q[:-2]
@@ -67,31 +69,34 @@ def in_blocks(
     is_causal: bool,
     dropout: float,
 ) -> Any:
-    """Return the attention of operands with any number of leading axes, of which key's last may be
-    a divisor of query's.
+    """Return the attention of operands with any number of leading axes. The last of these may be
+    shorter for key and value: a divisor of query's.
     """
     lead, scores = query._layout.shape[:-2], (*query._layout.shape[:-1], key._layout.shape[-2])
     if mask is not None:
         require_mask(mask, scores)
-        # The CPU computes half types from copies, and its masks of numbers are as wide.
+        # On the CPU half types are converted to float32, and additive masks must have that dtype,
+        # too.
         mask = mask.to(query._layout.dtype.computes_in) if mask._layout.dtype is not bool_ else mask
         mask = _mask_of_heads(mask, lead)
     seed = None
     if dropout:
         seed = randint(1 << 61, (1,), device=query._layout.device)
     heads = _of_heads(query), _of_heads(key), _of_heads(value)
-    # 0.0 cannot be a key, for -0.0 would be the same: see is_cacheable in dispatch/route.py.
+    # dropout is 0 and not 0.0, because a float zero cannot be a cache key: see is_cacheable in
+    # dispatch/route.py.
     numbers = factor, is_causal, dropout or 0, not dropout and _keeps_weights(*heads, mask)
     found = attention_in_blocks.public(*heads, mask, seed, *numbers)[0]
     return found if len(lead) == 2 else found.reshape((*lead, *found._layout.shape[-2:]))
 
 
 def _keeps_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
-    """Return whether weights are kept for a gradient: where one may be needed, and they need no
-    more memory than operands and result. Then memory still grows linearly with length.
+    """Return whether to save the weights: a gradient may be needed, and the weights need no more
+    memory than operands and result. So memory still grows linearly with the length.
 
-    4 x 8 x 256 x 64 there and back takes 20.5 ms so, 23.6 with recomputed weights (one core of an
-    AMD EPYC, Zen 4). A GPU computes them about as fast as it reads them.
+    With saved weights a forward and backward pass of 4 x 8 x 256 x 64 takes 20.5 ms; with
+    recomputed weights it takes 23.6 ms (one core of an AMD EPYC, Zen 4). A GPU recomputes weights
+    about as fast as it reads them, so there they are not saved.
     """
     layout = query._layout
     rows, keys, width = math.prod(layout.shape[:-1]), key._layout.shape[2], value._layout.shape[3]
@@ -102,8 +107,8 @@ def _keeps_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
 
 
 def _mask_of_heads(mask: Tensor, lead: tuple[int, ...]) -> Any:
-    """Return a mask that broadcasts to scores with two leading axes: what all share is not
-    repeated, nor is its gradient, which a mask that is left as it is may keep.
+    """Return a mask that broadcasts to scores with two leading axes. Axes along which the mask is
+    shared stay 1 if possible, so that neither the mask nor its gradient is repeated.
     """
     shape = mask._layout.shape
     if len(lead) == 2:
@@ -117,7 +122,7 @@ def _mask_of_heads(mask: Tensor, lead: tuple[int, ...]) -> Any:
 
 
 def _of_heads(x: Tensor) -> Any:
-    """Return x with four axes: samples, heads, and its last two."""
+    """Return x with four axes: samples, heads, and the last two axes of x."""
     shape = x._layout.shape
     if len(shape) == 4:
         return x
@@ -126,7 +131,7 @@ def _of_heads(x: Tensor) -> Any:
 
 
 def require_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise for a mask that does not broadcast to the scores' shape."""
+    """Raise ShapeError for a mask that does not broadcast to the shape of the scores."""
     if broadcast_shapes("scaled_dot_product_attention", [shape, mask._layout.shape]) != shape:
         raise ShapeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape of the scores and "
@@ -135,14 +140,14 @@ def require_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
 
 
 def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
-    """Return softmax of masked scores, zeros where a row is wholly masked.
+    """Return the softmax of masked scores, and zeros for rows in which all scores are masked.
 
-    There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
-    away before, and its weights after.
+    Softmax alone would give NaN for such a row, in its gradient, too. So the mask is removed from
+    such rows before the softmax, and their weights are set to 0 after it.
     """
     layout = scores._layout
     if is_causal:
-        # Each query may look at the first key, so no row is wholly masked.
+        # Each query may attend to the first key, so no row is completely masked.
         later = _later(layout.shape[-2], layout.shape[-1], layout.device)
         return softmax(scores.masked_fill(later, -math.inf), -1)
     if mask is None:
@@ -150,10 +155,10 @@ def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
     require_mask(mask, layout.shape)
     if mask._layout.dtype is bool_:
         blind = mask.any(-1, keepdim=True).logical_not()
-        mask = mask.log()  # of True 0, of False -inf
+        mask = mask.log()  # 0 for True, -inf for False
     else:
         blind = (mask == -math.inf).all(-1, keepdim=True)
-    # The CPU has the answer at once, and it is nearly always no.
+    # On the CPU this check does not wait, and hardly ever finds a fully masked row.
     is_known = layout.device is CPU and blind.__class__ in modes.plain
     if is_known and not blind.any():
         return softmax(scores + mask.to(layout.dtype), -1)
@@ -162,7 +167,7 @@ def weights_of(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Any:
 
 
 def _later(rows: int, keys: int, device: Device) -> Any:
-    """Return which keys lie behind each query."""
+    """Return a mask of the keys that come after each query."""
     if device is CPU and rows * keys <= _LEAST and not modes.tracers:
         return _later_of_few(rows, keys)
     return ones((rows, keys), dtype=bool_, device=device).triu(1)
@@ -190,14 +195,15 @@ def attention_in_blocks(
     dropout: float,
     keeps: bool,
 ) -> Tensor:
-    """Return dropout(softmax(query @ key.T * factor + mask)) @ value, the logarithms of the sums of
-    exp(score), and what the kernel keeps for the gradient if it `keeps` the weights, unless some
-    are dropped; a head of key and value serves several neighbours of query.
+    """Return dropout(softmax(query @ key.T * factor + mask)) @ value. Further results are the
+    logarithms of the sums of exp(score), and the weights that the kernel saves for the gradient, if
+    `keeps` is true and there is no dropout. Several neighbouring heads of query share a head of key
+    and value.
 
     Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (...), (1,) -> (n, h, l, v), (n, h, l),
-            (n, h, l, s) or (0, 0, 0, 0), of a mask that broadcasts to (n, h, l, s)
-    Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32;
-            seed, without which nothing is dropped, is int64
+            (n, h, l, s) or (0, 0, 0, 0); the mask broadcasts to (n, h, l, s)
+    Dtype   floating -> the same; for half types the logarithms and additive masks are float32; seed
+            is int64, and None means no dropout
     """
 
 
@@ -233,7 +239,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     n, size = operands[0]._layout.shape[0], levels.sizes[level - 1]
     wide = [o if o is None else o.reshape(_four(o._layout.shape)) for o in operands]
     given = [o if o is None else o.expand(n, *o._layout.shape[1:]) for o in wide]
-    # No -1: a call without keys has no elements to count by.
+    # No -1 in the shape: without keys it could not be inferred.
     merged = [o if o is None else o.flatten(0, 1) for o in whole(given, level)]
     found = op.general(tuple(merged), attributes)
     pairs = zip(found, (n, n, n if attributes[3] else 0), strict=True)
@@ -241,10 +247,10 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...]:
-    """Return the results of calls with dropout, made of ops.
+    """Return the results of batched calls with dropout, composed of other ops.
 
-    The dropped weights depend on a sample's place among those of its own call, which a kernel with
-    the samples of all calls would not know.
+    Which weights are dropped depends on the position of a sample within its own call. A kernel that
+    got the samples of all calls could not know it.
     """
     query, key, value, mask, seed = operands
     factor, is_causal, dropout, _ = attributes
@@ -255,7 +261,8 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...
     weights = weights_of(scores, mask, is_causal)
     stays = thinning(seed, weights._layout.shape, wide, dropout)
     found = (weights * stays @ values).to(dtype)
-    # The other results are for the kernel's own gradient, and this one has that of its ops.
+    # The other results serve only the kernel's own gradient. This result is differentiated by its
+    # ops.
     shapes, device = (query._layout.shape[:3], (0,) * 4), query._layout.device
     others = [zeros((size, *shape), dtype=wide, device=device) for shape in shapes]
     return (value_at(found, level, size=size), *others)
@@ -298,7 +305,7 @@ def _gradient_of_ops(
     is_causal: bool,
     dropout: float,
 ) -> tuple[Any, ...]:
-    """Return the gradient, made of ops, to be differentiated again."""
+    """Return the gradient composed of other ops, so that it can be differentiated again."""
     groups = _groups(query, key)
     keys, values = _repeated(key, groups), _repeated(value, groups)
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
@@ -316,7 +323,7 @@ def _gradient_of_ops(
 
 
 def _groups(query: Tensor, key: Tensor) -> int:
-    """Return how many heads of query share one of key."""
+    """Return the number of heads of query that share one head of key."""
     return max(query._layout.shape[1] // max(key._layout.shape[1], 1), 1)
 
 
@@ -325,7 +332,7 @@ def _repeated(x: Tensor, groups: int) -> Any:
 
 
 def _summed(x: Tensor, groups: int) -> Any:
-    """Return the sums over heads of query that share one of key."""
+    """Return x summed over the heads of query that share one head of key."""
     n, heads, *last = x._layout.shape
     return x if groups == 1 else x.reshape((n, heads // groups, groups, *last)).sum(2)
 
@@ -388,8 +395,8 @@ def attention_gradient(
     dropout: float,
     is_learnt: bool,
 ) -> tuple[Tensor, ...]:
-    """Return the gradients of attention_in_blocks by query, key, value and, if it is learnt, the
-    mask, of which there are no elements otherwise; not differentiable itself.
+    """Return the gradients of attention_in_blocks with respect to query, key, value and the mask.
+    The last one is empty unless the mask is learnt. This op is not differentiable.
     """
 
 
@@ -420,9 +427,9 @@ def _(
 
 @structured("nn.attention.thinning", fresh=True, homes="nowhere", known_as="native_dropout")
 def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
-    """Return attention_in_blocks's factors of weights under dropout: 0, or 1 / (1 - dropout).
+    """Return the factors by which dropout multiplies the weights: 0, or 1 / (1 - dropout).
 
-    Shape   (1,) -> shape, of which the last axis are the keys
+    Shape   (1,) -> shape, whose last axis is that of the keys
     """
 
 
@@ -433,5 +440,5 @@ def _(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Pla
 
 @thinning.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Draw for one call after the other, each from its own seed."""
+    """Draw for each batched call separately, from its own seed."""
     return loop(lambda seed: op.general((seed,), attributes), operands, level)

@@ -1,4 +1,4 @@
-"""Averages over windows: avg_pool, adaptive_avg_pool, and the power means of lp_pool."""
+"""Averages over windows: avg_pool, adaptive_avg_pool, and lp_pool, which averages powers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .weighted_neighbours import Taps, makes_taps, taps_of_ranges, weighed
 
 @makes_taps
 def windows(length: int, count: int, kernel: int, stride: int, padding: int) -> Taps:
-    """Return the sums of the elements in each window."""
+    """Return the taps that sum the elements in each window."""
     first = np.arange(count) * stride - padding
     return taps_of_ranges(np.maximum(first, 0), np.minimum(first + kernel, length))
 
 
 @makes_taps
 def parts(length: int, count: int) -> Taps:
-    """Return the sums of `count` parts of an axis, as even as whole elements allow."""
+    """Return the taps that sum `count` parts of an axis, whose sizes are as equal as possible."""
     i = np.arange(count)
     return taps_of_ranges(i * length // count, -(-(i + 1) * length // count))
 
@@ -68,7 +68,7 @@ def _recipes(found: tuple[Window, ...], lengths: tuple[int, ...]) -> tuple[Any, 
 
 
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
-    """Return the result of sizes: a number, or a tensor of the device and dtype of sums."""
+    """Return sizes(*given): a number, or a tensor with the device and dtype of sums."""
     found = sizes(*given)
     if not isinstance(found, np.ndarray):
         return found
@@ -82,7 +82,7 @@ def _in_dtype(dtype: DType, sizes: Any, *given: Any) -> tuple[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: bool) -> Any:
-    """Return the divisor of each window's sum: one number if all are equal."""
+    """Return the divisors of the windows' sums, as one number if all are equal."""
     counts: Any = np.ones((), np.int64)
     for length, window in zip(lengths, found, strict=True):
         first = np.arange(window.outputs) * window.stride - window.padding
@@ -158,7 +158,7 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
     known_as="avg_pool2d_backward",
 )
 def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
-    """Return the result of avg_pool1d's adjoint on input: rows of length."""
+    """Return the adjoint of avg_pool1d applied to input, as rows with `length` elements."""
 
 
 @averages_back.plan
@@ -181,17 +181,17 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return the averages of windows over the last two axes; divisor_override divides the sums
-    instead of the number of elements.
+    """Return the averages of windows over the last two axes. If divisor_override is given, it
+    divides the sums instead of the number of elements.
 
     Args:
         input: The tensor.
         kernel_size: The height and width of a window, or one number for both.
-        stride: The distance between two windows; kernel_size if None.
-        padding: How many zeros go around the image.
-        ceil_mode: Whether windows that begin inside of the image but end outside count.
-        count_include_pad: Whether the zeros around the image count.
-        divisor_override: The divisor of sums, in place of the number of elements.
+        stride: The distance between neighbouring windows; kernel_size if None.
+        padding: The number of zeros added at each end of an axis.
+        ceil_mode: Whether to include windows that begin inside of the image but end outside.
+        count_include_pad: Whether added zeros count as elements of a window.
+        divisor_override: The divisor of sums, instead of the number of elements.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
@@ -220,8 +220,8 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return the averages of windows over the last three axes; divisor_override divides the sums
-    instead of the number of elements.
+    """Return the averages of windows over the last three axes. If divisor_override is given, it
+    divides the sums instead of the number of elements.
     """
     return _average(
         "avg_pool3d",
@@ -237,7 +237,7 @@ def avg_pool3d(
 
 
 def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) -> Tensor:
-    """Return the averages of output_size parts of the last axes."""
+    """Return the averages of the last axes divided into output_size parts."""
     lengths = adaptive_lengths(function, input, output_size, axes, channels=False)
     kernel = "adaptive_avg_pool3d_cpu" if axes == 3 else "adaptive_avg_pool2d"
     if set(lengths) == {1} and input._layout.dtype.is_complex:
@@ -272,19 +272,23 @@ def _part_sizes(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Any:
 
 @composite(homes="function functional", node="squeeze.1")
 def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Return the averages of output_size parts of the last axis, as even as can be."""
+    """Return the averages of the last axis divided into output_size parts of nearly equal size."""
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
 
 
 @composite(homes="functional")
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Return the averages of output_size parts of the last two axes, as even as can be."""
+    """Return the averages of the last two axes divided into output_size parts of nearly
+    equal size.
+    """
     return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
 
 
 @composite(homes="functional")
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
-    """Return the averages of output_size parts of the last three axes, as even as can be."""
+    """Return the averages of the last three axes divided into output_size parts of nearly equal
+    size.
+    """
     return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)
 
 
@@ -304,7 +308,7 @@ def _power_mean(
     function = f"avg_pool{axes}d"
     sums = _average(function, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None, axes)
     given = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size,) * axes
-    # PyTorch's form, and with it its gradient: none where a sum is 0.
+    # PyTorch's formula. Its gradient is 0, not NaN, where a sum is 0.
     return (sums.sign() * sums.abs().relu() * math.prod(given)) ** (1.0 / norm_type)
 
 
@@ -316,7 +320,7 @@ def lp_pool1d(
     stride: int | Sequence[int] | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return (sum of input**norm_type)**(1 / norm_type) of windows along the last axis."""
+    """Return (sum of input**norm_type)**(1 / norm_type) over windows along the last axis."""
     return _power_mean(  # type: ignore[no-any-return]
         input, norm_type, kernel_size, stride, ceil_mode, 1
     )
@@ -326,7 +330,7 @@ def lp_pool1d(
 def lp_pool2d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last two axes."""
+    """Return (sum of input**norm_type)**(1 / norm_type) over windows of the last two axes."""
     return _power_mean(  # type: ignore[no-any-return]
         input, norm_type, kernel_size, stride, ceil_mode, 2
     )
@@ -336,7 +340,7 @@ def lp_pool2d(
 def lp_pool3d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return (sum of input**norm_type)**(1 / norm_type) of windows over the last three axes."""
+    """Return (sum of input**norm_type)**(1 / norm_type) over windows of the last three axes."""
     return _power_mean(  # type: ignore[no-any-return]
         input, norm_type, kernel_size, stride, ceil_mode, 3
     )

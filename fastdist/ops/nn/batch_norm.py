@@ -36,13 +36,13 @@ from .norm_slopes import axes_of, batch_norm_slope
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
-    """Return each channel less its mean, over its deviation, times weight, plus bias; then the
-    channels' means and variances.
+    """Return (channel - mean) / deviation * weight + bias for each channel. Further results are the
+    means and variances of the channels.
     """
 
 
 def require_channeled(name: str, layout: Layout, *parameters: Tensor | None) -> None:
-    """Raise unless the operands have an axis of channels and one floating dtype."""
+    """Raise an error unless the operands have an axis of channels and the same floating dtype."""
     if len(layout.shape) < 2:
         raise ShapeError(
             "Expected at least 2 dimensions for input tensor but received "
@@ -62,7 +62,7 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Plan:
 
 @normalize_channels.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Let the calls' channels stand side by side."""
+    """Normalize the channels of all batched calls as channels of one tensor."""
     input, *affine = operands
     size = levels.sizes[level - 1]
     value = value_at(input, level, size=size)
@@ -79,7 +79,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _normal(input: Tensor, eps: float) -> tuple[Any, Any]:
-    """Return the normalised channels and what they were multiplied by, as expressions that can be
+    """Return the normalized channels and the factors 1 / deviation, computed by ops that can be
     differentiated again.
     """
     axes, _ = axes_of(input._layout.shape)
@@ -156,8 +156,8 @@ def normalize_channels_gradients(
     eps: float,
     is_whole: bool,
 ) -> Tensor:
-    """Return the gradients of normalize_channels by its inputs, the first one only if is_whole; not
-    differentiable themselves.
+    """Return the gradients of normalize_channels with respect to its inputs, that of the first one
+    only if is_whole. This op is not differentiable.
     """
 
 
@@ -199,7 +199,7 @@ def _batch_norm_of_plain(
     ):
         return NOT_TAKEN
     layout = input._layout
-    if training is True and layout.numel != layout.shape[1]:  # one for each channel is refused
+    if training is True and layout.numel != layout.shape[1]:  # one for each channel raises below
         out, mean, variance = normalize_channels(input, weight, bias, eps)
         if running_mean is not None:
             _follow_plain(running_mean, running_var, mean, variance, layout, momentum)
@@ -220,14 +220,14 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return input with each channel brought to mean 0 and variance 1, times weight, plus bias.
+    """Return input with each channel normalized to mean 0 and variance 1, times weight, plus bias.
 
     Shape   (N, C, ...) -> the same
-    Note    training takes the numbers of the batch, and moves running_mean and running_var by
-            momentum towards them; else these are taken
+    Note    training uses the mean and variance of the batch, and moves running_mean and running_var
+            towards them by momentum; otherwise the running values are used
     """
     shape = input._layout.shape
-    if shape == (0,):  # PyTorch takes it, and no other of one axis
+    if shape == (0,):  # PyTorch accepts this shape, but no other with one axis
         known = (running_mean, running_var, weight, bias, training, momentum, eps)
         return batch_norm(input.reshape(0, 0), *known).reshape(0)
     require_channeled("batch_norm", input._layout, running_mean, running_var, weight, bias)
@@ -282,7 +282,7 @@ def _follower(channels: int, count: int, dtype: DType | None, momentum: float) -
 def _follow_plain(
     running_mean: Any, running_var: Any, mean: Any, variance: Any, layout: Layout, momentum: float
 ) -> None:
-    """Do what _follow does for rows of the input's dtype on the CPU, by one kernel."""
+    """Do the same as _follow with one kernel, for CPU rows of the input's dtype."""
     to_mean, to_var = running_mean._array, running_var._array
     if (
         running_mean._extra is not None
@@ -298,7 +298,9 @@ def _follow_plain(
 
 
 def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Tensor:
-    """Return input normalised by given numbers: one product and one sum for each element."""
+    """Return input normalized by a given mean and variance: a product and a sum for each
+    element.
+    """
     dtype = input._layout.dtype
     _, kept = axes_of(input._layout.shape)
     scale = (variance + eps).rsqrt()
@@ -336,12 +338,12 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return input with each channel of each sample brought to mean 0 and variance 1, times weight,
-    plus bias.
+    """Return input with each channel of each sample normalized to mean 0 and variance 1, times
+    weight, plus bias.
 
     Shape   (N, C, ...) -> the same
-    Note    running_mean and running_var move by momentum towards the means over the samples, or
-            stand in for the samples' own numbers where use_input_stats is False
+    Note    running_mean and running_var move by momentum towards the means over the samples. If
+            use_input_stats is False, they are used instead of each sample's own mean and variance
     """
     shape = input._layout.shape
     require_channeled("instance_norm", input._layout, running_mean, running_var, weight, bias)
@@ -368,7 +370,7 @@ def instance_norm(
 
 
 def scale_channels(normal: Any, weight: Any, bias: Any) -> Tensor:
-    """Return normal * weight + bias, of channels."""
+    """Return normal * weight + bias, with one weight and bias for each channel."""
     dtype = normal._layout.dtype
     _, kept = axes_of(normal._layout.shape)
     weight, bias = (one if one is None else one.to(dtype).reshape(kept) for one in (weight, bias))

@@ -1,4 +1,4 @@
-"""Products of two vectors by a stack of matrices."""
+"""Bilinear products of two vectors."""
 
 from __future__ import annotations
 

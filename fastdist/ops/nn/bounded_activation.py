@@ -1,4 +1,4 @@
-"""Activations whose arguments are checked first: celu and hardtanh."""
+"""Activations whose arguments are validated: celu and hardtanh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .activation import hardtanh as hardtanh_op
 
 @composite(homes="function functional")
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
+    """Return input where it is positive, and alpha * (exp(input / alpha) - 1) elsewhere.
 
     Raises  RuntimeError if alpha is 0
     """
@@ -24,12 +24,12 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 @composite(homes="functional")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
-    numbers first.
+    """Return input clamped to the range from min_val to max_val. For integers, both bounds are
+    truncated first.
 
     Dtype   any but bool -> the same
-    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
-            dtype does not hold
+    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds outside of the
+            range of an integer dtype
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")

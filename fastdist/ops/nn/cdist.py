@@ -26,7 +26,7 @@ _MODES = (
     "use_mm_for_euclid_dist",
     "donot_use_mm_for_euclid_dist",
 )
-# Up to so many rows differences are taken, which lose no digits.
+# Up to this number of rows, distances are computed from differences, which is more precise.
 _FEW = 25
 
 
@@ -37,12 +37,12 @@ def cdist(
     p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
 ) -> Tensor:
-    """Return the distance of order p of each row of x1 from each of x2.
+    """Return the distance of order p between each row of x1 and each row of x2.
 
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
-    Note    between equal rows the gradient is 0; second derivatives there are those of functions
-            that are smooth in squares of euclidean distances, and NaN for other functions. Forward
-            mode knows them for squares alone, unless a gradient is recorded with create_graph
+    Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
+            that are smooth in the squares of euclidean distances, and NaN for other functions.
+            Forward mode supports only squares there, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.
@@ -72,7 +72,7 @@ def _norm(difference: Tensor, p: float) -> Tensor:
 
 
 def _by_product(x1: Tensor, x2: Tensor) -> Tensor:
-    """Return euclidean distances as |a|^2 + |b|^2 - 2 a b: a product of matrices, and so quick."""
+    """Return euclidean distances by |a|^2 + |b|^2 - 2 a b, which is fast as a matrix product."""
     squares = [x.square().sum(-1, True) for x in (x1, x2)]
     found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
     distances = distance_root(found)
@@ -82,7 +82,7 @@ def _by_product(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def _knowing_rows(distances: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-    """Return distances whose Node knows the rows."""
+    """Return distances with a Node that saves the rows."""
     if distances.__class__ is not Batched and x1._layout.shape[:-2] == x2._layout.shape[:-2]:
         distances._edge = RowDistances(distances, x1, x2)
         return distances
@@ -99,14 +99,14 @@ def _knowing_rows(distances: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
             whole = whole.reshape(*whole._layout.shape[: -len(shape)], *ones, *shape)
         rows.append(whole.expand(*layout.shape[:-2], *shape[-2:]))
     node = base._edge = RowDistances(base, *rows)
-    begin_node(node, node.edges, node.output_layout)  # again: it leads to newer Nodes
+    begin_node(node, node.edges, node.output_layout)  # repeated, because the edges are new
     return distances
 
 
 class RowDistances(NormNode):
-    """Takes the place of the Node of the root of squared distances. Where a distance is 0, the
-    gradients by the rows have derivatives that follow from the difference of the rows, and cannot
-    from the squared distance.
+    """Replaces the Node of the root of squared distances. Where a distance is 0, the derivatives of
+    the gradients of the rows follow from the difference of the rows. They cannot be derived from
+    the squared distance.
     """
 
     __slots__ = ()
@@ -131,14 +131,16 @@ class RowDistances(NormNode):
             self.hooks, self.seq = None, root.seq
 
     def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
-        """Return the gradient of the squares alone."""
+        """Return the gradient of the squared distances only."""
         (found,) = self.root.apply(g, keep)
         if not keep:
             self.out = self.x1 = self.x2 = None
         return found, None, None
 
     def apply_recorded(self, g: tuple[Tensor | None, ...], keep: bool) -> tuple[Any, ...]:
-        """Return that gradient, and zeros whose derivatives are those of the gradients of rows."""
+        """Return that gradient, and zeros that carry the derivatives of the gradients of
+        the rows.
+        """
         distances = unpack_output(self, self.out, self.output_layout, self)
         parts: tuple[Any, ...] = (None, None)
         if may_bend(distances):
@@ -150,14 +152,14 @@ class RowDistances(NormNode):
         return found, *parts
 
     def release(self) -> None:
-        """Forget what was saved."""
+        """Release the saved tensors."""
         self.root.release()
         self.out = self.x1 = self.x2 = None
 
 
 def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[Any, Any]:
-    """Return zeros like x1 and x2, with the derivatives of the gradients by them that follow from
-    the distances which are 0 and their gradient g.
+    """Return zeros like x1 and x2. Their derivatives are those of the gradients of x1 and x2 that
+    come from distances equal to 0, whose gradient is g.
     """
     width, across = x1._layout.shape[-1], distances._layout.shape[-1]
     whole = x1._layout.shape[-2] * across
@@ -171,7 +173,7 @@ def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[
         for x, number in zip((x1, x2), numbers, strict=True)
     )
     difference = first - second
-    # Rounding may leave a little of it.
+    # Rounding may leave a small remainder.
     part = product_at_zero(quotient, difference - wrap(difference._array, difference._layout))
     by = [
         x.new_zeros((x._layout.numel // width, width))
@@ -207,7 +209,7 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
 
 @composite(homes="function functional", node="_pdist")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """Return the distance of order p of each row of input from each behind it."""
+    """Return the distance of order p between each row of input and each later row."""
     layout = input._layout
     if len(layout.shape) != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(layout.shape)}D")

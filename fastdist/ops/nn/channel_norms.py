@@ -1,7 +1,8 @@
-"""Group, instance and batch norm of plain tensors on the CPU, an op each.
+"""Group, instance and batch norm of plain tensors on the CPU, each as one op.
 
-The composites of batch_norm.py and normalization.py look here first; calls that these ops are not
-for (other devices and dtypes, other orders in memory, open interpreters) stay with the composites.
+The composites of batch_norm.py and normalization.py try these ops first. The composites handle
+calls that these ops do not support (other devices and dtypes, other memory orders, open
+interpreters).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...tensor.tensor import Tensor
 from ..reduce.row_slopes import MOST, may_fuse
 from .norm_slopes import axes_of, group_norm_slope, normal_of, slope_of
 
-# Kernels add up gradients of at most this many samples in turn.
+# The kernels add up the gradients of samples one after another, which pays up to this many samples.
 _MOST_SAMPLES: Final = 256
 
 
@@ -33,8 +34,8 @@ _MOST_SAMPLES: Final = 256
 def normalize_groups(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, num_groups: int, eps: float
 ) -> Tensor:
-    """Return each group of channels of each sample less its mean, over its deviation, times weight,
-    plus bias; then the groups' means and deviations.
+    """Return (x - mean) / deviation * weight + bias for each group of channels of each sample.
+    Further results are the means and deviations of the groups.
     """
 
 
@@ -83,8 +84,8 @@ def normalize_by_known(
     bias: Tensor | None,
     eps: float,
 ) -> Tensor:
-    """Return each channel less a given mean, over the root of a given variance, times weight, plus
-    bias; mean and variance are constants.
+    """Return (channel - mean) / sqrt(variance + eps) * weight + bias for each channel, with a given
+    mean and variance, which are constants.
     """
 
 
@@ -116,8 +117,8 @@ def _(
 
 
 def _are_rows(layout: Layout, *rows: Layout | None) -> bool:
-    """Return whether rows have a number for each channel of a gapless floating tensor on the CPU,
-    and its dtype.
+    """Return whether layout is that of a contiguous floating tensor on the CPU, and whether each
+    row has one number for each of its channels, in the same dtype.
     """
     if layout.device is not CPU or layout.dtype not in (float32, float64) or layout.is_sparse:
         return False
@@ -136,7 +137,7 @@ def _are_rows(layout: Layout, *rows: Layout | None) -> bool:
 
 
 def _fits(kind: Any, layout: Layout, groups: int, *rows: Layout | None) -> bool:
-    """Return whether an op here is for tensors of these layouts; kept with the first one."""
+    """Return whether an op of this file supports tensors of these layouts; the answer is cached."""
     key = (kind, groups, *rows)
     found: bool | None = layout.routes.get(key)
     if found is None:
@@ -160,12 +161,12 @@ def _is_any(shape: Shape, _: int) -> bool:
 
 
 # Note [Kinds of operands, written out]
-# The three functions below are on the path of each call: a loop over the operands, or a function
-# for each, would take as long as the kernel of a hundred numbers.
+# The three functions below run in each call. A loop over the operands, or a helper function for
+# each, would take as long as the kernel takes for a hundred numbers.
 def groups_or_none(
     input: Tensor | None, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Any:
-    """Return group norm by one op, or None where that is not for the arguments."""
+    """Return group norm computed by one op, or None if that op does not support the arguments."""
     if groups.__class__ is not int or eps.__class__ is not float:
         return None
     if input.__class__ not in PLAIN:
@@ -184,7 +185,9 @@ def groups_or_none(
 def instances_or_none(
     input: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Any:
-    """Return instance norm by one op, or None where that is not for the arguments."""
+    """Return instance norm computed by one op, or None if that op does not support the
+    arguments.
+    """
     if eps.__class__ is not float or input.__class__ not in PLAIN:
         return None
     if not (weight is None or weight.__class__ in PLAIN) or not (
@@ -206,8 +209,8 @@ def takes_channels(
     weight: Tensor | None,
     bias: Tensor | None,
 ) -> bool:
-    """Return whether batch norm's arguments are plain rows for an input on the CPU, of which mean
-    and variance are both given or neither, and are constants.
+    """Return whether batch norm's arguments are plain rows for an input on the CPU. Mean and
+    variance must both be given or both be None, and must be constants.
     """
     if input.__class__ not in PLAIN:
         return False

@@ -1,4 +1,4 @@
-"""Convolutions of signals, images and volumes, and transposed ones, under PyTorch's names."""
+"""Convolutions of signals, images and volumes, and transposed convolutions, by PyTorch's names."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _INTS = frozenset({int})
 
 
 def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
-    """Return a function that convolves batches whose geometry is known from an earlier call; it
-    returns NOT_TAKEN for all others.
+    """Return a fast path for convolutions whose geometry is known from an earlier call. It returns
+    NOT_TAKEN for all other calls.
     """
 
     def quick(*args: Any, **named: Any) -> Any:
@@ -37,7 +37,7 @@ def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
         if bias is not None and bias.__class__ not in PLAIN:
             return NOT_TAKEN
         for one in (*rest, *named.values()) if named else rest:
-            # 1.0 would find what 1 has left.
+            # Floats are excluded, because 1.0 would find the entry of 1.
             kind = one.__class__
             if kind is tuple and _INTS.issuperset(map(type, one)):
                 continue
@@ -61,8 +61,8 @@ def _kept_geometry(name: str, axes: int) -> Callable[..., Any]:
 def _new_geometry(
     name: str, axes: int, layouts: tuple[Layout, Layout, Layout | None], given: dict[str, Any]
 ) -> tuple[Any, ...] | None:
-    """Return the attributes of a convolution of a batch in C order; None for others, and for
-    arguments that do not fit.
+    """Return the attributes of a convolution of a batch in C order. Return None for other memory
+    orders, and for invalid arguments.
     """
     input, weight, bias = layouts
     if len(input.shape) != axes + 2 or not (input.contiguous and weight.contiguous):
@@ -79,7 +79,7 @@ def _new_geometry(
         _require_one_dtype(input, weight, bias)
         size = _geometry(input.shape, weight.shape, None if bias is None else bias.shape, how)
     except (RuntimeError, TypeError, ValueError):
-        return None  # the ordinary way finds it, and says so
+        return None  # the general path raises the explained error
     return *size, how.groups
 
 
@@ -93,10 +93,10 @@ def conv1d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the sums of signals under a sliding weight, and bias; padding is a number of zeros at
-    both ends, "valid" (none) or "same" (as many as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
-    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -111,19 +111,19 @@ def conv2d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the sums of images under a sliding weight, and bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
-    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
     Args:
         input: The tensor.
         weight: The kernels, of shape (out_channels, channels / groups, height, width).
-        bias: One number for each channel of the result; none if None.
-        stride: The distance between two places of the kernel, one number or one for each axis.
-        padding: How many zeros go around the image, one number or one for each axis; "same" or
+        bias: One number for each channel of the result, or None.
+        stride: The distance between positions of the kernel, one number or one for each axis.
+        padding: The number of zeros added at each end, one number or one for each axis; "same" or
             "valid".
-        dilation: The distance between two elements of the kernel.
-        groups: Into how many groups the channels are divided.
+        dilation: The distance between neighbouring elements of the kernel.
+        groups: The number of groups into which the channels are divided.
 
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
@@ -142,9 +142,9 @@ def conv3d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the sums of volumes under a sliding weight, and bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
-    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -160,9 +160,9 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return signals spread by a sliding weight, and bias: the adjoint of conv1d.
+    """Return the adjoint of conv1d applied to signals, plus bias.
 
-    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, places)
+    Shape   (n, c, length) or (c, length), (c, o / groups, kernel), (o) -> (n, o, positions)
     """
     how = stride, padding, dilation, output_padding, groups
     return _transposed("conv_transpose1d", 1, input, weight, bias, *how)
@@ -179,9 +179,9 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return images spread by a sliding weight, and bias: the adjoint of conv2d.
+    """Return the adjoint of conv2d applied to images, plus bias.
 
-    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *image) or (c, *image), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
     how = stride, padding, dilation, output_padding, groups
     return _transposed("conv_transpose2d", 2, input, weight, bias, *how)
@@ -198,9 +198,9 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return volumes spread by a sliding weight, and bias: the adjoint of conv3d.
+    """Return the adjoint of conv3d applied to volumes, plus bias.
 
-    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *places)
+    Shape   (n, c, *volume) or (c, *volume), (c, o / groups, *kernel), (o) -> (n, o, *positions)
     """
     how = stride, padding, dilation, output_padding, groups
     return _transposed("conv_transpose3d", 3, input, weight, bias, *how)
@@ -218,7 +218,7 @@ def convolution(
     output_padding: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return a convolution of a batch along as many axes as weight slides, transposed or not."""
+    """Return a convolution of a batch, transposed or not, along the spatial axes of weight."""
     how = _Asked(
         "convolution", bool(transposed), _ints(stride), _ints(padding), _ints(dilation),
         _ints(output_padding), groups,
@@ -227,7 +227,7 @@ def convolution(
 
 
 class _Asked(NamedTuple):
-    """A caller's arguments, as tuples."""
+    """The arguments of a call, as tuples."""
 
     name: str
     transposed: bool
@@ -280,7 +280,7 @@ def _of_batch(axes: int, input: Tensor, weight: Tensor, bias: Tensor | None, how
 
 
 def _in_format(input: Tensor, weight: Tensor, result: Tensor) -> Tensor:
-    """Return the result in channels_last if the input or the weight lies in that."""
+    """Return the result in channels_last if the input or the weight is in channels_last."""
     like = input if channels_last_order(input._layout) is not None else weight
     return cast(Tensor, in_format_of(like, result))
 
@@ -320,9 +320,9 @@ def _require_one_dtype(input: Layout, weight: Layout, bias: Layout | None) -> No
 def _geometry(
     shape: Shape, weight: Shape, bias: Shape | None, how: _Asked
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return the result's sizes, stride, padding before and dilation.
+    """Return the size of the result, the stride, the padding before each axis, and the dilation.
 
-    Raises  RuntimeError for what does not fit
+    Raises  RuntimeError for shapes or arguments that do not fit together
     """
     axes = len(weight) - 2
     stride = _one_each("stride", how.stride, axes)
@@ -411,7 +411,9 @@ def _size(
     shape: Shape, weight: Shape, stride: Ints, padding: Ints, dilation: Ints, more: Ints,
     how: _Asked,
 ) -> Ints:  # fmt: skip
-    """Return the sizes of the result. Raises RuntimeError where the kernel has no room."""
+    """Return the size of the result. Raises RuntimeError if the input is smaller than the
+    kernel.
+    """
     image, kernel = shape[2:], weight[2:]
     if 0 in kernel:
         raise ShapeError(f"convolution: kernel sizes must be positive, got weight {list(weight)}")

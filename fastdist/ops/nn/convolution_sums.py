@@ -1,4 +1,4 @@
-"""Convolutions: one sum of products of three, and what of it each of the three is multiplied by."""
+"""Convolutions as three ops: the factors of one trilinear sum."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...tensor.tensor import Tensor
 
 # Note [The family of convolutions]
 # The sum over all n, o, c, p, k of y[n, o, p] * weight[o, c, k] * x[n, c, p * stride + k * dilation
-# - padding] is linear in each of y, weight and x. The factors of each of the three in it are the
-# three ops here: `convolve` (y's), `convolve_back` (x's) and `correlate` (weight's). So the
-# derivatives of each are the other two with the same stride, padding, dilation and groups, and so
-# are the derivatives of these: all orders exist. A transposed convolution is convolve_back.
+# - padding] is linear in each of y, weight and x. Its derivatives with respect to the three are the
+# three ops of this file: `convolve` (for y), `convolve_back` (for x) and `correlate` (for weight).
+# So the derivatives of each op are the other two, with the same stride, padding, dilation and
+# groups. Therefore derivatives of all orders exist. A transposed convolution is convolve_back.
 #
-# `size` is that of the result, which does not follow from the others: a stride leaves numbers over,
-# and padding="same" may put one more behind than before. `padding` is the padding before; the
-# padding behind follows from the sizes.
+# `size` is the size of the result. It does not follow from the other arguments: a stride may leave
+# elements over, and padding="same" may add one more zero at the end than at the beginning.
+# `padding` is the padding at the beginning; the padding at the end follows from the sizes.
 
 
 @structured("nn.convolution.forward", fresh=True, homes="nowhere", known_as="convolution")
@@ -34,7 +34,7 @@ def convolve(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return the sums of a batch of images under a sliding weight, and bias.
+    """Return the cross-correlation of a batch of images with weight, plus bias.
 
     Shape   (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *size)
     """
@@ -117,7 +117,8 @@ def convolve_back(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return each number of input spread over images of that size, times weight, and bias.
+    """Return images of the given size, to which each element of input adds its multiple of weight,
+    plus bias.
 
     Shape   (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *size)
     """
@@ -195,7 +196,8 @@ def correlate(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return the sums of products of grid and image that a weight of that size multiplies.
+    """Return the derivative with respect to a weight of that size: sums of products of grid and
+    image.
 
     Shape   (n, o, *grid), (n, c, *image) -> (o, c / groups, *size)
     """
@@ -255,7 +257,7 @@ def _(
 
 
 def _with_channels(one: Tensor) -> Any:
-    """Return a batch of batches of images as one of images with the channels of all."""
+    """Return several batches of images as one batch: image i has the channels of all images i."""
     size, n, channels, *space = one._layout.shape
     return one.movedim(0, 1).reshape(n, size * channels, *space)
 
@@ -263,7 +265,7 @@ def _with_channels(one: Tensor) -> Any:
 @convolve.batches
 @convolve_back.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Let the calls be groups where each has a separate weight."""
+    """Compute the batched calls as groups of one convolution if each call has a separate weight."""
     if level_of(operands[1:]) < level:
         return fold_into_first_axis(op, operands, attributes, level)
     if not levels.sizes[level - 1]:

@@ -1,4 +1,4 @@
-"""The negative log likelihood, and the cross entropy made of it."""
+"""The negative log likelihood, and the cross entropy, which is composed from it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .softmax import (
 )
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-# An ignore_index that no class has.
+# An ignore_index that equals no class.
 NO_CLASS = -100
 
 
 def reduction_code(reduction: str) -> int:
-    """Return the number of a reduction.
+    """Return the code of a reduction.
 
-    Raises  ValueError for an unknown one
+    Raises  ValueError for an unknown reduction
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"{short_text(reduction)} is not a valid value for reduction")
@@ -43,9 +43,9 @@ def reduction_code(reduction: str) -> int:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return the reduction that PyTorch's old arguments name, or reduction without them.
+    """Return the reduction that PyTorch's deprecated arguments specify, or reduction without them.
 
-    Raises  ValueError for an unknown one, before anything else is looked at
+    Raises  ValueError for an unknown reduction, before any other argument is checked
     """
     if size_average is None and reduce is None:
         reduction_code(reduction)
@@ -132,7 +132,9 @@ def nll_gradient(
     ignore_index: int,
     reduction: int,
 ) -> Tensor:
-    """Return the gradient of nll_kernel by its input, for the gradient `input` of its result."""
+    """Return the gradient of nll_kernel with respect to its input; `input` is the gradient of its
+    result.
+    """
 
 
 @nll_gradient.plan
@@ -213,8 +215,8 @@ def nll_loss(
     known_as="nll_loss_forward",
 )
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
-    row, and the sums of these.
+    """Return the cross entropy of rows of logits with classes. Further results are exp(logits), up
+    to a factor for each row, and the sums of these rows.
     """
 
 
@@ -232,9 +234,9 @@ def _(g: Tensor, input: Tensor, target: Tensor, reduction: int, others: tuple[Te
     if tls.grad and may_fuse(input, g):
         return cross_entropy_slope.public(g, input, target, *others, reduction)
     if may_be_differentiated() or is_wide:
-        # A recorded gradient is differentiated, so it must depend on the input. On devices the
-        # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
-        # share].
+        # A recorded gradient must depend on the input, because it is differentiated. On a GPU the
+        # kernel of the gradient loses precision, because it subtracts shares from 1: see
+        # Note [Slopes of rows with one large share].
         likely: Any = log_softmax(input, 1)
         total = input.new_full((), float(len(target)))
         shape = input._layout.shape
@@ -252,7 +254,7 @@ def _(input_t: Tensor | None, input: Tensor, target: Tensor, reduction: int) -> 
 
 @structured("nn.cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return the first result of cross_entropy_rows, alone, which is faster, without
+    """Return only the first result of cross_entropy_rows, which is faster. This op has no
     derivatives.
     """
 
@@ -267,7 +269,7 @@ def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
 def cross_entropy_slope(
     grad: Tensor, input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
-    """Return the gradient of cross_entropy_rows by its input, where it is differentiated again."""
+    """Return the gradient of cross_entropy_rows with respect to its input, differentiable again."""
 
 
 @cross_entropy_slope.plan
@@ -305,8 +307,8 @@ def _(
 def cross_entropy_rows_gradient(
     input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
-    """Return the gradient of cross_entropy_rows by its input, for the gradient `input` of its
-    result; never recorded.
+    """Return the gradient of cross_entropy_rows with respect to its input; `input` is the gradient
+    of its result. This op is never recorded.
     """
 
 
@@ -318,7 +320,9 @@ def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction:
 def _are_rows_of_classes(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
 ) -> bool:
-    """Return whether the short path fits: a plain matrix, every target a class that counts."""
+    """Return whether the short path applies: a plain matrix, and no target that is invalid or
+    ignored.
+    """
     layout, found = input._layout, target._layout
     if weight is not None or not layout.ordinary or len(layout.shape) != 2:
         return False
@@ -332,7 +336,7 @@ def _are_rows_of_classes(
     n = layout.shape[1]
     if 0 <= ignore_index < n:
         return False
-    # A quarter of the time of min and max, which go through Python.
+    # Takes a quarter of the time of min and max, which are Python functions.
     low, high = classes.item(classes.argmin()), classes.item(classes.argmax())
     return bool(low >= 0 and high < n)
 
@@ -340,8 +344,8 @@ def _are_rows_of_classes(
 def _cross_entropy_of_rows(
     input: Any = None, target: Any = None, *others: Any, **named: Any
 ) -> Any:
-    """Return the mean cross entropy of few rows with classes, without a look at the classes, which
-    the kernel checks: the commonest call, in a third less.
+    """Return the mean cross entropy of few rows with classes. The kernel checks the classes, so
+    this path, which is the commonest call, takes a third less time.
     """
     if others or named or input.__class__ not in PLAIN or target.__class__ not in PLAIN:
         return NOT_TAKEN
@@ -361,10 +365,10 @@ def _cross_entropy_of_rows(
             return cross_entropy_losses(input, target, 1)
         return cross_entropy_rows(input, target, 1)[0]
     except IndexError:
-        return NOT_TAKEN  # a class that does not count, or that there is not
+        return NOT_TAKEN  # a class that is ignored or does not exist
 
 
-# With more rows, looking at the classes first is cheaper than a kernel that fails for some.
+# With more rows it is cheaper to check the classes first than to run a kernel that may fail.
 _FEW_ROWS = 128
 
 
@@ -379,19 +383,19 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return the cross entropy between the logits input and target: classes, or probabilities.
+    """Return the cross entropy between logits and targets, which are classes or probabilities.
 
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
 
     Args:
-        input: The logits, one for each class; not normalized.
-        target: The number of the class, in int64, or the probability of each class.
+        input: The unnormalized logits, one for each class.
+        target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,).
         size_average: Deprecated; see reduction.
-        ignore_index: The class whose targets do not count.
+        ignore_index: A class; targets of this class do not contribute.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        label_smoothing: The share of the target that is spread over all classes, from 0 to 1.
+        label_smoothing: The share of the target that is distributed over all classes, 0 to 1.
 
     Raises:
         IndexError: A target is not a class.
@@ -407,7 +411,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
-        # Equals is_differentiated, except for batches, at a tenth of its time.
+        # Equivalent to is_differentiated except for batches, in a tenth of its time.
         if input.__class__ in modes.plain and (input._edge is None or not tls.grad):
             return cross_entropy_losses(input, target, code)
         return cross_entropy_rows(input, target, code)[0]
@@ -457,7 +461,7 @@ def _of_probabilities(
     code = reduction_code(reduction)
     if code == 0:
         return -product.sum(axis)
-    samples = likely._layout.numel // max(classes, 1)  # of none, or without classes: NaN
+    samples = likely._layout.numel // max(classes, 1)  # without samples or classes: NaN
     return -product.sum() / samples if code == 1 else -product.sum()
 
 

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the likelihood of a text, however it lies in time."""
+"""Connectionist temporal classification: the likelihood of a text under any alignment in time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..shape.joining import stack
 from .cross_entropy import reduction_code
 from .softmax import softmax
 
-# Stands for the logarithm of 0: where it is all there is, infinity would make slopes of NaN.
+# Represents log(0). If all summands were log(0), -inf would make gradients NaN.
 _NEVER = -1e30
 
 
@@ -35,12 +35,13 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return -log of the chance that a sequence of classes, drawn step by step, reads as the target
-    once repetitions are merged and blanks dropped; "mean" divides by the targets' lengths first.
+    """Return -log of the probability that a sequence of classes, drawn step by step, reads as the
+    target, after repetitions are merged and blanks are dropped. Reduction "mean" divides by the
+    lengths of the targets first.
 
     Shape   log_probs (T, N, C) or (T, C); targets (N, S), or all of them in one row; lengths (N,)
             -> (), or (N,) for reduction "none"
-    Note    the gradient is that of logits before a log_softmax, as PyTorch's is
+    Note    the gradient is that of logits before a log_softmax, as in PyTorch
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
     code = reduction_code(reduction)
@@ -87,8 +88,10 @@ def _lengths(name: str, given: Any, n: int, most: int | None) -> list[int]:
 
 
 def _texts(targets: Tensor, lengths: list[int], classes: int) -> list[np.ndarray[Any, Any]]:
-    """Return the classes of each target, which decide here how the sums are arranged."""
-    values = targets.detach().to_numpy().copy()  # what is checked is what is read
+    """Return the classes of each target, copied to the CPU, where they determine the
+    computation.
+    """
+    values = targets.detach().to_numpy().copy()  # private, so that the checked values are used
     if values.ndim == 2:
         if len(values) != len(lengths) or max(lengths, default=0) > values.shape[1]:
             raise ShapeError(
@@ -118,9 +121,10 @@ def _like(values: np.ndarray[Any, Any], other: Tensor) -> Any:
 
 @structured("nn.ctc.losses", fresh=True, homes="nowhere", known_as="_ctc_loss")
 def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity: bool) -> Tensor:
-    """Return -log of the texts' chances, and the log-chances of having read up to each letter.
+    """Return -log of the probabilities of the texts, and the log-probabilities of having read up to
+    each letter.
 
-    letters are the texts with a blank around each class, sizes each sample's steps and letters
+    letters holds the texts with blanks around each class; sizes the numbers of steps and letters
     """
 
 
@@ -170,7 +174,7 @@ def _gradient(
 def ctc_gradient(
     g: Tensor, log_probs: Tensor, letters: Tensor, sizes: Tensor, alpha: Tensor, zero_infinity: bool
 ) -> Tensor:
-    """Return g times the gradient of ctc_losses; not differentiable itself."""
+    """Return g times the gradient of ctc_losses; this op is not differentiable."""
 
 
 @ctc_gradient.plan
@@ -181,7 +185,9 @@ def _(
 
 
 def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infinity: bool) -> Any:
-    """Return the gradient of ctc_losses, made of ops, to be differentiated again."""
+    """Return the gradient of ctc_losses composed of other ops, so that it is
+    differentiable again.
+    """
     likely, where = (
         log_probs.transpose(0, 1),
         _Where(letters.to_numpy(), sizes.to_numpy(), log_probs),
@@ -189,7 +195,7 @@ def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infi
     seen = likely.gather(2, where.letters).clamp_min(_NEVER)
     to_come = where.turned(_walked(where.turned(seen), where.turned_bars))
     ways = (_walked(seen, where.bars) + to_come - seen).masked_fill(where.beyond, _NEVER)
-    # Each step is passed in one way or another: the sum over its letters is the text's chance.
+    # At each step a text is at one of its letters: the sum over letters is the text's probability.
     chances = likely.exp().scatter_add(2, where.letters, -softmax(ways, 2))
     unlikely = (ways.detach().amax((1, 2), keepdim=True) < _NEVER / 2) & ~where.over
     chances = chances.masked_fill(unlikely, 0.0 if zero_infinity else math.nan)
@@ -198,7 +204,7 @@ def _gradient_of_ops(g: Any, log_probs: Any, letters: Any, sizes: Any, zero_infi
 
 
 class _Where:
-    """Where texts lie, as tensors next to another: of each sample, step and letter."""
+    """Masks and indices of the texts as tensors, by sample, step and letter."""
 
     def __init__(self, letters: Any, sizes: Tensor, other: Tensor) -> None:
         steps, (n, width) = other._layout.shape[0], letters.shape
@@ -218,19 +224,21 @@ class _Where:
         self.beyond = _like(np.ascontiguousarray(over[:, :, None] | beyond[:, None, :]), other)
 
     def turned(self, x: Tensor) -> Any:
-        """Return x, of this shape, with each sample read from its end."""
+        """Return x, which has this shape, with the steps and letters of each sample reversed."""
         return x.reshape(-1).index_select(0, self._back).reshape(self.shape)
 
 
 def _bars(letters: Any) -> Any:
-    """Return which letters are not come to by skipping one: blanks, and those of doubles."""
+    """Return a mask of letters that cannot be reached by skipping one letter: blanks, and a class
+    equal to the one before it.
+    """
     barred = np.ones(letters.shape, bool)
     barred[:, 3::2] = letters[:, 3::2] == letters[:, 1:-2:2]
     return barred
 
 
 def _walked(seen: Tensor, barred: Tensor) -> Any:
-    """Return the log-chances of having read up to each letter at each step, (N, T, S)."""
+    """Return the log-probabilities of having read up to each letter at each step, (N, T, S)."""
     n, steps, width = seen._layout.shape
     start = np.where(np.arange(width) == 0, 0.0, _NEVER).astype(seen.dtype.numpy)
     alpha = _like(start, seen).expand(n, width)
@@ -243,7 +251,9 @@ def _walked(seen: Tensor, barred: Tensor) -> Any:
 
 
 def _added(*ways: Any) -> Any:
-    """Return the logarithm of the sum of chances, whose slopes stay finite where some are 0."""
+    """Return the logarithm of a sum of probabilities, with finite gradients even where
+    some are 0.
+    """
     top = ways[0].detach()
     for way in ways[1:]:
         top = maximum(top, way.detach())
@@ -252,7 +262,7 @@ def _added(*ways: Any) -> Any:
 
 
 def _moved(alpha: Any, by: int) -> Any:
-    """Return alpha a number of letters further on."""
+    """Return alpha shifted by a number of letters."""
     width = alpha._layout.shape[1]
     kept = alpha.narrow(1, 0, max(width - by, 0))
     return COMPOSITES["pad"].call(kept, [min(by, width), 0], value=_NEVER)

@@ -1,4 +1,4 @@
-"""Losses that are negative logarithms of densities: Poisson's, Gauss's; and draws by Gumbel's."""
+"""Negative log likelihoods of Poisson and Gauss distributions, and Gumbel softmax."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log likelihood of counts target under a Poisson rate, or its logarithm,
-    input; full adds Stirling's approximation of log(target!).
+    """Return the negative log likelihood of the counts target under a Poisson distribution. input
+    is its rate, or the logarithm of it. full adds Stirling's approximation of log(target!).
     """
     reduction = reduction_of(size_average, reduce, reduction)
     x: Any = input
     losses = x.exp() - target * x if log_input else x - target * (x + eps).log()
     if full:
-        # Filled before the logarithm, too: the slope of 0 * log(0) would be NaN.
+        # Filled before the logarithm as well: the gradient of 0 * log(0) would be NaN.
         counts: Any = target.masked_fill(target <= 1, 1.0)
         rest = counts * counts.log() - counts + 0.5 * (2 * math.pi * counts).log()
         losses = losses + rest.masked_fill(target <= 1, 0.0)
@@ -50,10 +50,10 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log likelihood of target under normal numbers of mean input and variance
-    var, which counts as eps at least; full adds log(2 * pi) / 2.
+    """Return the negative log likelihood of target under normal distributions with mean input and
+    variance var, which is at least eps. full adds log(2 * pi) / 2.
 
-    Note    var may lack the last axis, or have it as 1
+    Note    var may lack the last axis, or have length 1 there
     """
     reduction_code(reduction)
     x: Any = input
@@ -75,14 +75,14 @@ def gaussian_nll_loss(
             or sum([m for n, m in zip(shape, found, strict=True) if n != m]) != 1
         ):
             raise ValueError(f"var is of incorrect size: {found} for input of {shape}")
-    # The gradient passes as if nothing was cut off.
+    # The gradient is passed on as if var had not been clamped.
     var = var + (var.detach().clamp_min(eps) - var.detach())
     losses = 0.5 * (var.log() + (x - target).square() / var)
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
 
 
 def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
-    """Return whether found is shape but for one axis, of length 1."""
+    """Return whether found is shape except for one axis of length 1."""
     if len(shape) != len(found):
         return False
     return [m for n, m in zip(shape, found, strict=True) if n != m] == [1]
@@ -92,8 +92,8 @@ def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
 def gumbel_softmax(
     logits: Tensor, tau: Tensor | float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """Return the softmax of logits with Gumbel noise, at temperature tau; hard: a one where it is
-    largest, with the softmax's gradient.
+    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard, return a one-hot
+    vector at its maximum, with the gradient of the softmax.
 
     Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
     """
@@ -101,7 +101,7 @@ def gumbel_softmax(
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     layout, x = logits._layout, logits
     drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)
-    # 0 is drawn at times, and has no logarithm.
+    # Clamped, because rand may return 0, which has no logarithm.
     waits = -drawn.clamp_min(float(float_limits(layout.dtype).tiny)).log()
     soft: Any = ((x - waits.log()) / tau).softmax(dim)
     if not hard:

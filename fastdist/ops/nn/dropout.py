@@ -1,6 +1,6 @@
-"""Dropout of elements and of whole channels, alpha dropout, and leaky_relu with random slopes.
+"""Dropout of elements and of channels, alpha dropout, and leaky_relu with random slopes.
 
-Each multiplies by drawn numbers, which are constants of the graph.
+Each function multiplies by random numbers, which are constants in the graph.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..pointwise.arithmetic import mul
 from ..refusals import require_floating_inputs
 from .activation import leaky_relu
 
-# The limit of selu towards -inf, negated.
+# Minus the limit of selu at -inf.
 _ALPHA = 1.7580993408473766
 
 
@@ -56,8 +56,8 @@ def drop_channels(input: Tensor, p: float, training: bool, inplace: bool) -> Ten
 
 
 def _alpha(input: Tensor, p: float, training: bool, inplace: bool, *, channels: bool) -> Tensor:
-    """Return input with elements or channels set to selu's lowest value, and what keeps mean and
-    variance.
+    """Return input with elements or channels set to selu's lowest value, scaled and shifted so that
+    mean and variance are preserved.
     """
     _require_probability(p)
     if not training or p == 0.0 or not input._layout.numel:
@@ -76,7 +76,7 @@ def _alpha(input: Tensor, p: float, training: bool, inplace: bool, *, channels: 
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Shape   (N, C, L) or (C, L) -> the same
     """
@@ -92,7 +92,7 @@ def dropout1d(
 
 
 def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: int) -> Tensor:
-    """Drop channels of a tensor with ndim axes, or one less without a batch."""
+    """Drop channels of a tensor with ndim axes; without a batch it has one axis less."""
     if len(input._layout.shape) >= ndim:
         return drop_channels(input, p, training, inplace)
     found = drop_channels(input.unsqueeze(0), p, training, inplace)
@@ -103,7 +103,7 @@ def _with_batch(input: Tensor, p: float, training: bool, inplace: bool, ndim: in
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Shape   (N, C, H, W) -> the same
     """
@@ -130,7 +130,7 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Return input with whole channels set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with channels set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Shape   (N, C, D, H, W) or (C, D, H, W) -> the same
     """
@@ -151,7 +151,7 @@ def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """Return input with elements set to selu's lowest value with probability p, then scaled and
-    shifted so that mean and variance stay.
+    shifted so that mean and variance are preserved.
 
     Source  Klambauer et al. 2017, "Self-Normalizing Neural Networks"
     """
@@ -162,7 +162,7 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Return alpha_dropout of whole channels.
+    """Return alpha_dropout applied to whole channels.
 
     Shape   (N, C, ...) -> the same
     """
@@ -177,8 +177,8 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """Return input where positive, a slope times input elsewhere: in training one drawn from
-    [lower, upper) for each element, else their mean.
+    """Return input where it is positive, and slope * input elsewhere. In training the slope is
+    drawn from [lower, upper) for each element; otherwise it is the mean of the two.
     """
     if lower > upper:
         raise RuntimeError(
@@ -198,12 +198,12 @@ def rrelu(
 
 @composite(homes="functional")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return input with each element set to 0 with probability p, the others times 1 / (1 - p).
+    """Return input with elements set to 0 with probability p, and others scaled by 1 / (1 - p).
 
     Args:
         input: The tensor.
-        p: The probability.
-        training: Whether anything is dropped.
+        p: The probability of dropping an element.
+        training: Whether to drop elements; otherwise input is returned.
         inplace: Whether to overwrite the input.
 
     Example:
@@ -221,7 +221,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         and input._layout.dtype is float32
         and not chosen.count
     ):
-        # The draws of bernoulli, without its checks and conversions.
+        # Draws the same numbers as bernoulli, without its checks and conversions.
         drawn: Any = rand(input._layout.shape) < 1.0 - p
         scaled = wrap(drawn._array * np.float32(1.0 / (1.0 - p)), input._layout)
         return input.mul_(scaled) if inplace else mul(input, scaled)

@@ -1,4 +1,4 @@
-"""Rows looked up by number, and numbers as rows of zeros and a one."""
+"""Embeddings: rows of a matrix looked up by index."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return the rows of weight at input; that of padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
-    Note    with max_norm rows that are looked up and longer are shortened, in weight itself; with
-            scale_grad_by_freq a row's gradients are divided by how often it is looked up
+    Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight
+            itself; with scale_grad_by_freq, a row's gradient is divided by how often it occurs
     """
     if len(weight._layout.shape) != 2:
         raise ShapeError("'weight' must be 2-D")
@@ -52,15 +52,15 @@ def embedding(
 
 
 def has_gradient(weight: Tensor) -> bool:
-    """Return whether a look-up of weight must be recorded."""
+    """Return whether a look-up in weight must be recorded."""
     return weight._edge is not None
 
 
 def sparse_rows(
     weight: Tensor, input: Tensor, padding: int | None, by_frequency: bool = False
 ) -> Any:
-    """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
-    if isinstance(input, Batched):  # whose rows are looked up for all calls
+    """Return the rows of weight with the indices `input`; weight gets a sparse gradient."""
+    if isinstance(input, Batched):  # rows are looked up for all batched calls together
         return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)
     shape, is_flat = weight._layout.shape, len(input._layout.shape) == 1
     places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
@@ -118,18 +118,22 @@ def _rows(weight: Tensor, input: Tensor, padding: int | None) -> Any:
 
 
 def bound_norms(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows of weight that input names and that are longer than max_norm, in place."""
+    """Scale down, in place, the rows of weight that input refers to and whose norm is above
+    max_norm.
+    """
     places = input.detach().reshape(-1)
     with no_grad():
         rows = select_slices(weight.detach(), places, 0)
         lengths = rows.norm(norm_type, 1, keepdim=True)
-        # A row that is named twice is written twice, with the same numbers.
+        # A row that occurs twice in input is written twice, with the same values.
         shorter = where(lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows)
         weight.index_copy_(0, places, shorter)
 
 
 def frequency(input: Tensor, weight: Tensor) -> Any:
-    """Return how often each entry of input stands in it, with an axis for the rows."""
+    """Return how often each entry of input occurs in it, with an additional last axis of
+    length 1.
+    """
     places, layout = input.detach().reshape(-1), weight._layout
     n = layout.shape[0]
     ones = full(places._layout.shape, 1.0, dtype=layout.dtype, device=layout.device)
@@ -138,10 +142,10 @@ def frequency(input: Tensor, weight: Tensor) -> Any:
 
 
 def divide_gradient(found: Any, by: Any) -> None:
-    """Let the gradient of found, where it has one, be divided on its way back."""
+    """Have the backward pass divide the gradient of found, if there is one, by `by`."""
     if not is_recorded((found,)):
         return
-    while isinstance(found, Batched):  # the graph belongs to the value inside
+    while isinstance(found, Batched):  # the batched value has the graph
         value = found.value
         found, by = value, value_at(by, found.level, size=value._layout.shape[0])
     found.register_hook(lambda g: g / by)

@@ -1,4 +1,4 @@
-"""Rows looked up by number, and each bag of them made into one: sum, mean or maximum."""
+"""Embedding bags: rows looked up by index, reduced to one row for each bag."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return for each bag of input the sum, mean or max of the rows of weight that it names.
+    """Return, for each bag of indices, the sum, mean or max of those rows of weight.
 
-    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins:
-            with include_last_offset its last is where the last bag ends
-    Note    padding_idx counts for nothing, and an empty bag gives zeros; per_sample_weights, for
-            mode "sum", are factors of the rows; max_norm and scale_grad_by_freq as in embedding
+    Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins;
+            with include_last_offset the last offset is the end of the last bag
+    Note    entries equal to padding_idx are skipped, and an empty bag gives zeros;
+            per_sample_weights are factors of the rows, for mode "sum"; max_norm and
+            scale_grad_by_freq as in embedding
     """
     if _numbers_rows(weight) and isinstance(input, Tensor) and not _numbers_rows(input):
         warn(
@@ -72,7 +73,7 @@ def embedding_bag(
 
 
 def _joined(mode: str, rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
-    """Return the sum, mean or max of each bag's rows that count."""
+    """Return the sum, mean or max of the rows of each bag; `counted` marks the rows to include."""
     if mode == "max":
         return _greatest(rows, bags, counted)
     if counted is not None:
@@ -88,7 +89,9 @@ def _numbers_rows(given: object) -> bool:
 
 
 class _Bags(NamedTuple):
-    """To which of `number` bags each entry belongs, and where in it; `longest` has the most."""
+    """The bag of each entry and its position in the bag; there are `number` bags, of at most
+    `longest` entries.
+    """
 
     number: int
     longest: int
@@ -104,12 +107,12 @@ def _bags_of(input: Tensor, offsets: Tensor | None, include_last: bool) -> _Bags
         each = max(n, 1)
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
     n, count = input._layout.shape[0], offsets._layout.shape[0]
-    # A private copy: what was checked is what is used.
+    # A private copy, so that the checked values are the ones used.
     starts = unbatched(offsets).to_numpy().astype(np.int64)
     _require_rising(starts, n, include_last)
     if offsets.__class__ is Batched and count:
         return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
-    # Entries behind the last bag go to an extra bag, which is left out.
+    # Entries after the last bag go to an extra bag, which is dropped.
     lengths = np.diff(np.append(starts, n)) if count else np.array([n])
     of_entry = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -118,7 +121,7 @@ def _bags_of(input: Tensor, offsets: Tensor | None, include_last: bool) -> _Bags
 
 
 def _bags_of_each(starts: Tensor, n: int, number: int) -> _Bags:
-    """Return the bags of each call."""
+    """Return the bags for batched offsets, which may differ from call to call."""
     entries = arange(n, dtype=int64, device=starts._layout.device)
     of_entry: Any = searchsorted(starts, entries, right=True) - 1
     ends = cat([starts[1:], entries[-1:] + 1 if n else starts[:1]], 0)
@@ -127,7 +130,7 @@ def _bags_of_each(starts: Tensor, n: int, number: int) -> _Bags:
 
 
 def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) -> None:
-    """Raise RuntimeError unless each row says where bags of n entries begin."""
+    """Raise RuntimeError unless each row contains valid offsets of bags for n entries."""
     if include_last and not starts.shape[-1]:
         raise ShapeError("include_last_offset: number of offset should be at least 1")
     if not starts.size:
@@ -156,7 +159,9 @@ def _sums(rows: Tensor, bags: _Bags) -> Any:
 
 
 def _sizes(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
-    """Return how many entries of each bag count, with an axis for the rows."""
+    """Return how many entries of each bag are included, with an additional last axis of
+    length 1.
+    """
     layout = rows._layout
     if counted is None:
         shape = (layout.shape[0], 1)
@@ -167,7 +172,9 @@ def _sizes(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
 
 
 def _greatest(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
-    """Return the greatest of each bag, which a gradient goes to; zeros for an empty one."""
+    """Return the maximum of each bag, with one element that gets its gradient; zeros if it is
+    empty.
+    """
     layout = rows._layout
     if not layout.shape[0]:
         return _sums(rows, bags)

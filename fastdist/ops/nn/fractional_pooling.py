@@ -1,4 +1,4 @@
-"""fractional_max_pool: windows whose beginnings are drawn, so that images shrink by any factor."""
+"""fractional_max_pool: pooling with randomly placed windows, which allows any ratio of sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES = ("time", "height", "width")
 
 
 def _beginnings(samples: Tensor, length: int, count: int, kernel: int) -> Any:
-    """Return where windows begin, for each of the numbers drawn: (...) -> (..., count)."""
+    """Return the start indices of windows, for each random number: (...) -> (..., count)."""
     device = samples._layout.device
     last = arange(1, device=device) + (length - kernel)
     lead = samples._layout.shape
@@ -32,7 +32,7 @@ def _beginnings(samples: Tensor, length: int, count: int, kernel: int) -> Any:
         return last[..., :count]
     alpha = (length - kernel) / (count - 1)
     i = arange(count - 1, device=device)
-    # As PyTorch rounds: towards zero, in the dtype of what was drawn.
+    # As in PyTorch, rounded towards zero, in the dtype of the random numbers.
     begin = ((samples[..., None] + i) * alpha).to(int64) - (samples[..., None] * alpha).to(int64)
     return cat([begin, last], -1)
 
@@ -45,7 +45,7 @@ def fractional_max_pool(
     samples: Tensor | None,
     axes: int,
 ) -> Any:
-    """Return the largest of each window over the last axes, and where it stands."""
+    """Return the maximum of each window over the last axes, and its index."""
     function = f"fractional_max_pool{axes}d"
     shape = input._layout.shape
     counts = _counts(function, shape, output_size, output_ratio, axes)
@@ -56,7 +56,7 @@ def fractional_max_pool(
         )
     require_dtype("check_uniform_bounds", input._layout.dtype, fits=lambda d: d.is_floating_point)
     space, lead = shape[-axes:], shape[:-axes]
-    # PyTorch asks for one element more to spare in three dimensions.
+    # In three dimensions PyTorch requires one element more.
     spare = 1 if axes == 3 else 0
     for name, n, k, m in zip(_NAMES[-axes:], space, kernel, counts, strict=True):
         if m + k - 1 + spare > n:
@@ -71,7 +71,7 @@ def fractional_max_pool(
     elif samples._layout.shape[0] < batch:
         raise ShapeError("Expect _random_samples.size(0) no less then input batch size.")
     drawn: Any = samples[:batch].reshape((*lead, axes))
-    # In two dimensions PyTorch takes the first number for the width.
+    # In two dimensions PyTorch uses the first random number for the width.
     order = (1, 0) if axes == 2 else (0, 1, 2)
     places: Any = 0
     for axis in range(axes):
@@ -109,7 +109,7 @@ def _counts(
 
 
 def _declare(axes: int) -> None:
-    """Declare the functions of so many axes of space."""
+    """Declare the functions for this number of spatial axes."""
 
     def with_indices(
         input: Tensor,

@@ -1,4 +1,4 @@
-"""grid_sample, images read at places that a grid names, and affine_grid, which makes such grids."""
+"""grid_sample, which samples images at the points of a grid, and affine_grid, which makes grids."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return input at the places of grid, whose last axis holds (x, y) or (x, y, z) from -1 to 1.
+    """Return input sampled at the points of grid. Its last axis holds (x, y) or (x, y, z), each
+    from -1 to 1.
 
-    Shape   (batch, channels, space...), (batch, places..., axes) -> (batch, channels, places...)
-    Note    with align_corners -1 and 1 are the middles of the outermost elements, else their edges
+    Shape   (batch, channels, space...), (batch, points..., axes) -> (batch, channels, points...)
+    Note    with align_corners, -1 and 1 are the centers of the outermost elements, otherwise their
+            outer edges
     """
     _require_fitting(input, grid, mode, padding_mode)
     space = input._layout.shape[2:]
     align = bool(align_corners)
-    # The grid names the last axis first.
+    # The last axis of the grid holds the coordinate of the last spatial axis first.
     raw = [_in_elements(grid[..., -1 - i], n, align) for i, n in enumerate(space)]
     if mode == "bicubic":
         found = _cubic(input, raw, padding_mode, align)
@@ -96,19 +98,19 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
 
 
 def _in_elements(x: Tensor, length: int, align: bool) -> Any:
-    """Return places from -1 to 1 in elements from the first one's middle."""
+    """Convert coordinates in -1 ... 1 to indices, where 0 is the center of the first element."""
     if align:
         return (x + 1) * ((length - 1) / 2)
     return ((x + 1) * length - 1) / 2
 
 
 def _padded(x: Tensor, length: int, padding: str, align: bool) -> Any:
-    """Return where x is looked for: as it is, drawn to the border, or mirrored into the image."""
+    """Return the coordinates at which to sample: unchanged, clamped to the border, or reflected."""
     if padding == "zeros":
         return x
     if padding == "reflection":
         x = _reflected(x, 0, 2 * (length - 1)) if align else _reflected(x, -1, 2 * length - 1)
-    # Without a gradient at the border itself, as PyTorch has it; NaN goes to the first element.
+    # As in PyTorch, there is no gradient exactly at the border, and NaN samples the first element.
     inside = (x > 0).logical_and(x < length - 1)
     edge = (x >= length - 1).to(x._layout.dtype) * float(length - 1)
     return _chosen(inside, x, edge)
@@ -132,7 +134,7 @@ def _chosen(condition: Tensor, a: Tensor, b: Any) -> Any:
 
 
 def _read(input: Tensor, where: list[Any]) -> Any:
-    """Return the elements at whole places, 0 for places outside."""
+    """Return the elements at integer coordinates, and 0 for coordinates outside of the image."""
     shape = input._layout.shape
     batch, channels, *space = shape
     places: Any = 0
@@ -151,7 +153,7 @@ def _read(input: Tensor, where: list[Any]) -> Any:
 
 def _nearest(input: Tensor, where: list[Any]) -> Any:
     found = _read(input, [x.detach().round() for x in where])
-    # Adds nothing to the values; it gives the grid its gradient, which is 0.
+    # This adds 0 to the values. It gives the grid a gradient, which is 0.
     still: Any = sum([x.round() for x in where])
     still = still - still.detach()
     return found + _chosen(still == 0, still, 0.0).unsqueeze(1)
@@ -191,7 +193,7 @@ def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
 
 
 def _keys(t: Tensor) -> list[Any]:
-    """Return the weights of the four elements about a place t beyond the second."""
+    """Return the weights of four neighbours, for a point at distance t after the second of them."""
     a = _CUBIC
 
     def near(x: Tensor) -> Any:
@@ -205,7 +207,7 @@ def _keys(t: Tensor) -> list[Any]:
 
 @composite(homes="functional", known_as="affine_grid_generator", node="affine_grid_generator")
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """Return the grid for grid_sample that affine maps theta make of the places of an image.
+    """Return the grid for grid_sample that affine matrices make from the points of an image.
 
     Shape   (batch, 2, 3) and size (batch, channels, h, w) -> (batch, h, w, 2); (batch, 3, 4) and
             size of five -> (batch, d, h, w, 3)
@@ -245,7 +247,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
 
 
 def _middles(length: int, align: bool, dtype: DType, device: DeviceLike) -> Any:
-    """Return the elements of an axis from -1 to 1."""
+    """Return the coordinates, in -1 ... 1, of the elements of an axis."""
     if length <= 1:
         return linspace(0, 0, 1, dtype=dtype, device=device)
     along: Any = linspace(-1, 1, length, dtype=dtype, device=device)

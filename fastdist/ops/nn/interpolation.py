@@ -1,4 +1,4 @@
-"""interpolate and its older names: images of another size."""
+"""interpolate, and PyTorch's deprecated names for it: resizing of images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .weighted_neighbours import weighed
 _AXES: Final = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3, "lanczos": 2}
 _ANY: Final = ("nearest", "nearest-exact", "area")
 _MODES: Final = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
-# Makers of taps by mode.
+# The functions that make taps, by mode.
 _MAKERS: Final = {
     "nearest": "nearest",
     "nearest-exact": "nearest_exact",
@@ -33,7 +33,7 @@ _MAKERS: Final = {
 
 
 def _is_nearest(*args: object, mode: object = "nearest", **named: object) -> bool:
-    """Return whether each element of the result is one of the input."""
+    """Return whether the mode only copies elements of the input."""
     return (args[2] if len(args) > 2 else mode) in ("nearest", "nearest-exact")
 
 
@@ -48,24 +48,24 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Return images of the size asked for, or scale_factor times as large.
+    """Return images resized to size, or by scale_factor.
 
-    mode "nearest", "nearest-exact", "area" for any of 1 to 3 axes of space, "linear" for 1,
-    "bilinear", "bicubic" and "lanczos" for 2, "trilinear" for 3. With align_corners the outermost
-    elements keep their places. antialias widens the filter of bilinear, bicubic and lanczos where
-    images shrink.
+    Modes "nearest", "nearest-exact" and "area" support 1 to 3 spatial axes, "linear" supports 1,
+    "bilinear", "bicubic" and "lanczos" support 2, "trilinear" supports 3. With align_corners the
+    outermost elements keep their positions. antialias widens the filter of bilinear, bicubic and
+    lanczos where images shrink.
     Raises  ValueError for arguments that exclude each other, NotImplementedError for a mode that
-            does not fit the axes
+            does not support the number of axes
 
     Args:
         input: The tensor.
-        size: The size of the result, one number or one for each axis of space.
-        scale_factor: The factor by which the image grows, in place of size.
+        size: The size of the result, one number or one for each spatial axis.
+        scale_factor: The factor by which the image is scaled, instead of size.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic", "lanczos" or
             "trilinear".
-        align_corners: Whether the outermost elements keep their places.
-        recompute_scale_factor: Whether the factor is computed anew from the rounded size.
-        antialias: Whether to blur before making an image smaller.
+        align_corners: Whether the outermost elements keep their positions.
+        recompute_scale_factor: Whether the factor is recomputed from the rounded size.
+        antialias: Whether to apply a low-pass filter before an image is reduced.
 
     Example:
         >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
@@ -99,7 +99,7 @@ def _sizes(
     recompute: bool,
     mode: str,
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """Return the lengths wanted, and the factors that indices follow where they were given."""
+    """Return the lengths of the result, and the scale factors for computing indices, or None."""
     space = input._layout.shape[2:]
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
@@ -229,7 +229,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return interpolate of the same arguments, which took this function's place."""
+    """Call interpolate with the same arguments; it replaces this function."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,
@@ -243,7 +243,7 @@ def upsample_nearest(
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
 ) -> Tensor:
-    """Return interpolate with mode "nearest", which took this function's place."""
+    """Call interpolate with mode "nearest"; it replaces this function."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,
@@ -257,9 +257,7 @@ def upsample_bilinear(
     size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
 ) -> Tensor:
-    """Return interpolate with mode "bilinear" and align_corners, which took this function's
-    place.
-    """
+    """Call interpolate with mode "bilinear" and align_corners; it replaces this function."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=3,

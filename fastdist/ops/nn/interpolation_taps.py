@@ -1,7 +1,7 @@
-"""Which elements make which when an axis is interpolated, and by what weights.
+"""The taps (source elements and weights) of each output when an axis is interpolated.
 
-All is computed in the dtype that PyTorch computes it in, float32 for images of float32 and shorter,
-operation by operation: an index that is rounded down differs by one where that is not so.
+They are computed as PyTorch does, operation by operation and in the same dtype: float32 for images
+of float32 and smaller dtypes. Otherwise an index that is rounded down could differ by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _scale(length: int, count: int, factor: float | None, align: bool, real: Any) -> Any:
-    """Return how far apart outputs are, in elements."""
+    """Return the distance between neighbouring outputs, in units of input elements."""
     if align:
         return real(length - 1) / real(count - 1) if count > 1 else real(0)
     if factor is not None and factor > 0:
@@ -27,7 +27,7 @@ def _scale(length: int, count: int, factor: float | None, align: bool, real: Any
 
 
 def _sources(length: int, count: int, factor: float | None, align: bool, real: Any) -> Array:
-    """Return where outputs stand among the elements."""
+    """Return the positions of outputs, in units of input elements."""
     scale = _scale(length, count, factor, align, real)
     i: Array = np.arange(count).astype(real)
     if align:
@@ -36,20 +36,20 @@ def _sources(length: int, count: int, factor: float | None, align: bool, real: A
 
 
 def _taps(places: Array, weights: Array) -> Taps:
-    """Return taps of (outputs, as many taps for each)."""
+    """Return the Taps for arrays of shape (outputs, taps per output)."""
     count, each = places.shape
     return Taps(np.arange(count + 1) * each, places.ravel().astype(np.int64), weights.ravel())
 
 
 # Note [Nearest neighbours of small images]
-# PyTorch has two kernels for nearest neighbours in two dimensions. While height and width of the
-# result add up to no more than 128 it takes the one whose indices are always of float32, and which
-# takes whole numbers where an image keeps its size or doubles it: `small` says that it is meant.
+# PyTorch has two kernels for nearest neighbours in two dimensions. If height and width of the
+# result add up to at most 128, it uses one whose indices are always computed in float32, and by
+# integer division where a length stays the same or doubles. `small` selects that computation.
 
 
 @makes_taps
 def nearest(length: int, count: int, factor: float | None, small: bool, dtype: str) -> Taps:
-    """Return the element before each output."""
+    """Return the element at or before the position of each output."""
     i = np.arange(count)
     if small and count in (length, 2 * length):
         place = i // (count // length)
@@ -62,7 +62,7 @@ def nearest(length: int, count: int, factor: float | None, small: bool, dtype: s
 
 @makes_taps
 def nearest_exact(length: int, count: int, factor: float | None, small: bool, dtype: str) -> Taps:
-    """Return the element nearest to the middle of each output."""
+    """Return the element nearest to the center of each output."""
     if small:
         middle = np.arange(count).astype(np.float32) + np.float32(0.5)
         source = middle * _scale(length, count, factor, False, np.float32)
@@ -75,7 +75,7 @@ def nearest_exact(length: int, count: int, factor: float | None, small: bool, dt
 
 @makes_taps
 def linear(length: int, count: int, factor: float | None, align: bool, dtype: str) -> Taps:
-    """Return the two elements about each output, weighed by how near they are."""
+    """Return the two elements around each output, weighted by proximity."""
     real = np.dtype(dtype).type
     if length == count:
         return _taps(np.arange(count)[:, None], np.ones((count, 1)))
@@ -88,8 +88,8 @@ def linear(length: int, count: int, factor: float | None, align: bool, dtype: st
 
 @makes_taps
 def cubic(length: int, count: int, factor: float | None, align: bool, dtype: str) -> Taps:
-    """Return the four elements about each output, weighed by Keys's cubic; the border element
-    stands for those beyond it.
+    """Return the four elements around each output, weighted by Keys's cubic; the border element
+    replaces those outside of the image.
     """
     real = np.dtype(dtype).type
     source = _sources(length, count, factor, align, real)
@@ -101,7 +101,7 @@ def cubic(length: int, count: int, factor: float | None, align: bool, dtype: str
 
 
 def _fused(a: Any, b: Any, c: float) -> Array:
-    """Return a * b + c rounded once, as processors compute it that do so in one step."""
+    """Return a * b + c rounded once, as by a fused multiply-add instruction."""
     real = np.asarray(b).dtype
     wide = np.longdouble if real == np.float64 else np.float64
     found: Array = (np.asarray(a, real).astype(wide) * b + wide(c)).astype(real)
@@ -109,7 +109,7 @@ def _fused(a: Any, b: Any, c: float) -> Array:
 
 
 def _keys(x: Array, a: float) -> Array:
-    """Return Keys's cubic of distances."""
+    """Return Keys's cubic kernel at the given distances."""
     x = np.abs(x)
     near = _fused(_fused(a + 2, x, -(a + 3)) * x, x, 1)
     far = _fused(_fused(_fused(a, x, -5 * a), x, 8 * a), x, -4 * a)
@@ -124,7 +124,7 @@ def _lanczos(x: Array) -> Array:
     return np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0).astype(x.dtype)
 
 
-# Filters by mode: the filter, and how many elements it covers where nothing is shrunk.
+# Filters by mode: the filter function, and the number of elements that it covers without shrinking.
 _FILTERS: Final[dict[str, tuple[Callable[[Array], Array], int]]] = {
     "bilinear": (_triangle, 2),
     "bicubic": (lambda x: _keys(x, -0.5), 4),
@@ -136,8 +136,8 @@ _FILTERS: Final[dict[str, tuple[Callable[[Array], Array], int]]] = {
 def filtered(
     length: int, count: int, factor: float | None, align: bool, mode: str, dtype: str
 ) -> Taps:
-    """Return the elements under a filter that is as much wider as the axis is shrunk: the taps of
-    antialias=True.
+    """Return the elements under a filter that is widened by the factor by which the axis shrinks,
+    for antialias=True.
     """
     real = np.dtype(dtype).type
     if length == count:

@@ -1,4 +1,4 @@
-"""The cross entropy of a linear layer's outputs, as one function."""
+"""The cross entropy of a linear layer's outputs as one function."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
 
-    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target as
-            cross_entropy takes it for logits (N, C, ...)
-    Raises  NotImplementedError for options: the logits are made at once
+    Shape   input (N, F) or (F,); linear_weight (C, ..., F), linear_bias (C, ...); target as for
+            cross_entropy with logits (N, C, ...)
+    Raises  NotImplementedError for chunking options: all logits are computed in one step
     """
     if options is not None:
         raise NotImplementedError(
@@ -57,7 +57,7 @@ def linear_cross_entropy(
 def _logits_shape(
     input: Tensor, linear_weight: Tensor, linear_bias: Tensor | None
 ) -> tuple[int, ...]:
-    """Return the shape of the logits; raise where the three do not fit."""
+    """Return the shape of the logits; raise an error if the three shapes do not fit together."""
     shape, of_weight = input._layout.shape, linear_weight._layout.shape
     if len(shape) not in (1, 2):
         raise ShapeError(f"expected input with dimensionality 1 or 2, got {len(shape)}")

@@ -1,4 +1,4 @@
-"""Losses that compare two tensors element by element, reduced at the end."""
+"""Elementwise losses of two tensors, with a reduction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .cross_entropy import REDUCTIONS, reduction_code, reduction_of
 
 
 def reduced(losses: Tensor, reduction: str) -> Tensor:
-    """Return losses as they are, their mean, or their sum."""
+    """Return losses unchanged, their mean, or their sum."""
     code = reduction_code(reduction)
     if code == 0:
         return losses
@@ -32,7 +32,7 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 def _weighted(losses: Tensor, weight: Tensor, input: Tensor) -> Any:
-    """Return losses times weight, which has the input's shape."""
+    """Return losses times weight, which must have the shape of input."""
     if weight._layout.shape != input._layout.shape:
         raise ShapeError(
             "Weights and input must have the same size. They have the shapes "
@@ -42,7 +42,7 @@ def _weighted(losses: Tensor, weight: Tensor, input: Tensor) -> Any:
 
 
 def _mean_by_weight(losses: Tensor, weight: Any, input: Tensor, reduction: str) -> Tensor:
-    """Return losses reduced; each counts as much as it weighs."""
+    """Return losses reduced; "mean" is the weighted mean."""
     if weight is None:
         return reduced(losses, reduction)
     losses = _weighted(losses, weight, input)
@@ -97,7 +97,9 @@ def _(dtypes: Sequence[DType]) -> str | None:
     known_as="smooth_l1_loss",
 )
 def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
-    """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
+    """Return a loss that is quadratic within beta of target, and |input - target| - beta / 2
+    beyond.
+    """
 
 
 smooth_difference.refusal(floating_only("smooth_l1_cpu"))
@@ -114,17 +116,19 @@ smooth_difference.refusal(floating_only("smooth_l1_cpu"))
     known_as="huber_loss",
 )
 def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
-    """Return a parabola within delta of target, and a line of slope delta beyond."""
+    """Return a loss that is quadratic within delta of target, and linear with slope delta
+    beyond.
+    """
 
 
 huber_difference.refusal(floating_only("huber_cpu"))
 
 
 @pointwise(
-    # In this order: what cancels leaves the tail of log1p as it is.
+    # In this order the other terms may cancel without a loss of precision in log1p.
     "(T(1) - target) * input + maximum(-input, T(0)) + log1p(exp(-abs(input)))",
     ["sigmoid(input) - target", "-input"],
-    # sigmoid(input) - target as a mean of the differences from 0 and from 1.
+    # sigmoid(input) - target, computed as a weighted mean of the differences from 0 and from 1.
     tails=[
         (
             "inside = abs(target - T(0.5)) <= T(0.5); t = where(inside, target, T(0)); "
@@ -152,7 +156,7 @@ def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     known_as="binary_cross_entropy",
 )
 def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
-    """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""
+    """Return the binary cross entropy of the probability input, with logarithms clamped at -100."""
 
 
 def _compared(name: str, input: Tensor, target: Tensor, *numbers: Any) -> Any:
@@ -160,8 +164,8 @@ def _compared(name: str, input: Tensor, target: Tensor, *numbers: Any) -> Any:
 
 
 def _as_one_size(input: Tensor, target: Tensor) -> tuple[Any, ...]:
-    """Return both, broadcast, and if that takes anything warn the caller of the loss that calls
-    this. A target without axes then counts for the dtype as much as any other.
+    """Return both tensors broadcast to one shape. If the shapes differ, warn the caller of the
+    loss. After broadcasting, a 0-d target takes part in type promotion like any other tensor.
     """
     both = isinstance(input, Tensor) and isinstance(target, Tensor)
     if not both or input._layout.shape == target._layout.shape:
@@ -186,7 +190,7 @@ def mse_loss(
 ) -> Tensor:
     """Return the squared differences of input and target, their mean or their sum.
 
-    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    Note    with weight the mean is the weighted mean
 
     Args:
         input: The tensor.
@@ -217,7 +221,7 @@ def l1_loss(
 ) -> Tensor:
     """Return the absolute differences of input and target, their mean or their sum.
 
-    Note    with weight the mean is the sum of the weighted ones over that of the weights
+    Note    with weight the mean is the weighted mean
 
     Args:
         input: The tensor.
@@ -246,7 +250,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Return l1_loss with a parabola within beta of 0."""
+    """Return l1_loss, made quadratic for differences below beta."""
     reduction = reduction_of(size_average, reduce, reduction)
     both = _as_one_size(input, target)
     if beta < 0:
@@ -264,9 +268,9 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return a parabola within delta of 0 and a line beyond, of input - target.
+    """Return a loss of input - target that is quadratic within delta of 0 and linear beyond.
 
-    Note    with weight the mean is over the count all the same, unlike mse_loss's: so in PyTorch
+    Note    with weight the mean still divides by the number of elements, as in PyTorch
     """
     both = _as_one_size(input, target)
     if delta <= 0:
@@ -284,7 +288,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the cross entropy of the probabilities input and target, each in 0 ... 1."""
+    """Return the cross entropy of the probabilities input and target, both in 0 ... 1."""
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     _require_probabilities(input, target)
@@ -320,24 +324,24 @@ def binary_cross_entropy_with_logits(
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     require_floating_inputs("log_sigmoid_cpu", input)
-    as_dtype_of(target, input)  # PyTorch computes in room made like target
+    as_dtype_of(target, input)  # PyTorch allocates the result in the dtype of target
     if pos_weight is None:
         losses = _compared("logit_entropy", input, target)
     else:
-        # Only the share of the positive target weighs more.
+        # pos_weight applies only to the term of the positive target.
         losses = (target - 1) * logsigmoid(-input) - pos_weight * target * logsigmoid(input)
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 
 def _broadcast_weight(losses: Tensor, weight: Any, input: Tensor) -> Any:
-    """Return losses, times weight if there is one.
+    """Return losses, multiplied by weight if it is given.
 
-    Raises  ShapeError where a weight makes more losses than there are inputs
+    Raises  ShapeError if weight broadcasts losses to more elements than input has
     """
     if weight is not None:
         losses = losses * weight
         if is_sparse(losses):
-            losses = losses.to_dense()  # PyTorch writes over the losses, which are dense
+            losses = losses.to_dense()  # PyTorch multiplies in place, so the result is dense
     shape, found = input._layout.shape, losses._layout.shape
     if shape != found:
         raise ShapeError(
@@ -363,7 +367,8 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         if given._layout.numel == 0 or given.is_meta:
             continue
         if given._layout.device is CPU and not given._layout.is_sparse:
-            # A quarter of the time of min and max, which go through Python; both find a NaN.
+            # Takes a quarter of the time of min and max, which are Python functions; also finds
+            # NaN.
             values = given._array
             low, high = values.item(values.argmin()), values.item(values.argmax())
         else:
@@ -388,7 +393,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Return target * (log target - input) for log probabilities input."""
+    """Return target * (log(target) - input), where input holds log probabilities."""
     if reduction == "mean" and size_average is None and reduce is None:
         warn_caller(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
@@ -409,4 +414,4 @@ def kl_div(
         losses = xlogy(target, target) - target * input
     loss = reduced(losses, reduction)
     shape = input._layout.shape
-    return loss / shape[0] if by_batch and shape else loss  # of no samples the mean is NaN
+    return loss / shape[0] if by_batch and shape else loss  # without samples the mean is NaN

@@ -1,4 +1,4 @@
-"""Losses that want scores, or distances, apart by a margin."""
+"""Margin losses, which push scores or distances apart by at least a margin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return input where target is 1, and what it lacks of margin where target is -1."""
+    """Return input where target is 1, and max(0, margin - input) where target is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
     x: Any = input
     lacks = (margin - x).clamp_min(0)
@@ -48,7 +48,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return how much input1 misses the margin above input2, or where target is -1 below it."""
+    """Return max(0, -target * (input1 - input2) + margin)."""
     reduction = reduction_of(size_average, reduce, reduction)
     shapes = [one._layout.shape for one in (input1, input2, target)]
     if len({len(shape) for shape in shapes}) > 1:
@@ -112,8 +112,7 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over classes of what the target's score lacks to be margin above theirs, to
-    the power p.
+    """Return the mean over the other classes of max(0, margin - target's score + their score)**p.
 
     Shape   (N, C), (N,) or (C,), () -> (), or like target for reduction "none"
     """
@@ -150,9 +149,9 @@ def _require_long(target: Tensor) -> None:
 
 
 def _rows(input: Tensor) -> Any:
-    """Return a matrix, or a vector as one of one row; a single number is a vector of one class.
+    """Return input as a matrix: a vector becomes one row, and a single number a row with one class.
 
-    Raises  ShapeError for what has other axes, or no classes
+    Raises  ShapeError for another number of axes, or without classes
     """
     shape = input._layout.shape
     if not shape:
@@ -173,10 +172,10 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return over all pairs of a target class and another what the first one's score lacks to be 1
-    above the second one's, divided by the number of classes.
+    """Return the sum of max(0, 1 - a + b), divided by the number of classes, over all pairs of the
+    score a of a target class and the score b of another class.
 
-    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; a row's targets are the
+    Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; the targets of a row are the
             numbers before its first -1
     Raises  RuntimeError on the CPU for a number that is neither a class nor -1
     """
@@ -188,7 +187,7 @@ def multilabel_margin_loss(
             f"{list(input._layout.shape)}"
         )
     _require_long(target)
-    # Those behind a row's first -1, which count for nothing, too, as in PyTorch.
+    # As in PyTorch, the numbers after a row's first -1 are checked, too, though they are not used.
     classes = rows._layout.shape[1]
     if (wrong := find_outside(target, -1, classes - 1)) is not None:
         raise ShapeError(
@@ -217,8 +216,8 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return 1 - cosine of the angle between the inputs where target is 1, and what the cosine is
-    above margin where target is -1.
+    """Return 1 - cos of the angle between the inputs where target is 1, and max(0, cos - margin)
+    where target is -1.
 
     Shape   (N, D), (N, D), (N,) or (D,), (D,), () -> (), or like target for reduction "none"
     """
@@ -249,7 +248,7 @@ def _triplet(
     swap: bool,
     reduction: str,
 ) -> Tensor:
-    """Return how much the negative misses being margin farther than the positive."""
+    """Return max(0, margin + distance of the positive - distance of the negative)."""
     reduction_code(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
@@ -280,8 +279,8 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return how much negative misses being margin farther from anchor than positive is; with swap
-    negative must be far from the nearer one of the two.
+    """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
+    the last distance is that from anchor or positive, whichever is nearer to negative.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """
@@ -304,6 +303,6 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return triplet_margin_loss of any distance, by default pairwise_distance."""
+    """Return triplet_margin_loss with any distance function, by default pairwise_distance."""
     distance = pairwise_distance if distance_function is None else distance_function
     return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)

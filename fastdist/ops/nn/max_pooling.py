@@ -1,4 +1,4 @@
-"""The largest element of each window: max_pool and adaptive_max_pool."""
+"""The maximum of each window: max_pool and adaptive_max_pool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...tensor.tensor import Tensor
 from ..channels_last import in_format_of
 from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 
-# Stands for the windows of an axis that is cut into even parts.
+# Marks the windows of an axis that is divided into parts of nearly equal size.
 _ADAPTIVE = (0, 0, 0, 0)
 
 
@@ -27,14 +27,14 @@ _ADAPTIVE = (0, 0, 0, 0)
     piecewise=True,
 )
 def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
-    """Return the largest element of each window over the last axes, and where it stands in the
-    space of its plane. windows holds (kernel, stride, padding, dilation) of each axis.
+    """Return the maximum of each window over the last axes, and its flat index within the spatial
+    axes. windows holds (kernel, stride, padding, dilation) of each axis.
     """
 
 
 @largest.names_event
 def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
-    """Return PyTorch's word for as many axes."""
+    """Return PyTorch's name for this number of axes."""
     return f"max_pool{max(len(attributes[0]), 2)}d_with_indices"
 
 
@@ -71,7 +71,7 @@ def _(input_t: Tensor, others: tuple[Tensor, ...], windows: Any) -> Any:
     known_as="gather",
 )
 def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
-    """Return the elements of input that stand at places of each plane."""
+    """Return the elements of input at flat indices within each plane."""
 
 
 @pick.plan
@@ -86,7 +86,9 @@ def _(g: Tensor, places: Tensor, input_layout: Layout, windows: Any) -> Any:
 
 @structured("nn.windows.spread", linear=True, fresh=True, homes="nowhere", batch="last axes")
 def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
-    """Return zeros with input added at places of each plane: the adjoint of pick."""
+    """Return zeros to which input is added at flat indices within each plane: the adjoint
+    of pick.
+    """
 
 
 @spread.names_event
@@ -115,7 +117,7 @@ def max_pool(
     axes: int,
     takes_whole: bool,
 ) -> Any:
-    """Return the largest of each window over the last axes, and where it stands."""
+    """Return the maximum of each window over the last axes, and its index."""
     function = f"max_pool{axes}d"
     found = windows_of(function, input, kernel_size, stride, padding, dilation, ceil_mode, axes)
     dtype = input._layout.dtype
@@ -135,7 +137,7 @@ def _is_whole(dtype: DType) -> bool:
 
 
 def adaptive_max_pool(input: Tensor, output_size: int | Sequence[int], axes: int) -> Any:
-    """Return the largest of as many parts of the last axes as asked for, and where it stands."""
+    """Return the maximum of each of output_size parts of the last axes, and its index."""
     function = f"adaptive_max_pool{axes}d"
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
     kernel = "adaptive_max_pool3d_cpu" if axes == 3 else "adaptive_max_pool2d"
@@ -145,7 +147,7 @@ def adaptive_max_pool(input: Tensor, output_size: int | Sequence[int], axes: int
 
 
 def _declare(axes: int) -> None:
-    """Declare the functions of so many axes of space."""
+    """Declare the functions for this number of spatial axes."""
     over = {1: "the last axis", 2: "the last two axes", 3: "the last three axes"}[axes]
 
     def max_pool_with_indices(
@@ -168,7 +170,7 @@ def _declare(axes: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        # PyTorch has a separate kernel for one axis, for floating numbers alone.
+        # PyTorch has a separate kernel for one axis, which supports only floating dtypes.
         whole = axes > 1 or return_indices
         found = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes, whole)
         return found if return_indices else found[0]

@@ -1,4 +1,4 @@
-"""Attention by several heads: projections in, attention of each head, one projection out."""
+"""Multi-head attention: input projections, attention of each head, and an output projection."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the attention of num_heads heads, and their weights if need_weights.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all of them
-            without batch; weights are (batch, heads, n, m) if not average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); the axis
+            batch may be left out everywhere; weights are (batch, heads, n, m) unless
+            average_attn_weights
     """
     is_batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not is_batched:
@@ -86,7 +87,7 @@ def multi_head_attention_forward(
 def in_turn(
     query: Tensor, key: Tensor, value: Tensor, do: Callable[[Any], Any]
 ) -> tuple[Any, Any, Any]:
-    """Return do's result for each; equal tensors give one result."""
+    """Return the result of do for each of the three; it is called once for identical tensors."""
     made = do(query)
     other = made if key is query else do(key)
     return made, other, other if value is key else do(value)
@@ -101,7 +102,7 @@ def _require_mask(mask: Tensor | None, is_causal: bool | int) -> None:
 
 
 class _Heads(NamedTuple):
-    """The inputs of heads; q, k and v are (batch, heads, n, size of a head)."""
+    """The inputs of all heads; q, k and v have the shape (batch, heads, n, size of a head)."""
 
     q: Any
     k: Any
@@ -117,7 +118,9 @@ def _attended(parts: _Heads) -> Any:
 
 
 def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
-    """Return the attention of heads and their weights; NaN for a query that sees no key."""
+    """Return the attention of heads and their weights; NaN for a query that may attend to
+    no key.
+    """
     q, k, v, mask, thinned, _ = parts
     scores = (q * math.sqrt(1.0 / q._layout.shape[3])) @ k.transpose(-2, -1)
     shares = softmax(scores if mask is None else scores + mask, -1)
@@ -127,10 +130,11 @@ def _with_weights(parts: _Heads, averaged: bool) -> tuple[Any, Any]:
 
 
 def added_mask(mask: Any, name: str, dtype: DType, other: Any = None, other_name: str = "") -> Any:
-    """Return mask as numbers to be added: -inf where one of bool is true. None for None.
+    """Return a mask to be added to scores: -inf where a bool mask is True. None is returned as
+    None.
 
     Raises  AssertionError for a mask of integers
-    Note    warns if other, another mask, is of another kind
+    Note    warns if another mask, `other`, is bool and this one is not, or vice versa
     """
     if mask is None:
         return None
@@ -210,7 +214,7 @@ def _projected(
     bias: Tensor | None,
     separate: bool,
 ) -> tuple[Any, ...]:
-    """Return q, k and v; what is one tensor is projected in one product."""
+    """Return the projected q, k and v; inputs that are the same tensor need only one product."""
     packed, *each = weights
     for name, one in zip("qkv", each, strict=True):
         if separate and one is None:
@@ -232,13 +236,13 @@ def _projected(
 
 
 def _by_head(one: Tensor, num_heads: int) -> Any:
-    """Return (n, batch, e) as (batch, heads, n, e / heads)."""
+    """Convert (n, batch, e) to (batch, heads, n, e / heads)."""
     n, batch, size = one._layout.shape
     return one.reshape(n, batch, num_heads, size // num_heads).permute(1, 2, 0, 3)
 
 
 def _joined(attended: Tensor) -> Any:
-    """Return (batch, heads, n, e / heads) as (n, batch, e)."""
+    """Convert (batch, heads, n, e / heads) to (n, batch, e)."""
     batch, heads, n, size = attended._layout.shape
     return attended.permute(2, 0, 1, 3).reshape(n, batch, heads * size)
 
@@ -246,7 +250,7 @@ def _joined(attended: Tensor) -> Any:
 def _extended(
     k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None, may: bool
 ) -> tuple[Any, Any, int]:
-    """Return k and v with the learnt key and value behind them, and how many these are."""
+    """Return k and v with the learnt key and value appended, and the number of rows appended."""
     if bias_k is None and bias_v is None:
         return k, v, 0
     if bias_v is None:
@@ -260,7 +264,7 @@ def _extended(
 
 
 def _static(static: Any, name: str, found: Tensor, count: int) -> Any:
-    """Return the tensor given in place of projected keys or values, by head; found for None."""
+    """Return the tensor that replaces projected keys or values, by head; found if it is None."""
     if static is None:
         return found
     batch, heads, _, size = found._layout.shape
@@ -279,7 +283,7 @@ def _with_zero(one: Tensor) -> Any:
 
 
 def _with_axes(mask: Tensor | None, batch: int, num_heads: int, n: int, m: int) -> Any:
-    """Return an added mask as (batch or 1, heads or 1, n, m)."""
+    """Return an additive mask with the shape (batch or 1, heads or 1, n, m)."""
     if mask is None:
         return None
     shape = tuple(mask._layout.shape)
@@ -294,7 +298,7 @@ def _with_axes(mask: Tensor | None, batch: int, num_heads: int, n: int, m: int) 
 
 
 def _merged(mask: Any, padding: Any, further: int, batch: int, m: int) -> Any:
-    """Return the sum of both masks; the keys added behind are free to all."""
+    """Return the sum of both masks, extended by 0 for the keys that were appended."""
     if further:
         mask, padding = (_with_free(one, further) for one in (mask, padding))
     if padding is None:

@@ -1,7 +1,8 @@
-"""The gradients of norms by their inputs as ops, where they are differentiated again.
+"""The gradients of norms with respect to their inputs, as ops that can be differentiated again.
 
-Each is one Node in place of the dozen of its expression, whose second gradients one kernel makes.
-They are for plain tensors of a few numbers on the CPU: see may_fuse in ops/reduce/row_slopes.py.
+Each op makes one Node instead of a dozen for its expression, and one kernel computes its own
+gradients. The ops are used for small plain tensors on the CPU: see may_fuse in
+ops/reduce/row_slopes.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ...tensor.tensor import Tensor
 
 
 def slope_of(g: Tensor, normal: Tensor, scale: Tensor, axes: int | Sequence[int]) -> Any:
-    """Return the product of the Jacobian of normal, which is symmetric, with a gradient."""
+    """Return the product of the Jacobian of the normalization, which is symmetric, with g."""
     even, along = g.mean(axes, True), (g * normal).mean(axes, True)
     return (g - even - normal * along) * scale
 
@@ -22,7 +23,7 @@ def slope_of(g: Tensor, normal: Tensor, scale: Tensor, axes: int | Sequence[int]
 def _second(
     g: Tensor, u: Tensor, normal_scale: tuple[Any, Any], axes: int | Sequence[int]
 ) -> tuple[Any, Any]:
-    """Return the gradients of slope_of(u, ...) of normalised x, by u and by x."""
+    """Return the gradients of slope_of(u, ...) with respect to u and to the normalized x."""
     normal, scale = normal_scale
     along, along_u = (g * normal).mean(axes, True), (u * normal).mean(axes, True)
     by_u = slope_of(g, normal, scale, axes)
@@ -39,8 +40,8 @@ def _by_all(
     axes: int | Sequence[int],
     wanted: Any,
 ) -> Any:
-    """Return the gradients by grad, the input and the weight, where u is grad * weight and has the
-    gradient by_u; axes are those along which the weight is broadcast.
+    """Return the gradients with respect to grad, the input and the weight, given the gradient by_u
+    of u = grad * weight. axes are those along which the weight is broadcast.
     """
     if weight is None:
         return by_u, by_x, None
@@ -48,7 +49,7 @@ def _by_all(
 
 
 def normal_of(x: Tensor, eps: float, axes: int | Sequence[int]) -> tuple[Any, Any]:
-    """Return x normalised along axes and what it was multiplied by, as expressions that can be
+    """Return x normalized along axes, and the factor 1 / deviation, computed by ops that can be
     differentiated again.
     """
     away = x - x.mean(axes, True)
@@ -66,7 +67,7 @@ def layer_norm_slope(
     deviation: Tensor,
     eps: float,
 ) -> Tensor:
-    """Return the gradient of layer_norm_rows by its input."""
+    """Return the gradient of layer_norm_rows with respect to its input."""
 
 
 @layer_norm_slope.plan
@@ -97,7 +98,7 @@ def _(
 def rms_norm_slope(
     grad: Tensor, input: Tensor, weight: Tensor | None, scale: Tensor, eps: float
 ) -> Tensor:
-    """Return the gradient of rms_norm_rows by its input."""
+    """Return the gradient of rms_norm_rows with respect to its input."""
 
 
 @rms_norm_slope.plan
@@ -136,7 +137,7 @@ def group_norm_slope(
     num_groups: int,
     eps: float,
 ) -> Tensor:
-    """Return the gradient of normalize_groups by its input."""
+    """Return the gradient of normalize_groups with respect to its input."""
 
 
 @group_norm_slope.plan
@@ -185,7 +186,7 @@ def batch_norm_slope(
     variance: Tensor,
     eps: float,
 ) -> Tensor:
-    """Return the gradient of normalize_channels by its input."""
+    """Return the gradient of normalize_channels with respect to its input."""
 
 
 @batch_norm_slope.plan
@@ -214,6 +215,8 @@ def _(
 
 
 def axes_of(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return all axes but that of the channels, and the shape that broadcasts along these."""
+    """Return all axes except that of the channels, and the shape that broadcasts a row of
+    channels.
+    """
     axes = tuple([axis for axis in range(len(shape)) if axis != 1])
     return axes, (shape[1], *[1] * (len(shape) - 2))

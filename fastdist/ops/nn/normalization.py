@@ -37,7 +37,7 @@ from .norm_slopes import layer_norm_slope, rms_norm_slope
 def layer_norm_rows(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
-    """Return each row of a matrix less its mean, over its deviation, times weight, plus bias."""
+    """Return (row - mean) / deviation * weight + bias for each row of a matrix."""
 
 
 @layer_norm_rows.plan
@@ -48,7 +48,7 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Plan:
 
 
 def _normal(input: Tensor, eps: float) -> Any:
-    """Return the normalised rows as an expression that can be differentiated again."""
+    """Return the normalized rows, computed by ops that can be differentiated again."""
     away = input - input.mean(1, True)
     return away * ((away * away).mean(1, True) + eps).rsqrt()
 
@@ -121,7 +121,9 @@ def _(
 def layer_norm_gradient(
     g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor
 ) -> Tensor:
-    """Return the gradient of layer_norm_rows by its input; not differentiable itself."""
+    """Return the gradient of layer_norm_rows with respect to its input; it is not
+    differentiable.
+    """
 
 
 @layer_norm_gradient.plan
@@ -163,14 +165,14 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias.
+    """Return input normalized to mean 0 and variance 1 over its last axes, times weight, plus bias.
 
     Args:
         input: The tensor.
         normalized_shape: The lengths of the axes to normalize, the last ones of input.
-        weight: A scale for each element; none if None.
-        bias: A shift for each element; none if None.
-        eps: Added to the variance, against division by 0.
+        weight: A factor for each element, or None.
+        bias: A summand for each element, or None.
+        eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
 
     Example:
@@ -194,9 +196,10 @@ def layer_norm(
 def _last_axes(
     name: str, input: Tensor, normalized_shape: Sequence[int], **given: Tensor | None
 ) -> Shape:
-    """Return normalized_shape, which input ends in and the parameters have.
+    """Return normalized_shape as a tuple. It must be the last lengths of input and the parameters'
+    shape.
 
-    Raises  ShapeError, NotImplementedError where they differ, or are not floating numbers
+    Raises  ShapeError if it is not; NotImplementedError for dtypes that are not floating
     """
     layout, last = input._layout, normalized_shape
     if type(last) is not tuple:  # all_of takes 0.2 us
@@ -233,7 +236,7 @@ def _last_axes(
     node="mul",
 )
 def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """Return each row of a matrix over the root of its mean square, times weight."""
+    """Return each row of a matrix divided by the root of its mean square, times weight."""
 
 
 @rms_norm_rows.plan
@@ -261,7 +264,9 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _by_root(input: Tensor, eps: float) -> tuple[Any, Any]:
-    """Return the rows over their roots, and one over these, to be differentiated again."""
+    """Return the rows divided by their roots, and the reciprocals of the roots, differentiable
+    again.
+    """
     wide = input.to(input._layout.dtype.computes_in)
     scale = ((wide * wide).mean(1, True) + eps).rsqrt()
     return wide * scale, scale
@@ -309,13 +314,13 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """Return input over the root of its mean square over the last axes, times weight."""
+    """Return input divided by the root of its mean square over the last axes, times weight."""
     last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
     shape, dtype = input._layout.shape, input._layout.dtype
     if eps is None:
         eps = float(float_limits(real_of(dtype)).eps)
     if dtype.is_complex:
-        # The mean of squares, as PyTorch has it, which is not that of sizes.
+        # As in PyTorch, the mean of x * x, which for complex numbers is not the mean of |x|**2.
         dims = tuple(range(len(shape) - len(last), len(shape)))
         normal: Any = input * ((input * input).mean(dims, True) + eps).rsqrt()
         return normal if weight is None else normal * weight  # type: ignore[no-any-return]
@@ -331,7 +336,7 @@ def rms_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Return input over (k + alpha * mean of squares over size neighbouring channels)**beta.
+    """Return input / (k + alpha * mean of squares over size neighbouring channels)**beta.
 
     Shape   (N, C, ...) -> the same
     """
@@ -352,11 +357,14 @@ def local_response_norm(
 
 
 def _neighbours(x: Tensor, before: int, behind: int) -> Any:
-    """Return the sums of each channel, so many before it, and so many behind it."""
+    """Return, for each channel, the sum of `before` channels before it, itself, and `behind` after
+    it.
+    """
     channels, ndim = x._layout.shape[1], len(x._layout.shape)
     total = x
     for by in range(-min(before, channels - 1), min(behind, channels - 1) + 1):
-        # A few whole tensors, shifted: sums of a running window would cancel.
+        # Adds a few shifted copies of the tensor: running sums would lose precision by
+        # cancellation.
         if by:
             part = x.narrow(1, max(by, 0), channels - abs(by))
             ends = [0, 0] * (ndim - 2) + [max(-by, 0), max(by, 0)]
@@ -365,9 +373,9 @@ def _neighbours(x: Tensor, before: int, behind: int) -> Any:
 
 
 def cross_map_lrn(input: Tensor, size: int, alpha: float, beta: float, k: float) -> Any:
-    """Return CrossMapLRN2d of images.
+    """Return the result of CrossMapLRN2d.
 
-    Raises  ValueError for other than four axes, or a size below 1
+    Raises  ValueError if input does not have four axes, or size is below 1
     """
     ndim = len(input._layout.shape)
     if ndim != 4:
@@ -378,7 +386,7 @@ def cross_map_lrn(input: Tensor, size: int, alpha: float, beta: float, k: float)
     squares = input.square()
     total = _neighbours(squares, reach - 1, reach - 1)
     if channels > reach:
-        # PyTorch's window moves on without ever leaving the first channel behind.
+        # PyTorch's sliding window never drops the first channel.
         first = squares.narrow(1, 0, 1).expand((-1, channels - reach, -1, -1))
         total = total + COMPOSITES["pad"].call(first, [0, 0, 0, 0, reach, 0])
     return input / (total * (alpha / size) + k).pow(beta)
@@ -403,8 +411,8 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return input with each of num_groups groups of channels of each sample brought to mean 0 and
-    variance 1, times weight, plus bias.
+    """Return input with each of num_groups groups of channels of each sample normalized to mean 0
+    and variance 1, times weight, plus bias.
 
     Shape   (N, C, ...) -> the same
     """

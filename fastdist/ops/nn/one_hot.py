@@ -1,4 +1,4 @@
-"""Indices as rows of zeros with a single one."""
+"""One-hot encoding: each index becomes a row of zeros with a single one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from ...tensor.tensor import Tensor, from_array
 from ..create.ranges import arange
 from ..index.searchsorted import ends_of
 
-_FEW: Final = 4096  # numbers of a result that NumPy makes at once
+_FEW: Final = 4096  # the maximal size of a result on the short path
 
 
 def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return one_hot with a short path of three NumPy calls, for CPU numbers all in range."""
+    """Return one_hot with a short path of three NumPy calls, for CPU indices that are all
+    in range.
+    """
 
     def quick(tensor: Tensor, num_classes: int = -1) -> Any:
         if (
@@ -38,7 +40,7 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
             return general(tensor, num_classes)
         hits = numbers[..., None] == np.arange(count)
         if np.count_nonzero(hits) != layout.numel:
-            return general(tensor, num_classes)  # which says what is out of range
+            return general(tensor, num_classes)  # it raises an explained error
         return from_array(hits.astype(np.int64))
 
     return quick
@@ -47,14 +49,14 @@ def _quick_one_hot(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_one_hot)
 @composite(homes="functional")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
+    """Return rows of zeros with a 1 at each index, along a new last axis.
 
-    Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
-            waits for it once; what lies outside gets zeros alone
+    Note    on devices other than the CPU the values are read, which waits for the device, only if
+            num_classes is -1; otherwise an index out of range gives only zeros
 
     Args:
-        tensor: The numbers, in int64.
-        num_classes: The length of the new axis; one more than the largest number if -1.
+        tensor: The indices, in int64.
+        num_classes: The length of the new axis; if -1, the largest index + 1.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)

@@ -1,4 +1,4 @@
-"""Tensors made longer at their ends: with a number, or with their own values."""
+"""Padding of tensors: with a number, or with their own elements."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def _mirrors(*args: object, mode: object = "constant", **named: object) -> bool:
-    """Return whether padding copies elements, and adds no number."""
+    """Return whether the mode of padding only copies elements of the input."""
     return (args[1] if len(args) > 1 else mode) in ("reflect", "replicate", "circular")
 
 
 @before(by_table(_mirrors))
 @composite(homes="functional")
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None = None) -> Tensor:
-    """Return input with pad[0] elements before and pad[1] behind its last axis, pad[2] and pad[3]
-    about the one before, and so on; negative numbers take elements away.
+    """Return input with pad[0] elements added before and pad[1] after its last axis, pad[2] and
+    pad[3] at the axis before it, and so on. Negative numbers remove elements.
 
-    mode "constant" puts value (0) there, "reflect" the elements mirrored at the border element,
-    "replicate" the border element, "circular" those of the other end
+    mode "constant" adds value (default 0), "reflect" adds elements mirrored at the border element,
+    "replicate" repeats the border element, "circular" adds elements from the other end
     Raises  RuntimeError for numbers that do not fit, NotImplementedError for a mode or a number of
-            axes that PyTorch does not have
+            axes that PyTorch does not support
 
     Args:
         input: The tensor.
-        pad: Two numbers for each axis, beginning with the last.
+        pad: Two numbers for each axis, starting with the last axis.
         mode: "constant", "reflect", "replicate" or "circular".
         value: The number to fill with, for "constant"; 0 if None.
 
@@ -67,7 +67,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
         else:
             made = constant_pad(input, _ends(pad, shape), number)
         return made if input._layout.contiguous else in_format_of(input, made)
-    # Networks pad images of one size alike at each step.
+    # Cached, because networks pad images of the same size at each step.
     find = _known_ends if mode.__class__ is str and are_ints(pad) else _checked_ends
     ends = find(mode, pad, shape)
     if value is not None and value != 0:
@@ -82,7 +82,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
 
 
 def _checked_ends(mode: str, pad: Sequence[int], shape: Shape) -> tuple[tuple[int, int, int], ...]:
-    """Return (axis, before, behind) of each axis that a mode other than "constant" makes longer."""
+    """Return (axis, before, after) for each axis to be padded in a mode other than "constant"."""
     ends = _ends(pad, shape)
     if mode not in _MODES:
         raise NotImplementedError(
@@ -104,15 +104,15 @@ _known_ends = functools.lru_cache(maxsize=256)(_checked_ends)
 
 @functools.cache
 def _node(mode: str, axes: int) -> str:
-    """Return PyTorch's name of the Node; circular padding copies part by part."""
+    """Return PyTorch's name for the Node; circular padding is a sequence of copies there."""
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 
 
 def _ends(pad: Sequence[int], shape: Shape) -> dict[int, tuple[int, int]]:
-    """Return axis -> (before, behind), from the last axis on.
+    """Return the map axis -> (before, after), from the last axis on.
 
-    Raises  RuntimeError
+    Raises  RuntimeError for a list of odd or excessive length
     """
     numbers = [n.__index__() for n in all_of(pad)]
     if len(numbers) % 2:
@@ -129,10 +129,7 @@ def _ends(pad: Sequence[int], shape: Shape) -> dict[int, tuple[int, int]]:
 
 
 def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> None:
-    """Raise where there is nothing to mirror, repeat or go round, or nothing is left.
-
-    Raises  RuntimeError
-    """
+    """Raise RuntimeError if an axis is too short for the mode, or if no elements would remain."""
     axes, sizes = len(ends), list(shape)
     if mode == "circular":
         for axis, (before, behind) in ends.items():
@@ -172,15 +169,15 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
 
 
 def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -> Tensor:
-    """Return input with so many times value before and behind each axis of ends; negative numbers
-    take elements away.
+    """Return input with this many elements equal to value before and after each axis in ends;
+    negative numbers remove elements.
     """
     return _place_in(_frame_of(tuple(ends.items()), input._layout.shape), input, value)
 
 
 def _frame_of(ends: tuple[tuple[int, tuple[int, int]], ...], shape: Shape) -> Any:
-    """Return (axis, start, length) of each axis of which a part is kept, the padded shape, where
-    the kept part is in it, and whether it is all.
+    """Return (axis, start, length) for each axis of which only a part is kept, the padded shape,
+    the index of the kept part within it, and whether the kept part fills it.
     """
     lengths, index, parts = list(shape), [(0, n) for n in shape], []
     for axis, (ahead, behind) in ends:
@@ -218,9 +215,9 @@ def _place_in(frame: Any, input: Tensor, value: complex) -> Tensor:
 
 
 def _places(mode: str, n: int, before: int, behind: int) -> tuple[Any]:
-    """Return the source index, on an axis of n, of each element of the padded axis."""
+    """Return the source index, on an axis of length n, of each element of the padded axis."""
     if mode == "circular":
-        # Elements that negative padding removes are gone before the rest wraps around.
+        # Negative padding removes elements before the remaining ones wrap around.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
         return (start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1),)
     places = count_up(-before, n + behind)

@@ -1,4 +1,4 @@
-"""Channels made into pixels and back: pixel_shuffle, pixel_unshuffle, channel_shuffle."""
+"""Rearranging channels and pixels: pixel_shuffle, pixel_unshuffle, channel_shuffle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _factor(function: str, name: str, given: Any, shape: tuple[int, ...]) -> int
 @before(by_table())
 @composite(homes="function functional", node="pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Return an image r times as high and wide, made from r**2 times as many channels.
+    """Return images with r times the height and width and 1 / r**2 times the channels.
 
     Shape   (..., c * r**2, h, w) -> (..., c, h * r, w * r)
     """
@@ -50,8 +50,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 @before(by_table())
 @composite(homes="function functional", node="pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Return an image of a fraction of the height and width, with r**2 times as many channels: what
-    pixel_shuffle began from.
+    """Return images with 1 / r times the height and width and r**2 times the channels: the inverse
+    of pixel_shuffle.
 
     Shape   (..., c, h * r, w * r) -> (..., c * r**2, h, w)
     """
@@ -72,8 +72,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 @before(by_table())
 @composite(homes="function functional", node="channel_shuffle")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return input with its channels, axis 1, dealt out: the first of each group, then the second
-    of each, and so on.
+    """Return input with its channels (axis 1) reordered: the first of each group, then the second
+    of each group, and so on.
     """
     shape = input._layout.shape
     if len(shape) < 3:
@@ -96,5 +96,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 @composite(homes="functional")
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return channel_shuffle(input, groups)."""
+    """Return channel_shuffle(input, groups), under PyTorch's other name."""
     return channel_shuffle(input, groups)

@@ -18,7 +18,7 @@ _LETTERS = {1: "W", 2: "HW", 3: "THW"}
 
 
 class Window(NamedTuple):
-    """The windows along one axis, and how many there are: one for each output."""
+    """The windows along one axis, and their number, which is the number of outputs."""
 
     kernel: int
     stride: int
@@ -28,9 +28,9 @@ class Window(NamedTuple):
 
 
 def numbers(function: str, name: str, given: Any, axes: int) -> tuple[int, ...]:
-    """Return an int for each axis of space, from one int or from as many.
+    """Return an int for each spatial axis, from one int or a sequence of ints.
 
-    Raises  TypeError for a value that is not an int, RuntimeError for another number of them
+    Raises  TypeError for a value that is not an int, RuntimeError for a wrong number of ints
     """
     several = given if isinstance(given, tuple | list) else (given,)
     for one in several:
@@ -45,7 +45,7 @@ def numbers(function: str, name: str, given: Any, axes: int) -> tuple[int, ...]:
 
 
 def _wrong_count(function: str, name: str, given: int, axes: int) -> str:
-    """Return PyTorch's sentence for a wrong number of ints; each of its functions has its own."""
+    """Return PyTorch's error text for a wrong number of ints, which differs between functions."""
     got = f"; got {given} ints"
     omitted = {"stride": "omitted, "}.get(name, "")
     if function == "max_pool1d":
@@ -68,16 +68,17 @@ def _wrong_count(function: str, name: str, given: int, axes: int) -> str:
 
 
 def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -> None:
-    """Raise PyTorch's error for a dtype that it has no kernel for.
-
-    Raises  NotImplementedError
+    """Raise NotImplementedError, with PyTorch's text, for a dtype that its kernel does
+    not support.
     """
     if not fits(dtype):
         raise NotImplementedDType(f'"{kernel}" not implemented for {WORDS[dtype]!r}')
 
 
 class NotImplementedDType(DTypeError, NotImplementedError):
-    """A dtype for which PyTorch has no kernel: a NotImplementedError there, a TypeError by kind."""
+    """A dtype that PyTorch's kernel does not support: NotImplementedError, as there, and
+    TypeError.
+    """
 
 
 def windows_of(
@@ -92,7 +93,7 @@ def windows_of(
 ) -> tuple[Window, ...]:
     """Return the windows along the last axes of input.
 
-    Raises  RuntimeError for numbers and shapes that give none
+    Raises  RuntimeError for arguments and shapes without any window
     """
     given = kernel_size, stride, padding, dilation
     for one in given:
@@ -102,8 +103,8 @@ def windows_of(
 
 
 def are_ints(given: Any) -> bool:
-    """Return whether something is a tuple of Python's own ints, which equal others that are alike
-    alone.
+    """Return whether given is a tuple of ints of exactly this type. As cache keys, other types
+    could equal ints that mean something else.
     """
     return given.__class__ is tuple and all(one.__class__ is int for one in given)
 
@@ -134,12 +135,13 @@ def _windows_of(
     return tuple(found)
 
 
-# Layers ask for the same windows at each step, and to make them takes longer than a small kernel.
+# Cached, because layers use the same windows at each step, and making them takes longer than a
+# small kernel.
 _known_windows = functools.lru_cache(maxsize=256)(_windows_of)
 
 
 def _space(function: str, shape: Shape, axes: int) -> Shape:
-    """Return the lengths that windows go along."""
+    """Return the lengths of the spatial axes."""
     low = axes + 1
     if len(shape) not in (low, low + 1) or 0 in shape[len(shape) - low :]:
         if function == "max_pool1d":
@@ -194,13 +196,13 @@ def _require_padding(function: str, kernel: int, padding: int, dilation: int) ->
 def _count(length: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
     room = length + 2 * padding - dilation * (kernel - 1) - 1
     count = -(-room // stride) + 1 if ceil else room // stride + 1
-    # A window that would begin in the padding on the right is none.
+    # A window that would begin in the padding on the right is dropped.
     return count - 1 if ceil and (count - 1) * stride >= length + padding else count
 
 
 def _require_windows(function: str, shape: Shape, space: Shape, found: list[Window]) -> None:
     kernel = tuple([window.kernel for window in found])
-    # The one function that asks for a whole window without padding.
+    # Only this function requires a whole window without padding.
     if function == "avg_pool3d" and any(n < k for n, k in zip(space, kernel, strict=True)):
         pairs = [zip("THW", sizes, strict=True) for sizes in (space, kernel)]
         image = " ".join([f"{letter}: {n}" for letter, n in pairs[0]])
@@ -225,9 +227,9 @@ def _require_windows(function: str, shape: Shape, space: Shape, found: list[Wind
 def adaptive_lengths(
     function: str, input: Tensor, output_size: Any, axes: int, *, channels: bool
 ) -> tuple[int, ...]:
-    """Return the lengths of adaptive pooling's output; None keeps an axis as it is.
+    """Return the lengths of adaptive pooling's output; None keeps the length of an axis.
 
-    Raises  RuntimeError
+    Raises  RuntimeError for a wrong number of axes or lengths
     """
     shape = input._layout.shape
     low = axes + 1

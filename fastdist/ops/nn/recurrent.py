@@ -1,8 +1,8 @@
-"""Recurrent cells walked through sequences: one op for all steps of a layer in one direction.
+"""Recurrent cells applied to sequences: one op for all steps of a layer in one direction.
 
-A layer's rows are packed: those of the first step, then of the second, each no more than before.
-`walk_sequence` is the op where nothing is unusual, and the same made of other ops where forward
-mode, complex numbers or a projection ask for it.
+The rows of a layer are packed: first those of step 1, then those of step 2, and so on. No step has
+more rows than the one before it. `walk_sequence` uses one op in the common case. It is composed of
+other ops for forward mode, complex numbers and projections.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from ..shape.splitting import narrow
 
 
 class Cell(NamedTuple):
-    """A kind of cell: how many gates it has, how many rows of numbers it keeps for its gradient.
+    """A kind of cell: the number of its gates, and the number of rows that it saves for its
+    gradient.
 
-    `step(gates, product, h, c)` gives the new h, the new c and what `back` needs; `back(dh, dc,
-    kept, h, c)` gives the gradients by gates, by product, by h (what does not pass through the
-    product) and by c.
+    `step(gates, product, h, c)` returns the new h, the new c and the values that `back` needs;
+    `back(dh, dc, kept, h, c)` returns the gradients with respect to gates, to product, to h (only
+    the part that does not pass through the product) and to c.
     """
 
     gates: int
@@ -125,15 +126,15 @@ def recurrent_sequence(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Tensor:
-    """Return each step's h in packed rows, the last h, the last c (no rows but for lstm), and two
-    that are for the gradient.
+    """Return the h of each step in packed rows, the last h, the last c (empty except for lstm), and
+    two results that only the gradient uses.
 
-    gates are the inputs' part of them, to which each step adds h @ weight.T + bias.
+    `gates` is the part of the gates that the inputs determine; each step adds h @ weight.T + bias.
     """
 
 
 def _layers_of(values: Mapping[str, object]) -> str:
-    """Return the op that users call for a kind of cell, as messages name it."""
+    """Return the name of the op that users call for a kind of cell, for error messages."""
     cell = str(values.get("cell", "rnn"))
     return f"rnn_{cell}" if cell in ("tanh", "relu") else cell
 
@@ -167,8 +168,8 @@ def _(
 def _require_fitting(
     gates: Tensor, hx: Tensor, cx: Tensor | None, weight: Tensor, bias: Tensor | None, cell: str
 ) -> None:
-    """Raise if the parameters are not those of a layer: they may have been replaced by others, and
-    kernels do not look at shapes.
+    """Raise an error if the shapes of the parameters do not fit the layer. A user may have replaced
+    them, and the kernels do not check shapes.
     """
     batch, hidden = hx._layout.shape
     width = CELLS[cell].gates * hidden
@@ -186,9 +187,11 @@ def _require_fitting(
 
 
 def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
-    """Raise unless each step takes some rows, no more than the one before it, and all take all."""
+    """Raise unless the numbers of rows per step are positive, never increase, and add up to all
+    rows.
+    """
     falls = all(after <= before for before, after in itertools.pairwise((batch, *batch_sizes)))
-    # The steps of an empty batch may have 0 rows.
+    # With an empty batch the steps may have 0 rows.
     least = min(batch, 1)
     if not falls or min(batch_sizes, default=1) < least or sum(batch_sizes) != rows:
         raise ShapeError(
@@ -199,18 +202,19 @@ def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
 
 @recurrent_sequence.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Walk the sequences of all calls side by side; where calls have separate weights, step by
-    step, each step of all calls at once.
+    """Run the sequences of all batched calls as one batch. If the calls have separate weights, use
+    other ops, which compute each step for all calls together.
     """
     gates, hx, cx, weight, bias = operands
     size = levels.sizes[level - 1]
     cell, batch_sizes, reverse = attributes
     if level_of((weight, bias)) == level:
         found, h, c = _walk_by_ops(gates, hx, cx, weight, bias, None, attributes)
-        none = narrow(found, 0, 0, 0)  # what else there is is for the kernel's gradient
+        none = narrow(found, 0, 0, 0)  # the other results are used only by the kernel's gradient
         results = found, h, narrow(h, 0, 0, 0) if c is None else c, none, none
         return tuple([value_at(one, level, size=size) for one in results])
-    # At each step the first sequences go on, so those of one place in all calls are adjacent.
+    # Later steps process only the first rows of a batch. So the rows of all calls with the same
+    # position must be adjacent.
     given = [o if o is None else _side_by_side(o, level) for o in (gates, hx, cx)]
     counts = tuple([count * size for count in batch_sizes])
     results = op.general((*given, weight, bias), (cell, counts, reverse))
@@ -274,9 +278,9 @@ def recurrent_sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Tensor:
-    """Return the gradients of recurrent_sequence by gates, by the product, by hx and by cx; not
-    differentiable itself. That by the product has no rows where it is that by gates. g, last_h and
-    last_c are the results' gradients, as far as there are any.
+    """Return the gradients of recurrent_sequence with respect to gates, to the product, to hx and
+    to cx. The second is empty if it equals the first. g, last_h and last_c are the gradients of the
+    results, or None. This op is not differentiable.
     """
 
 
@@ -317,9 +321,10 @@ def walk_sequence(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> tuple[Any, Any, Any]:
-    """Return each step's h in packed rows, the last h and the last c (None but for lstm).
+    """Return the h of each step in packed rows, the last h and the last c (None except for lstm).
 
-    gates are the inputs' part of them; projection (h, hidden) makes h of a cell's longer output
+    `gates` is the part of the gates that the inputs determine; projection (h, hidden) reduces a
+    cell's output to h
     """
     given = (gates, hx, cx, weight, bias)
     if projection is not None or gates._layout.dtype.is_complex or has_tangents(given):
@@ -332,7 +337,7 @@ Steps = tuple[str, tuple[int, ...], bool]
 
 
 def _steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield number, first row and rows of each step, in the order in which the layer walks."""
+    """Yield index, first row and number of rows of each step, in the order of processing."""
     starts = [0]
     for count in batch_sizes:
         starts.append(starts[-1] + count)
@@ -345,7 +350,7 @@ def _first(x: Any, count: int) -> Any:
 
 
 def _renewed(x: Any, new: Any, count: int) -> Any:
-    """Return x with new in the place of its first rows."""
+    """Return x with its first rows replaced by new."""
     batch = x._layout.shape[0] if x is not None else count
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 
@@ -387,7 +392,7 @@ def _gradient_of_ops(
     bias: Tensor | None,
     steps: Steps,
 ) -> tuple[Any, ...]:
-    """Return the gradients of recurrent_sequence, made of ops, to be differentiated again."""
+    """Return the gradients of recurrent_sequence composed of other ops, differentiable again."""
     cell, batch_sizes, reverse = steps
     made, walked, h, c = CELLS[cell], [], hx, cx
     for _, start, count in _steps_of(batch_sizes, reverse):

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells as functions: stacked, in both directions, of packed rows or not."""
+"""Recurrent layers and cells as functions: stacked, bidirectional, with packed rows or without."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ Pair = tuple[Tensor, Tensor]
 def lstm(data: Tensor, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
-    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first), or,
-    of packed rows, (batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+    `given` is (hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). For
+    packed rows it is (batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional)
     """
     found, h, c = _layers("lstm", data, given, is_packed=isinstance(given[0], Tensor))
     return found, h, c
@@ -68,7 +69,7 @@ def _layers(cell: str, data: Tensor, given: tuple[Any, ...], *, is_packed: bool)
         recorded_as("StackBackward0", one, ())
     if batch_first:
         return found.transpose(0, 1), h, c
-    # The last of what PyTorch does in both directions, in an LSTM, in other layers.
+    # The name of PyTorch's last op for bidirectional layers, for an LSTM, and for other layers.
     word = "Cat" if rest[-1] else "MkldnnRnnLayer" if cell == "lstm" else "Stack"
     return recorded_as(f"{word}Backward0", found, ()), h, c
 
@@ -113,7 +114,7 @@ def _stacked(states: list[Any]) -> Any:
 
 
 def _by_role(params: Sequence[Any], has_biases: bool) -> tuple[Any, ...]:
-    """Return two weights, two biases and the projection; None for those it does not have."""
+    """Return two weights, two biases and the projection, with None for those that are absent."""
     w_ih, w_hh, *rest = params
     b_ih, b_hh = rest[:2] if has_biases else (None, None)
     projection = rest[2 if has_biases else 0 :]
@@ -129,10 +130,11 @@ def _walk(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> tuple[Any, Any, Any]:
-    """Walk one layer in one direction: the inputs' part of all steps is one product."""
+    """Run one layer in one direction; one product computes the part of the inputs for all steps."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     if cell != "gru" and b_ih is not None:
-        # A bias that all gates share is added once, with the inputs' part.
+        # If both biases are added to the same gates, they are added once, with the part of the
+        # inputs.
         b_ih, b_hh = b_ih + b_hh, None
     gates = linear(rows, w_ih, b_ih)
     return walk_sequence(gates, h, c, w_hh, b_hh, projection, cell, batch_sizes, reverse)

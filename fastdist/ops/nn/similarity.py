@@ -1,4 +1,4 @@
-"""How alike vectors are: lengths, angles and distances along one axis."""
+"""Lengths, angles and distances of vectors along one axis."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ...tensor.tensor import Tensor
 def normalize(
     input: Tensor, p: float = 2.0, dim: Axes = 1, eps: float = 1e-12, out: GivenOut = None
 ) -> Tensor:
-    """Return input divided by its norm along dim, which counts as eps at least.
+    """Return input divided by its norm along dim, or by eps if that is larger.
 
     Args:
         input: The tensor.
         p: The order of the norm.
-        dim: The axis or axes of one norm.
-        eps: The least norm to divide by.
+        dim: The axis or axes over which norms are computed.
+        eps: The smallest divisor.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -36,8 +36,8 @@ def normalize(
 
 @composite(homes="function functional")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
-    least.
+    """Return the cosine of the angle between x1 and x2 along dim. Norms smaller than eps are
+    replaced by eps.
     """
     first, second = COMPOSITES["broadcast_tensors"].call(x1, x2)
     dtype = result_dtype([first, second])

@@ -51,8 +51,8 @@ def _floating(name: str, dtype: DType) -> DType:
 
 
 def _cast_first(op: Any) -> Any:
-    """Return op's rule for complex numbers: an error, unless dtype makes it use their real
-    parts.
+    """Return the rule of an op for complex numbers: an error, unless dtype is real, which makes the
+    op use their real parts.
     """
 
     def complex_decomposition(input: Tensor, dim: int, dtype: DType | None) -> Any:
@@ -70,22 +70,23 @@ log_softmax.complex_decomposition = _cast_first(log_softmax)
 
 
 # Note [Slopes of rows with one large share]
-# The slope of softmax is p * (g - mean), with the mean of g by the shares p. Where one share is
-# nearly 1, or where g is the same at all large shares, g - mean has lost its digits. It does not
-# change if a number is taken from all of g: from g less its mean the mean is taken again, and
-# that is made of the small shares. log_softmax has 1 - p at the large share: it is -expm1(log p),
-# and the sum of the others' gradients is made without that of the large one.
-# That takes some passes more, so it is done where gradients are recorded, in forward mode, and in
-# float64 (row_steps.py and rows.py for rows of an array).
+# The gradient of softmax is p * (g - mean), where mean is the mean of g weighted by the shares p.
+# If one share is nearly 1, or if g is equal at all large shares, g - mean loses precision by
+# cancellation. Subtracting a constant from g does not change the result. So the mean is subtracted
+# once, and then the mean of the differences, to which only the small shares contribute.
+# log_softmax has the factor 1 - p at a large share. It is computed as -expm1(log p), and the
+# gradients of the other elements are summed without the large one.
+# This takes a few more passes, so it is done only where gradients are recorded, in forward mode,
+# and in float64 (for rows of an array by row_steps.py and rows.py).
 
 
 def keeps_tails(x: Any) -> bool:
-    """Return whether slopes are made exact where one share of a row is nearly 1."""
+    """Return whether gradients must be precise even where one share of a row is nearly 1."""
     return may_be_differentiated() or x._layout.dtype is float64
 
 
 def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
-    """Return the gradient of log_softmax by its input, from its result."""
+    """Return the gradient of log_softmax with respect to its input, given its result."""
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
         return log_softmax_slope(g, out, dim)
     total = g.sum(dim, keepdim=True)
@@ -99,21 +100,21 @@ def log_softmax_gradient(g: Any, out: Any, dim: int) -> Any:
 
 
 def _is_last(dim: int, x: Any) -> bool:
-    """Return whether x has one axis at least, and dim is the last."""
+    """Return whether x has at least one axis and dim is the last one."""
     ndim = len(x._layout.shape)
     return ndim > 0 and dim in (-1, ndim - 1)
 
 
 def less_mean(x: Any, shares: Any, dim: int) -> Any:
-    """Return x less its mean by shares along dim."""
+    """Return x minus its mean along dim, weighted by shares."""
     if keeps_tails(shares):
-        # A number that counts as constant: the result is the same for any.
+        # The mean is detached: subtracting a constant does not change the result.
         x = x - (x.detach() * shares.detach()).sum(dim, keepdim=True)
     return x - (x * shares).sum(dim, keepdim=True)
 
 
 def log_softmax_tangent(input_t: Any, out: Any, dim: int) -> Any:
-    """Return the tangent of log_softmax, from its result."""
+    """Return the tangent of log_softmax, given its result."""
     return less_mean(input_t, out.exp(), dim)
 
 
@@ -158,7 +159,7 @@ softmax.complex_decomposition = _cast_first(softmax)
 
 
 def _slope(g: Tensor, out: Tensor, dim: int) -> Tensor:
-    """Return the product of softmax's Jacobian, which is symmetric, with a gradient or a
+    """Return the product of the Jacobian of softmax, which is symmetric, with a gradient or a
     tangent.
     """
     if tls.grad and _is_last(dim, out) and may_fuse(out, g):
@@ -176,19 +177,19 @@ def _(input_t: Tensor, out: Tensor, dim: int) -> Tensor:
     return _slope(input_t, out, dim)
 
 
-# The slopes as ops, where they are differentiated again: one Node in place of eight or more, whose
-# gradients one kernel makes. See Note [Slopes of rows with one large share] for what is taken from
-# gradients first.
+# The gradients as ops that can be differentiated again: one Node instead of eight or more, whose
+# own gradients one kernel computes. See Note [Slopes of rows with one large share] for the mean
+# that is subtracted from gradients first.
 @structured("nn.softmax.softmax_slope", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="_softmax_backward_data")  # fmt: skip
 def softmax_slope(grad: Tensor, output: Tensor, dim: int) -> Tensor:
-    """Return the gradient of softmax by its input along the last axis, from its result."""
+    """Return the gradient of softmax along the last axis, given its result."""
 
 
 @structured("nn.softmax.log_softmax_slope", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="_log_softmax_backward_data")  # fmt: skip
 def log_softmax_slope(grad: Tensor, output: Tensor, dim: int) -> Tensor:
-    """Return the gradient of log_softmax by its input along the last axis, from its result."""
+    """Return the gradient of log_softmax along the last axis, given its result."""
 
 
 @log_softmax_slope.plan
@@ -199,7 +200,7 @@ def _(grad: Tensor, output: Tensor, dim: int) -> Plan:
 
 @softmax_slope.vjp("grad", "output")
 def _(g: Tensor, grad: Tensor, output: Tensor, dim: int) -> Any:
-    # Constants: the result is the same for any.
+    # These are detached: subtracting a constant does not change the result.
     along = (g.detach() * output.detach()).sum(dim, keepdim=True)
     even = (grad.detach() * output.detach()).sum(dim, keepdim=True)
     by_output = (g - along) * less_mean(grad, output, dim)

@@ -1,4 +1,4 @@
-"""Images cut into the patches under a sliding kernel, and put together from them."""
+"""Extracting patches from images, and adding patches into images: unfold and fold."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def add_patches(
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Tensor:
-    """Return images of that size, the sums of patches: the adjoint of lay_out_patches.
+    """Return images of that size into which patches are added: the adjoint of lay_out_patches.
 
     Shape   (n, c * kernel, grid) -> (n, c, *size)
     """
@@ -133,7 +133,7 @@ def fold(
     padding: int | tuple[int, ...] = 0,
     stride: int | tuple[int, ...] = 1,
 ) -> Tensor:
-    """Return images of output_size, in which patches are added where unfold takes them from.
+    """Return images of output_size, with patches added at the positions that unfold reads.
 
     Shape   (n, c * kernel, patches) or (c * kernel, patches) -> (n, c, h, w)
     """

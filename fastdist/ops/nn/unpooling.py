@@ -1,4 +1,4 @@
-"""max_unpool: elements put back to where max_pool found them, among zeros."""
+"""max_unpool: elements put back at the indices that max_pool returned, among zeros."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .pool_arguments import numbers, require_dtype
 def _lengths(
     input: Tensor, kernel: Any, stride: Any, padding: Any, output_size: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return the lengths of the result: those asked for, if pooling could have begun from them.
+    """Return the lengths of the result: output_size, if pooling could have started from it.
 
-    Raises  ValueError
+    Raises  ValueError for an impossible output_size
     """
     axes = len(kernel)
     usual = [
@@ -82,7 +82,7 @@ def _require_fitting(input: Tensor, indices: Tensor, axes: int) -> None:
 def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
     layout = indices._layout
     if layout.device.type != "cpu" or not unbatched(indices)._layout.numel:
-        return  # a device is not waited for: its kernels look themselves
+        return  # avoid waiting for the device; its kernels check the indices
     values = backend_of("cpu").to_numpy(unbatched(indices)._array)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= math.prod(lengths):
@@ -127,7 +127,9 @@ def max_unpool1d(
     padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Return zeros with input at indices along the last axis, as max_pool1d gave them."""
+    """Return zeros with input placed at indices along the last axis, as max_pool1d
+    returned them.
+    """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
@@ -140,7 +142,9 @@ def max_unpool2d(
     padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Return zeros with input at indices of the last two axes, as max_pool2d gave them."""
+    """Return zeros with input placed at indices in the last two axes, as max_pool2d
+    returned them.
+    """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
@@ -153,5 +157,7 @@ def max_unpool3d(
     padding: int | Sequence[int] = 0,
     output_size: Any = None,
 ) -> Tensor:
-    """Return zeros with input at indices of the last three axes, as max_pool3d gave them."""
+    """Return zeros with input placed at indices in the last three axes, as max_pool3d returned
+    them.
+    """
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 3)

@@ -1,8 +1,8 @@
-"""Weighted sums of neighbours along several axes: the base of averages and interpolations.
+"""Weighted sums of neighbours along several axes, used for averages and interpolation.
 
-A `Taps` describes one axis: the elements that make output i, and their weights. It is a sparse
-matrix, and its adjoint is the transposed one, so `weigh` is also the op of its gradient, whose sums
-are deterministic: each element of a gradient is one sum, made by one thread.
+A `Taps` describes one axis: the elements that contribute to output i, and their weights. It is a
+sparse matrix. Its adjoint is the transposed matrix, so `weigh` computes its own gradient. The sums
+are deterministic: one thread computes each element of a gradient as one sum.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from ..device_constants import on_device
 
 
 class Taps(NamedTuple):
-    """Output i is the sum of weights[k] * x[places[k]] for k from starts[i] to starts[i + 1]."""
+    """Output i is the sum of weights[k] * x[places[k]] for k in
+    range(starts[i], starts[i + 1]).
+    """
 
     starts: np.ndarray[Any, Any]
     places: np.ndarray[Any, Any]
     weights: np.ndarray[Any, Any]
 
     def transposed(self, length: int) -> Taps:
-        """Return the taps of the adjoint, which has length outputs."""
+        """Return the taps of the adjoint, which has `length` outputs."""
         outputs = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         order = np.argsort(self.places, kind="stable")
         counts = np.bincount(self.places, minlength=length)
@@ -37,26 +39,26 @@ class Taps(NamedTuple):
 
 
 def taps_of_ranges(first: np.ndarray[Any, Any], end: np.ndarray[Any, Any]) -> Taps:
-    """Return taps that add the elements first[i] to end[i] - 1, each with weight 1."""
+    """Return taps that sum the elements first[i] to end[i] - 1, each with weight 1."""
     counts = np.maximum(end - first, 0)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     places = np.arange(starts[-1]) + np.repeat(first - starts[:-1], counts)
     return Taps(starts, places, np.ones(starts[-1]))
 
 
-# How taps are called in attributes: the function that makes them, by name, and its arguments.
+# The functions that make taps, by name. Attributes describe taps by such a name and arguments.
 MAKERS: dict[str, Callable[..., Taps]] = {}
 
 
 def makes_taps(function: Callable[..., Taps]) -> Callable[..., Taps]:
-    """Register what makes taps; its first two arguments are the axis's lengths, in and out."""
+    """Register a function that makes taps; its first arguments are the input and output lengths."""
     MAKERS[function.__name__] = function
     return function
 
 
 def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = False) -> Any:
-    """Return input weighed along its last axes, by a recipe each: (maker's name, length before,
-    length after, further arguments...).
+    """Return weighted sums along the last axes of input. Each axis has a recipe: (function name,
+    input length, output length, further arguments...).
     """
     recipes = tuple(recipes)
     given = on_device(input._layout.device, _arrays, recipes, adjoint, input._layout.dtype)
@@ -66,8 +68,8 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
 
 @functools.lru_cache(maxsize=256)
 def _arrays(recipes: Any, adjoint: bool, dtype: DType) -> tuple[Any, Any]:
-    """Return the taps of three axes one after the other, as the kernel takes them; axes that there
-    are not come first, as ones of a single element.
+    """Return the taps of three axes, concatenated for the kernel. Missing axes come first, as axes
+    with a single element.
     """
     single = Taps(np.array([0, 1]), np.array([0]), np.ones(1))
     axes = (*[single] * (3 - len(recipes)), *_taps(recipes, adjoint))
@@ -90,12 +92,12 @@ def _taps(recipes: Any, adjoint: bool) -> tuple[Taps, ...]:
     "nn.weighted_neighbours.weigh", linear=True, fresh=True, homes="nowhere", batch="first axis"
 )
 def weigh(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool) -> Tensor:
-    """Return input weighed along its last axes."""
+    """Return weighted sums along the last axes of input."""
 
 
 @weigh.names_event
 def _known_as(operands: Any, attributes: Any) -> str:
-    """Return PyTorch's word for such a mean, or for its gradient."""
+    """Return PyTorch's name for such a mean, or for its gradient."""
     recipes, is_adjoint = attributes
     maker, axes = recipes[0][0], len(recipes)
     if maker == "windows":

@@ -1,1 +1,1 @@
-"""Ops that compute each element from those at the same place: arithmetic, comparison, special."""
+"""Elementwise ops: arithmetic, comparisons, complex numbers, rounding, special functions."""

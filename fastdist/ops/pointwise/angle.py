@@ -1,4 +1,4 @@
-"""The angle of real numbers, seen as complex ones."""
+"""The angle of real numbers, as numbers of the complex plane."""
 
 from __future__ import annotations
 
@@ -13,4 +13,6 @@ from ...tensor.tensor import Tensor
     homes="function method",
 )
 def angle(input: Tensor) -> Tensor:
-    """Return 0 for numbers from 0 on, pi for those below, NaN for NaN; its gradient is 0."""
+    """Return 0 for non-negative numbers, pi for negative ones, and NaN for NaN; the
+    gradient is 0.
+    """

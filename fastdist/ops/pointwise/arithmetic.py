@@ -1,4 +1,4 @@
-"""Sums, products, quotients and powers, element by element."""
+"""Elementwise sums, products, quotients and powers."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 
     Args:
         input: The tensor.
-        other: The second summand: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The second summand, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -61,11 +61,11 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 
     Args:
         input: The tensor.
-        other: The subtrahend: a tensor or a number.
-        alpha: The number by which other is multiplied first.
+        other: The subtrahend, a tensor or a number.
+        alpha: The number by which other is multiplied.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.sub(torch.tensor([3, 4]), 1, alpha=2)
@@ -79,7 +79,9 @@ sub.refusal(_DIFFERENCE)
 
 @sub.names_node
 def _(node: OpNode) -> str:
-    """Return PyTorch's word for `1 - x`, of which Python tells x, where it is that."""
+    """Return the Node name "rsub.1" for `1 - x`, which PyTorch computes by rsub, and "sub"
+    otherwise.
+    """
     return "rsub.1" if node.has_number("input") else "sub"
 
 
@@ -118,7 +120,7 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
         other: The right factor: a tensor or a number.
 
     Returns:
-        A tensor of the shape to which both broadcast, in the dtype in which they meet.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -136,12 +138,12 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     scaled_by="other",
 )
 def div(input: Tensor, other: Tensor) -> Tensor:
-    """Return input / other, in floating point."""
+    """Return input / other; integers are converted to the default dtype."""
 
 
 @div.names_node
 def _(node: OpNode) -> str:
-    """Return PyTorch's word for `1 / x`, which multiplies the reciprocal."""
+    """Return PyTorch's name for `1 / x`, which PyTorch computes by a reciprocal and a product."""
     return "mul" if node.has_number("input") else "div"
 
 
@@ -154,7 +156,7 @@ def _(node: OpNode) -> str:
     scaled_by="other",
 )
 def floor_divide(input: Tensor, other: Tensor | complex) -> Tensor:
-    """Return the largest integer not above input / other.
+    """Return input / other rounded down.
 
     Raises  RuntimeError for an integer divided by zero, and in a backward pass
     """
@@ -171,7 +173,7 @@ def floor_divide(input: Tensor, other: Tensor | complex) -> Tensor:
     scaled_by="other",
 )
 def floored_divide(input: Tensor, other: Tensor) -> Tensor:
-    """Return the result of floor_divide, with gradients of 0, as of a step."""
+    """Return the result of floor_divide with gradients of 0, because it is a step function."""
 
 
 @pointwise(
@@ -185,14 +187,12 @@ def floored_divide(input: Tensor, other: Tensor) -> Tensor:
     scaled_by="other",
 )
 def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
-    """Return input / other without its fraction, for floating tensors."""
+    """Return input / other rounded towards 0, for floating tensors."""
 
 
 @pointwise("remainder(input, other)", ["T(1)", "-(g * floor_divide(input, other))"], dtype="number")
 def remainder(input: Tensor, other: Tensor) -> Tensor:
-    """Return input - floor(input / other) * other: what Python's % gives, with the sign of
-    other.
-    """
+    """Return input - floor(input / other) * other, which has the sign of other, like Python's %."""
 
 
 @remainder.names_node
@@ -207,7 +207,7 @@ def _(node: OpNode) -> str:
     numbers="not first",
 )
 def fmod(input: Tensor, other: Tensor) -> Tensor:
-    """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+    """Return input - trunc(input / other) * other, which has the sign of input, like C's fmod."""
 
 
 @fmod.names_node
@@ -218,12 +218,14 @@ def _(node: OpNode) -> str:
 @pointwise(
     "pow(input, exponent)",
     [
-        # To the power of 0, x counts as 1: the gradient's own gradient would be 0 * inf at 0.
+        # For an exponent of 0 the base is replaced by 1: the second derivative at base 0 would be
+        # NaN.
         (
             "base = where(exponent == T(0), T(1), input); "
             "where(exponent == T(0), T(0), g * (exponent * pow(base, exponent - T(1))))"
         ),
-        # 0 to the power of what is positive stays 0; complex exponents have no order.
+        # The derivative is 0 if the base is 0 and the result is finite; complex exponents have no
+        # order.
         "where(logical_and(input == T(0), isfinite(out)), T(0), g * (out * log(input)))",
     ],
     takes_complex=True,
@@ -232,7 +234,7 @@ def _(node: OpNode) -> str:
 def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer to a negative integer number
+    Raises  RuntimeError for an integer raised to a Python number that is a negative integer
 
     Args:
         input: The base: a tensor or a number.
@@ -249,7 +251,7 @@ def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
 
 @pow.refusal
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
-    # The exponent alone: a base wraps around, and float32 and float64 go on with inf.
+    # Only the exponent is checked: an integer base wraps around, and floating ones become inf.
     exponent = operands[1]
     if isinstance(exponent, Tensor):
         return
@@ -269,7 +271,7 @@ def _(node: OpNode) -> str:
 
 @pointwise("neg(input)", ["T(-1)"], dtype="number", takes_complex=True)
 def neg(input: Tensor) -> Tensor:
-    """Return each element with its sign changed.
+    """Return each element with the opposite sign.
 
     Args:
         input: The tensor.
@@ -317,12 +319,12 @@ def sign(input: Tensor) -> Tensor:
 
 @pointwise("copysign(input, other)", [_RATIO, ZERO], dtype="floating", numbers="not first")
 def copysign(input: Tensor, other: Tensor) -> Tensor:
-    """Return input with the sign of other, zeros and NaNs included."""
+    """Return input with the sign of other; this includes the signs of zeros and NaNs."""
 
 
 @pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating", takes_complex=True)
 def reciprocal(input: Tensor) -> Tensor:
-    """Return 1 over each element.
+    """Return 1 divided by each element.
 
     Args:
         input: The tensor.
@@ -364,7 +366,7 @@ def sqrt(input: Tensor) -> Tensor:
 
 @pointwise("rsqrt(input)", ["T(-0.5) * (out * out * out)"], dtype="floating", takes_complex=True)
 def rsqrt(input: Tensor) -> Tensor:
-    """Return 1 over the square root of each element.
+    """Return 1 divided by the square root of each element.
 
     Args:
         input: The tensor.
@@ -377,7 +379,7 @@ def rsqrt(input: Tensor) -> Tensor:
 
 @pointwise("hypot(input, other)", ["input / out", "other / out"], dtype="number", numbers="nowhere")
 def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """Return sqrt(input**2 + other**2) without overflow in between.
+    """Return sqrt(input**2 + other**2) without intermediate overflow.
 
     Raises  RuntimeError for integers
     """
@@ -396,7 +398,7 @@ hypot.refusal(floating_only("hypot_cpu"))
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
     """Return input + value * tensor1 * tensor2.
 
-    Raises  RuntimeError for bools alone
+    Raises  RuntimeError if all operands are bool
     """
 
 
@@ -416,7 +418,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
     """Return input + value * tensor1 / tensor2.
 
-    Raises  RuntimeError for the quotient of two integers
+    Raises  RuntimeError if tensor1 and tensor2 are integers
     """
 
 
@@ -441,11 +443,12 @@ def _(dtypes: Sequence[DType]) -> str | None:
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     """Return input + weight * (end - input).
 
-    Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
+    Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
+            dtype that is not 0-d
 
     Args:
         input: The tensor.
-        end: The tensor at weight 1.
+        end: The result for weight 1.
         weight: A number or a tensor.
 
     Example:
@@ -459,7 +462,7 @@ def _(node: OpNode) -> str:
     return "lerp" if node.has_number("weight") else "lerp.1"
 
 
-# PyTorch gives its dtypes here the names that C++ has for them.
+# In this error PyTorch uses the C++ names of dtypes.
 _C_NAMES = {
     "bool": "bool",
     "uint8": "unsigned char",
@@ -486,7 +489,7 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
     is_tensor = isinstance(weight, Tensor)
     if not is_tensor and not (isinstance(weight, complex) and not input.is_complex):
         require_held(weight, input.computes_in)
-    # A weight without axes is cast, as a number is.
+    # A 0-d weight is cast, like a number.
     has_axes = is_tensor and bool(weight._layout.shape)
     for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):
         if other is not input:
@@ -504,12 +507,12 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
 
 @pointwise("input * T(pi / 180)", ["T(pi / 180)"], dtype="floating")
 def deg2rad(input: Tensor) -> Tensor:
-    """Return an angle in degrees as radians."""
+    """Convert angles from degrees to radians."""
 
 
 @pointwise("input * T(180 / pi)", ["T(180 / pi)"], dtype="floating")
 def rad2deg(input: Tensor) -> Tensor:
-    """Return an angle in radians as degrees."""
+    """Convert angles from radians to degrees."""
 
 
 @composite()

@@ -1,4 +1,4 @@
-"""Bessel functions beside those of special.py: of orders 0 and 1, the spherical one, and Airy's."""
+"""Bessel functions of orders 0 and 1, spherical Bessel and Airy functions; more in special.py."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def bessel_j1(input: Tensor) -> Tensor:
     known_as="special_bessel_y0",
 )
 def bessel_y0(input: Tensor) -> Tensor:
-    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN below."""
+    """Return the Bessel function of the second kind of order 0: -inf at 0, NaN for
+    negative input.
+    """
 
 
 @pointwise(
@@ -52,7 +54,9 @@ def bessel_y0(input: Tensor) -> Tensor:
     known_as="special_bessel_y1",
 )
 def bessel_y1(input: Tensor) -> Tensor:
-    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN below."""
+    """Return the Bessel function of the second kind of order 1: -inf at 0, NaN for
+    negative input.
+    """
 
 
 @pointwise(
@@ -85,7 +89,7 @@ def scaled_modified_bessel_k1(input: Tensor) -> Tensor:
     known_as="special_modified_bessel_k0",
 )
 def modified_bessel_k0(input: Tensor) -> Tensor:
-    """Return the modified Bessel function of the second kind of order 0: inf at 0, NaN below."""
+    """Return the modified Bessel function of the second kind of order 0: inf at 0, NaN below 0."""
 
 
 @pointwise(
@@ -96,7 +100,7 @@ def modified_bessel_k0(input: Tensor) -> Tensor:
     known_as="special_modified_bessel_k1",
 )
 def modified_bessel_k1(input: Tensor) -> Tensor:
-    """Return the modified Bessel function of the second kind of order 1: inf at 0, NaN below."""
+    """Return the modified Bessel function of the second kind of order 1: inf at 0, NaN below 0."""
 
 
 @pointwise(
@@ -115,9 +119,9 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
     known_as="special_spherical_bessel_j0",
 )
 def spherical_bessel_j0(input: Tensor) -> Tensor:
-    """Return sin(input) / input, 1 at 0."""
+    """Return sin(input) / input, and 1 at 0."""
 
 
 @pointwise("airy_ai(input)", dtype="floating", homes="special", known_as="special_airy_ai")
 def airy_ai(input: Tensor) -> Tensor:
-    """Return Airy's function Ai, which as in PyTorch has no gradient."""
+    """Return Airy's function Ai. As in PyTorch, it has no gradient."""

@@ -1,4 +1,4 @@
-"""Integers: bitwise operations, gcd and lcm."""
+"""Ops on integers: bitwise operations, gcd and lcm."""
 
 from __future__ import annotations
 
@@ -13,42 +13,44 @@ from .masked import where
 
 @pointwise("bitwise_and(input, other)", dtype="integral")
 def bitwise_and(input: Tensor, other: Tensor) -> Tensor:
-    """Return the bits that input and other share; of bools, whether both hold."""
+    """Return the bitwise AND of input and other; the logical AND for bools."""
 
 
 @pointwise("bitwise_or(input, other)", dtype="integral")
 def bitwise_or(input: Tensor, other: Tensor) -> Tensor:
-    """Return the bits that input or other has; of bools, whether one holds."""
+    """Return the bitwise OR of input and other; the logical OR for bools."""
 
 
 @pointwise("bitwise_xor(input, other)", dtype="integral")
 def bitwise_xor(input: Tensor, other: Tensor) -> Tensor:
-    """Return the bits that exactly one of input and other has."""
+    """Return the bitwise XOR of input and other; the logical XOR for bools."""
 
 
 @pointwise("bitwise_not(input)", dtype="integral")
 def bitwise_not(input: Tensor) -> Tensor:
-    """Return the bits that input lacks; of bools, the other one."""
+    """Return the bitwise complement of input; the logical NOT for bools."""
 
 
 @pointwise("bitwise_left_shift(input, other)", dtype="whole")
 def bitwise_left_shift(input: Tensor, other: Tensor) -> Tensor:
-    """Return input with its bits moved up by other places."""
+    """Return input with its bits shifted left by `other` bits."""
 
 
 @pointwise("bitwise_right_shift(input, other)", dtype="whole")
 def bitwise_right_shift(input: Tensor, other: Tensor) -> Tensor:
-    """Return input with its bits moved down by other places; the sign is kept."""
+    """Return input with its bits shifted right by `other` bits; the sign is kept."""
 
 
 @pointwise("gcd(input, other)", dtype="whole", numbers="nowhere")
 def gcd(input: Tensor, other: Tensor) -> Tensor:
-    """Return the greatest common divisor, never negative."""
+    """Return the greatest common divisor of integers; it is never negative."""
 
 
 @composite(homes="function method inplace")
 def lcm(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return the least common multiple of integers, never negative; 0 where one is 0."""
+    """Return the least common multiple of integers; it is never negative, and 0 if an
+    operand is 0.
+    """
     divisor = gcd(input, other)
     safe = where(divisor == 0, 1, divisor)
     result = abs_op(floor_divide(input, safe) * other)

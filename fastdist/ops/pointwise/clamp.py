@@ -1,4 +1,4 @@
-"""Elements limited to a range."""
+"""Clamping of elements to a range."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ...tensor.methods import Number
 from ...tensor.promotion import result_dtype
 from ...tensor.tensor import Tensor
 
-# The usual types of clamp's bounds: no other check is needed, which matters for few elements.
+# Common types of bounds, which need no further check; that saves time for small tensors.
 _PLAIN = frozenset({float, int, type(None)})
 
 
 @composite(homes="function method inplace", known_as="")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = None) -> Tensor:
-    """Return input limited to the range from min to max; both may be numbers or tensors, one may be
-    None.
+    """Return input limited to the range from min to max. Both bounds may be numbers or tensors, and
+    one may be None.
 
     Args:
         input: The tensor.
         min: The lower bound.
-        max: The upper bound; where it is below min, it wins.
+        max: The upper bound. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -61,7 +61,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
         )
     result: Any = input
     if min is not None and max is not None:
-        dtype = result_dtype([input, min, max])  # all three meet at once
+        dtype = result_dtype([input, min, max])  # all three promote together
         result = input if dtype is input._layout.dtype else input.to(dtype)
     if min is not None:
         result = _bounded("clamp_above_tensor", result, min)
@@ -71,7 +71,7 @@ def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
 
 
 def _counted_alike(bound: Any, other: Tensor | complex) -> Any:
-    """Return a bound; a tensor without axes, next to one that is a number, as a number as well."""
+    """Return a bound. A 0-d tensor is converted to a number if the other bound is a number."""
     if isinstance(bound, Tensor) and not bound._layout.shape and bound._edge is None:
         return bound.item() if isinstance(other, int | float) else bound
     return bound
@@ -83,11 +83,11 @@ def _bounded(name: str, input: Tensor, bound: Any) -> Tensor:
 
 @composite(homes="function method inplace", node="clamp_min")
 def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
-    """Return the larger of each element and min.
+    """Return the maximum of each element and min.
 
     Args:
         input: The tensor.
-        min: The lower bound: a number or a tensor.
+        min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -99,7 +99,7 @@ def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = Non
 
 @composite(homes="function method inplace", node="clamp_max")
 def clamp_max(input: Tensor, max: Tensor | Number | None, *, out: GivenOut = None) -> Tensor:
-    """Return input, but no more than max."""
+    """Return the minimum of each element and max."""
     return clamp(input, None, max, out=out)
 
 
@@ -109,10 +109,10 @@ def clamp_max(input: Tensor, max: Tensor | Number | None, *, out: GivenOut = Non
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
-    exact="",  # bounds are rounded, as what they are compared with
+    exact="",  # bounds are rounded to the dtype of the elements
 )
 def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
-    """Return input, but no less than lower and no more than upper."""
+    """Return input clamped to the range from lower to upper."""
 
 
 @pointwise(
@@ -121,10 +121,10 @@ def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
-    exact="",  # bounds are rounded, as what they are compared with
+    exact="",  # the bound is rounded to the dtype of the elements
 )
 def clamp_above(input: Tensor, bound: float) -> Tensor:
-    """Return input, but no less than bound."""
+    """Return the maximum of input and bound."""
 
 
 @pointwise(
@@ -133,10 +133,10 @@ def clamp_above(input: Tensor, bound: float) -> Tensor:
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
-    exact="",  # bounds are rounded, as what they are compared with
+    exact="",  # the bound is rounded to the dtype of the elements
 )
 def clamp_below(input: Tensor, bound: float) -> Tensor:
-    """Return input, but no more than bound."""
+    """Return the minimum of input and bound."""
 
 
 @pointwise(
@@ -146,7 +146,7 @@ def clamp_below(input: Tensor, bound: float) -> Tensor:
     known_as="clamp",
 )
 def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
-    """Return input, but no less than bound; ties give input the gradient."""
+    """Return the maximum of input and bound; for equal elements, input gets the gradient."""
 
 
 @pointwise(
@@ -156,4 +156,4 @@ def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
     known_as="clamp",
 )
 def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
-    """Return input, but no more than bound; ties give input the gradient."""
+    """Return the minimum of input and bound; for equal elements, input gets the gradient."""

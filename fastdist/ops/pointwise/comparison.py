@@ -1,4 +1,4 @@
-"""Comparisons and tests, element by element; the result is bool."""
+"""Elementwise comparisons and tests; the result is bool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...tensor.tensor import Tensor
 
 @pointwise("input == other", dtype="bool", numbers="not first", takes_complex=True)
 def eq(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether elements are equal; NaN equals nothing.
+    """Return whether elements are equal; NaN is not equal to anything.
 
     Args:
         input: The tensor.
@@ -25,7 +25,7 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise("input != other", dtype="bool", numbers="not first", takes_complex=True)
 def ne(input: Tensor, other: Tensor) -> Tensor:
-    """Return whether elements differ; NaN differs from everything.
+    """Return whether elements differ; NaN differs from everything, including NaN.
 
     Args:
         input: The tensor.
@@ -78,7 +78,7 @@ def isnan(input: Tensor) -> Tensor:
 
 @pointwise("isinf(input)", dtype="bool", takes_complex=True, homes="function method")
 def isinf(input: Tensor) -> Tensor:
-    """Return whether input is an infinity.
+    """Return whether input is inf or -inf.
 
     Args:
         input: The tensor.
@@ -94,7 +94,7 @@ def isinf(input: Tensor) -> Tensor:
 
 @pointwise("isfinite(input)", dtype="bool", takes_complex=True, homes="function method")
 def isfinite(input: Tensor) -> Tensor:
-    """Return whether input is neither an infinity nor NaN.
+    """Return whether input is neither infinite nor NaN.
 
     Args:
         input: The tensor.
@@ -124,7 +124,7 @@ def isneginf(input: Tensor) -> Tensor:
 
 @pointwise("signbit(input)", dtype="bool", homes="function method", out="same")
 def signbit(input: Tensor) -> Tensor:
-    """Return whether input carries a minus sign, as -0.0 does."""
+    """Return whether the sign bit of input is set, as for -0.0."""
 
 
 @pointwise("logical_not(input)", dtype="bool", takes_complex=True)

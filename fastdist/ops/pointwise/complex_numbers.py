@@ -28,7 +28,7 @@ from .arithmetic import sign
 
 @view_op(batch="last axes")
 def view_as_real(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as pairs of real ones, along a new last axis.
+    """Return a view of complex numbers as pairs of real numbers along a new last axis.
 
     Raises  RuntimeError for real numbers
 
@@ -59,16 +59,16 @@ def _(g: Tensor) -> Any:
 
 
 def real_of_array(array: Any) -> Any:
-    """Return the dtype of the parts of a raw array of complex numbers."""
+    """Return the NumPy dtype of the parts of a raw array of complex numbers."""
     return f"f{array.dtype.itemsize // 2}"
 
 
 @view_op(batch="last axes")
 def view_as_complex(input: Tensor) -> Tensor:
-    """Return the view of pairs of real numbers along the last axis as complex ones.
+    """Return a view of pairs of real numbers along the last axis as complex numbers.
 
-    Raises  RuntimeError for another dtype than float16, float32 and float64, or where pairs do not
-            lie so
+    Raises  RuntimeError for a dtype other than float16, float32 and float64, or for strides that
+            do not allow the view
     """
 
 
@@ -104,17 +104,17 @@ def _(g: Tensor) -> Any:
 
 @pointwise("conj(input)", ["conj(g)"], takes_complex=True, homes="function method")
 def conj(input: Tensor) -> Tensor:
-    """Return the numbers with the sign of their imaginary parts changed."""
+    """Return complex numbers with the opposite sign of the imaginary part."""
 
 
 def conjugate(input: Tensor) -> Tensor:
-    """Return the conjugates of complex numbers; real numbers themselves."""
+    """Return the conjugates of complex numbers; real tensors are returned unchanged."""
     made: Any = conj(input) if input._layout.dtype.is_complex else input
     return made  # type: ignore[no-any-return]
 
 
 def conjugate_view(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as their conjugates; real numbers themselves."""
+    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged."""
     layout = input._layout
     if not layout.dtype.is_complex:
         return input
@@ -128,7 +128,7 @@ def conjugate_view(input: Tensor) -> Tensor:
         if tls.grad and input.requires_grad:
             seen._edge = changed_edge(conj, of, input._edge)
         return seen
-    # No step in the graph: the view's own Node is that of conj.
+    # The view as such is not recorded, because its Node is that of conj.
     seen._edge = input._edge if tls.grad else None
     return lazy_view(seen, conj)
 
@@ -137,13 +137,13 @@ _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
 
 
 def is_seen_as(input: Tensor, change: str) -> bool:
-    """Return whether a tensor is a view whose numbers an op of this name makes when it is read."""
+    """Return whether a tensor is a lazy view that computes this op when it is read."""
     one = unbatched(input)
     return isinstance(one, LazyConjNeg) and one.change.name == change
 
 
 def real_part(input: Tensor) -> Tensor:
-    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    """Return a view of the real parts of complex numbers; real tensors are returned unchanged."""
     if isinstance(input, Batched):
         return batched(real_part(input.value), input.level)
     if isinstance(input, LazyConjNeg) and input._layout.dtype.is_complex:
@@ -153,7 +153,7 @@ def real_part(input: Tensor) -> Tensor:
 
 
 def imaginary_part(input: Tensor) -> Tensor:
-    """Return the view of the imaginary parts of complex numbers.
+    """Return a view of the imaginary parts of complex numbers.
 
     Raises  RuntimeError for real numbers
     """
@@ -172,9 +172,9 @@ def imaginary_part(input: Tensor) -> Tensor:
 
 @composite(homes="function", name="complex", out="same", node="complex", memory="apart")
 def complex_of(real: Tensor, imag: Tensor) -> Tensor:
-    """Return complex numbers of their parts, which broadcast and are of one dtype.
+    """Return complex numbers made from their parts, which broadcast and must have the same dtype.
 
-    Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
+    Raises  RuntimeError for parts of other dtypes than float32 and float64, or of different dtypes
     """
     _require_parts(real, imag)
     made: Any = view_as_complex(_paired(real, imag))
@@ -202,7 +202,7 @@ def _paired(real: Tensor, imag: Tensor) -> Tensor:
 
 @composite(homes="function", out="same", node="polar", memory="apart")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Return the complex numbers at a distance from 0 and an angle, in radians.
+    """Return complex numbers with the given absolute values and angles, in radians.
 
     Raises  RuntimeError as complex does
     """
@@ -210,23 +210,23 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     return complex_of(abs * angle.cos(), abs * angle.sin())
 
 
-# The masks below keep gradients at 0 what they are in PyTorch: 0.
+# The masks below make gradients at 0 equal to 0, as in PyTorch.
 
 
 def complex_size(input: Tensor) -> Any:
-    """Return how far complex numbers are from 0."""
+    """Return the absolute values of complex numbers."""
     real, imag = real_part(input), imaginary_part(input)
     nothing = input == 0
     size = real.where(~nothing, ones_like(real)).hypot(imag).masked_fill(nothing, 0.0)
     if not is_differentiated(input) or not bool(unbatched(nothing).any()):
         return size
-    # As a norm, whose second derivatives at 0 are known.
+    # Computed as a norm, because its second derivatives at 0 are defined.
     norm = OPS["vector_norm"](stack((real, imag), -1), 2.0, -1)
     return norm.where(nothing, size)
 
 
 def complex_sign(input: Tensor) -> Any:
-    """Return complex numbers of the same angles at distance 1; 0 for 0."""
+    """Return complex numbers divided by their absolute values; 0 for 0."""
     nothing = input == 0
     size = complex_size(input).masked_fill(nothing, 1.0)
     return (input / size).where(~nothing, zeros_like(input))
@@ -234,7 +234,9 @@ def complex_sign(input: Tensor) -> Any:
 
 @composite(homes="function method inplace")
 def sgn(input: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+    """Return the sign of real numbers (-1, 0 or 1); complex numbers divided by their absolute
+    values.
+    """
     if input._layout.dtype.is_complex:
         return store_in_out("sgn", out, complex_sign(input), (input,), "same", "apart")
     return sign.public(input, out=out)

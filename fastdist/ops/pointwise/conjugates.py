@@ -1,8 +1,8 @@
-"""Functions of both real and complex numbers: conjugates and parts.
+"""Functions of real and complex numbers: conjugates and parts.
 
-A real number is its own conjugate and its own real part: then the tensor itself is returned. A
-conjugate of complex numbers is a view, which computes when it is read: see Note [Lazily conjugated
-views] in graph/lazy_conj_neg.py.
+A real tensor is its own conjugate and its own real part, and is returned unchanged. The conjugate
+of a complex tensor is a view that is computed when it is read: see Note [Lazily conjugated views]
+in graph/lazy_conj_neg.py.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from .complex_numbers import conjugate, conjugate_view, imaginary_part, is_seen_
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """Return the view of complex numbers as their conjugates; real numbers themselves.
+    """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
-    Note    shares memory, both ways; is_conj() is True for it, and resolve_conj() copies. Each op
-            computes the conjugates again: resolve a view that is read often. It is an instance of a
-            subclass of Tensor: use isinstance(), not type(). For a user's subclass the view is not
-            an instance of that subclass. For sparse numbers it is a copy
+    Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
+            resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
+            read often. The view is an instance of a subclass of Tensor: use isinstance(), not
+            type(). The view of an instance of a user's subclass is not an instance of that
+            subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -39,26 +40,26 @@ def conj(input: Tensor) -> Tensor:
 
 @composite(out="same")
 def conj_physical(input: Tensor) -> Tensor:
-    """Return the conjugates of complex numbers; real numbers themselves."""
+    """Return the conjugates of complex numbers; real tensors are returned unchanged."""
     return conjugate(input)
 
 
 @composite()
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
-    # A real number is its own conjugate, and written all the same: who saved it learns of it.
+    # Real numbers are written, too, so that the version changes as in PyTorch.
     return input.copy_(conjugate(input))
 
 
 @composite()
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return the numbers of a conjugated view in separate memory; any other tensor itself."""
+    """Return a copy of a conjugated view; any other tensor is returned unchanged."""
     return _resolved(input) if is_seen_as(input, "conj") else input
 
 
 @composite()
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return the numbers of a negated view in separate memory; any other tensor itself."""
+    """Return a copy of a negated view; any other tensor is returned unchanged."""
     return _resolved(input) if is_seen_as(input, "neg") else input
 
 
@@ -69,13 +70,13 @@ def _resolved(input: Tensor) -> Tensor:
 
 @composite(homes="function")
 def real(input: Tensor) -> Tensor:
-    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    """Return a view of the real parts of complex numbers; real tensors are returned unchanged."""
     return real_part(input)
 
 
 @composite(homes="function")
 def imag(input: Tensor) -> Tensor:
-    """Return the view of the imaginary parts of complex numbers.
+    """Return a view of the imaginary parts of complex numbers.
 
     Raises  RuntimeError for real numbers
     """
@@ -84,19 +85,19 @@ def imag(input: Tensor) -> Tensor:
 
 @composite()
 def is_conj(input: Tensor) -> bool:
-    """Return whether it is a view of complex numbers as their conjugates."""
+    """Return whether the tensor is a lazily conjugated view."""
     return is_seen_as(input, "conj")
 
 
 @composite()
 def is_neg(input: Tensor) -> bool:
-    """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+    """Return whether the tensor is a lazily negated view, such as imag of a conjugated view."""
     return is_seen_as(input, "neg")
 
 
 @composite()
 def isreal(input: Tensor) -> Tensor:
-    """Return where the imaginary part is 0: for real numbers everywhere."""
+    """Return True where the imaginary part is 0, which includes all real numbers."""
     if input._layout.dtype.is_complex:
         return imaginary_part(input) == 0
     return ones_like(input, dtype=bool_)
@@ -104,7 +105,7 @@ def isreal(input: Tensor) -> Tensor:
 
 @composite()
 def adjoint(input: Tensor) -> Tensor:
-    """Return a view with the last two axes swapped; of complex numbers the conjugates.
+    """Return a view with the last two axes swapped; complex numbers are conjugated.
 
     Raises  RuntimeError for a vector
     """

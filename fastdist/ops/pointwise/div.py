@@ -1,4 +1,4 @@
-"""Quotients: true, floored or truncated, by rounding_mode."""
+"""Division with a rounding_mode: true, floor or trunc."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .arithmetic import div as div_op
 def div(
     input: Any, other: Any, *, rounding_mode: str | None = None, out: GivenOut = None
 ) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number.
+    """Return input / other; rounding_mode "floor" or "trunc" rounds the quotient to an integer.
 
     Args:
-        input: The dividend: a tensor or a number.
-        other: The divisor: a tensor or a number.
+        input: The dividend, a tensor or a number.
+        other: The divisor, a tensor or a number.
         rounding_mode: None for the true quotient, "trunc" to round toward 0, "floor" to round down.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -48,8 +48,8 @@ def div(
     if dtype.is_floating_point:
         return trunc_divide.public(input, other, out=out)
     input, other = (o.to(dtype) if isinstance(o, Tensor) else o for o in (input, other))
-    # fmod's remainder has the sign of input, so what is left divides towards zero.
+    # fmod has the sign of input, so this quotient is rounded towards zero.
     rest = fmod(input, other)
-    # Added, not subtracted: input may be bool, which has no difference.
+    # Computed by addition, because input may be bool, for which subtraction is not defined.
     whole = add(input, rest, alpha=-1)
     return floor_divide.public(whole, other, out=out)

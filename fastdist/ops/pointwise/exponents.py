@@ -1,4 +1,4 @@
-"""Powers in float64, products with powers of 2, and mantissas with exponents."""
+"""Powers in float64 (float_power), products with powers of 2 (ldexp), and their inverse (frexp)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .arithmetic import pow as pow_op
 def float_power(
     input: Tensor | Number, exponent: Tensor | Number, *, out: GivenOut = None
 ) -> Tensor:
-    """Return input to the power of exponent, computed in float64, of complex numbers in
-    complex128.
+    """Return input to the power of exponent, computed in float64, or in complex128 if an operand is
+    complex.
     """
     given = (input, exponent)
     dtype = _dtype_of_float_power(given)
@@ -37,7 +37,7 @@ def float_power(
 
 @composite(name="float_power_", homes="method")
 def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
-    """In-place version of float_power, for tensors of its result's dtype."""
+    """In-place version of float_power, for tensors that have the dtype of its result."""
     _require_wide("base given to float_power_", input, _dtype_of_float_power((input, exponent)))
     return inplace_of("float_power", float_power)(input, exponent)
 
@@ -58,13 +58,13 @@ def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
 def ldexp(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return input * 2**other.
 
-    Dtype   a floating input times a power of integers keeps its dtype
+    Dtype   a floating input keeps its dtype if other is an integer
     """
     if other._layout.dtype is bool_ and input._layout.dtype.is_floating_point:
         raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
     if not other._layout.dtype.may_have_gradient and not dtype.is_complex:
-        # In two steps and in float64, for 2**other itself may be more than the dtype holds.
+        # Computed in float64 and in two steps, because 2**other may overflow the dtype, or float64.
         whole = other.to(int64)
         half = floor_divide(whole, 2)
         wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
@@ -75,8 +75,8 @@ def ldexp(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
 
 @composite(out="same", node="frexp")
 def frexp(input: Tensor) -> Any:
-    """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
-    without its sign; waits for a device.
+    """Return (mantissa, exponent), where input is mantissa * 2**exponent and 0.5 <= |mantissa| < 1.
+    This waits for a device.
 
     Dtype   exponent is int32
     Raises  RuntimeError for integers and bool

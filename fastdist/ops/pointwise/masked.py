@@ -1,4 +1,4 @@
-"""One of two values, by a condition."""
+"""The choice between two values by a condition."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...tensor.tensor import Tensor
     out="same",
 )
 def where(condition: Tensor, input: Tensor | complex, other: Tensor | complex) -> Tensor:
-    """Return input where condition holds, other elsewhere."""
+    """Return input where condition is true, and other elsewhere."""
 
 
 @where.refusal
@@ -34,7 +34,7 @@ def _(dtypes: list[DType], operands: Any) -> None:
     if not numbers:
         return
     met = result_dtype(given)
-    if not met.is_half:  # half types round to inf, as in PyTorch
+    if not met.is_half:  # in half types numbers may round to inf, as in PyTorch
         for number in numbers:
             require_held(number, met)
 
@@ -46,12 +46,12 @@ def _(dtypes: list[DType], operands: Any) -> None:
     takes_complex=True,
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """Return input with elements replaced by value where mask holds.
+    """Return input with elements replaced by value where mask is true.
 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
-        value: A number, or a tensor without axes.
+        value: A number or a 0-d tensor.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -66,7 +66,7 @@ def _(node: OpNode) -> str:
 
 @masked_fill.refusal
 def _(dtypes: list[DType], operands: Any) -> None:
-    # A tensor's number is read on the CPU alone: reading it on a device would wait.
+    # The value is read on the CPU only: reading it on a device would wait.
     value = operands[2]
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return
@@ -80,5 +80,5 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     input, mask, value = operands
     if level_of((value,)) < level:
         return in_one_shape(op, operands, attributes, level)
-    found = where(mask, value.to(input._layout.dtype), input)  # a value has no axes
+    found = where(mask, value.to(input._layout.dtype), input)  # value is 0-d
     return value_at(found, level)

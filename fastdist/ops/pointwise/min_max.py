@@ -1,4 +1,4 @@
-"""The larger or smaller of two tensors, element by element."""
+"""Elementwise maximum and minimum of two tensors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ...tensor.tensor import Tensor
 from ..refusals import floating_only
 
 # Note [Gradients at ties]
-# Where both operands of maximum are equal, each gets half of the gradient; fmax gives all of it to
-# the first. Both are PyTorch's choices, and code that was tuned with one of them notices the other.
+# Where both operands of maximum are equal, each gets half of the gradient, whereas fmax gives all
+# of it to the first. Both are PyTorch's choices, and may affect models that were tuned with
+# PyTorch.
 
 
 @pointwise(
@@ -24,7 +25,7 @@ from ..refusals import floating_only
     homes="function method",
 )
 def maximum(input: Tensor, other: Tensor) -> Tensor:
-    """Return the larger of each two elements; NaN if either is. Equal ones share the gradient.
+    """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
     Args:
         input: The tensor.
@@ -46,7 +47,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     homes="function method",
 )
 def minimum(input: Tensor, other: Tensor) -> Tensor:
-    """Return the smaller of each two elements; NaN if either is. Equal ones share the gradient.
+    """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
 
     Args:
         input: The tensor.
@@ -68,7 +69,7 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     homes="function method",
 )
 def fmax(input: Tensor, other: Tensor) -> Tensor:
-    """Return the larger one; where one is NaN, the other."""
+    """Return the larger of two elements; if one is NaN, return the other one."""
 
 
 @pointwise(
@@ -81,7 +82,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     homes="function method",
 )
 def fmin(input: Tensor, other: Tensor) -> Tensor:
-    """Return the smaller one; where one is NaN, the other."""
+    """Return the smaller of two elements; if one is NaN, return the other one."""
 
 
 @pointwise(
@@ -91,7 +92,7 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     out="same",
 )
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """Return 0 below zero, 1 above it, and values at zero."""
+    """Return 0 for negative input, 1 for positive input, and values where input is 0."""
 
 
 @heaviside.refusal
@@ -108,8 +109,8 @@ def _(dtypes: Sequence[DType]) -> str | None:
     numbers="nowhere",
 )
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """Return the floating-point number next to input on the way to other, which it is if both are
-    equal: then it has no gradient, else input's is 1.
+    """Return the next floating-point number after input in the direction of other, or other if both
+    are equal. The gradient of input is 1, and 0 where both are equal.
     """
 
 

@@ -1,4 +1,4 @@
-"""Nonfinite numbers replaced."""
+"""Replacement of NaN and infinite numbers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def nan_to_num(
 
     Args:
         input: The tensor.
-        nan: The replacement of NaN; 0 if None.
-        posinf: The replacement of inf; the largest number of the dtype if None.
-        neginf: The replacement of -inf; the smallest number of the dtype if None.
+        nan: The replacement for NaN; 0 if None.
+        posinf: The replacement for inf; the largest number of the dtype if None.
+        neginf: The replacement for -inf; the smallest number of the dtype if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -41,7 +41,7 @@ def nan_to_num(
         return store_in_out("nan_to_num", out, input.clone(), (input,), "same", "apart")
     largest = float(float_limits(dtype).max)
     numbers = (
-        0.0 if nan is None else float(nan),  # an integer of any size is one
+        0.0 if nan is None else float(nan),  # also converts an integer of any size
         largest if posinf is None else float(posinf),
         -largest if neginf is None else float(neginf),
     )
@@ -56,4 +56,4 @@ def nan_to_num(
     known_as="nan_to_num",
 )
 def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
-    """Return input with other numbers in the place of NaN and the infinities."""
+    """Return input with NaN, inf and -inf replaced by the given numbers."""

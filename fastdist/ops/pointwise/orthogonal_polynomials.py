@@ -1,6 +1,6 @@
-"""Orthogonal polynomials of special, of input at a degree n, whose fraction is cut off.
+"""The orthogonal polynomials of `torch.special`, for an input and a degree n, which is truncated.
 
-As in PyTorch they have no gradient, and are 0 at a degree below 0.
+As in PyTorch they have no gradient, and are 0 for a negative degree.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def chebyshev_polynomial_w(input: Tensor, n: Tensor) -> Tensor:
     known_as="special_hermite_polynomial_h",
 )
 def hermite_polynomial_h(input: Tensor, n: Tensor) -> Tensor:
-    """Return Hermite's polynomial, that of physics."""
+    """Return the physicists' Hermite polynomial."""
 
 
 @pointwise(
@@ -66,7 +66,7 @@ def hermite_polynomial_h(input: Tensor, n: Tensor) -> Tensor:
     known_as="special_hermite_polynomial_he",
 )
 def hermite_polynomial_he(input: Tensor, n: Tensor) -> Tensor:
-    """Return Hermite's polynomial, that of probability."""
+    """Return the probabilists' Hermite polynomial."""
 
 
 @pointwise(

@@ -12,11 +12,11 @@ from .rounding import round as round_op
 
 @composite(homes="function method inplace")
 def round(input: Tensor, *, decimals: int = 0, out: GivenOut = None) -> Tensor:
-    """Return each element rounded to so many decimals; halves go to the even neighbour.
+    """Return each element rounded to a number of decimals; ties are rounded to the even neighbour.
 
     Args:
         input: The tensor.
-        decimals: How many; negative ones round to tens, hundreds and so on.
+        decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:

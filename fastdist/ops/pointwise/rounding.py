@@ -1,4 +1,4 @@
-"""To whole numbers: floor, ceil, round, trunc and the fraction that is left."""
+"""Rounding to integers: floor, ceil, round, trunc and frac."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..refusals import floating_only, no_bool
 
 @pointwise("floor(input)", [ZERO])
 def floor(input: Tensor) -> Tensor:
-    """Return the largest integer not above each element; the gradient is 0.
+    """Return each element rounded down to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -25,7 +25,7 @@ floor.refusal(no_bool("floor_vml_cpu"))
 
 @pointwise("ceil(input)", [ZERO])
 def ceil(input: Tensor) -> Tensor:
-    """Return the smallest integer not below each element; the gradient is 0.
+    """Return each element rounded up to an integer; the gradient is 0.
 
     Args:
         input: The tensor.
@@ -41,7 +41,7 @@ ceil.refusal(no_bool("ceil_vml_cpu"))
 
 @pointwise("round(input)", [ZERO])
 def round(input: Tensor) -> Tensor:
-    """Return the nearest whole number, the even one of two; its gradient is 0."""
+    """Return the nearest integer, the even one for ties; the gradient is 0."""
 
 
 round.refusal(no_bool("round_vml_cpu"))
@@ -49,7 +49,7 @@ round.refusal(no_bool("round_vml_cpu"))
 
 @pointwise("trunc(input)", [ZERO])
 def trunc(input: Tensor) -> Tensor:
-    """Return input without its fraction; its gradient is 0."""
+    """Return input rounded towards 0; the gradient is 0."""
 
 
 trunc.refusal(no_bool("trunc_vml_cpu"))
@@ -57,7 +57,7 @@ trunc.refusal(no_bool("trunc_vml_cpu"))
 
 @pointwise("input - trunc(input)", ["T(1)"], dtype="number")
 def frac(input: Tensor) -> Tensor:
-    """Return the fraction of input, with its sign."""
+    """Return the fractional part of input, which has the sign of input."""
 
 
 frac.refusal(floating_only("frac_cpu"))

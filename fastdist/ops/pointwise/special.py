@@ -1,4 +1,4 @@
-"""Functions of probability and physics: Bessel's, the incomplete gamma function, normal tails."""
+"""Special functions: modified Bessel, incomplete gamma, normal distribution, zeta."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ def i1e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i1(input)."""
 
 
-# 2 * x * erfcx(x) - 2 / sqrt(pi), whose terms cancel far to the right: from 10 on by its asymptotic
-# series in v = 1 / (2 * x**2), whose next term is below 1e-16 of the sum.
+# The derivative 2 * x * erfcx(x) - 2 / sqrt(pi) suffers from cancellation for large x. From 10 on
+# it is computed by its asymptotic series in v = 1 / (2 * x**2), of which the first omitted term is
+# below 1e-16 of the sum.
 _ERFCX_SERIES = (
     "T(1) + v * (T(-3) + v * (T(15) + v * (T(-105) + v * (T(945) + v * (T(-10395) + v"
     " * (T(135135) + v * (T(-2027025) + v * (T(34459425) + v * (T(-654729075) + v *"
@@ -95,7 +96,7 @@ def erfcx(input: Tensor) -> Tensor:
     known_as="special_ndtr",
 )
 def ndtr(input: Tensor) -> Tensor:
-    """Return the chance that a normal number lies below input."""
+    """Return the probability that a standard normal number is smaller than input."""
 
 
 @pointwise(
@@ -106,14 +107,14 @@ def ndtr(input: Tensor) -> Tensor:
     known_as="special_ndtri",
 )
 def ndtri(input: Tensor) -> Tensor:
-    """Return the number below which a normal number lies with the chance input."""
+    """Return the inverse of ndtr: the quantile of the standard normal distribution for input."""
 
 
 @pointwise(
     "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
-    # erfcx overflows to the right of 0.
+    # The other form is used for positive arguments, where erfcx overflows.
     tails=[
         (
             "far = input > T(1); low = where(far, T(0), input) * T(-(0.5 ** 0.5)); "
@@ -126,7 +127,7 @@ def ndtri(input: Tensor) -> Tensor:
     known_as="special_log_ndtr",
 )
 def log_ndtr(input: Tensor) -> Tensor:
-    """Return the logarithm of ndtr(input), in the far tail as well."""
+    """Return the logarithm of ndtr(input), precise in the far tail as well."""
 
 
 @pointwise(
@@ -138,7 +139,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     known_as="special_entr",
 )
 def entr(input: Tensor) -> Tensor:
-    """Return -input * log(input), 0 at 0 and -inf below."""
+    """Return -input * log(input); 0 at 0, and -inf for negative input."""
 
 
 @pointwise(
@@ -152,7 +153,7 @@ def entr(input: Tensor) -> Tensor:
     known_as="special_xlog1py",
 )
 def xlog1py(input: Tensor, other: Tensor) -> Tensor:
-    """Return input * log1p(other), 0 where input is 0 and other no NaN."""
+    """Return input * log1p(other); 0 where input is 0 and other is not NaN."""
 
 
 @pointwise(
@@ -163,7 +164,7 @@ def xlog1py(input: Tensor, other: Tensor) -> Tensor:
     known_as="special_zeta",
 )
 def zeta(input: Tensor, other: Tensor) -> Tensor:
-    """Return Hurwitz's zeta: the sum over k >= 0 of 1 / (other + k)**input."""
+    """Return Hurwitz's zeta function: the sum over k >= 0 of 1 / (other + k)**input."""
 
 
 @pointwise(
@@ -192,7 +193,9 @@ igammac.refusal(floating_only("igammac_cpu"))
 
 @pointwise("gamma_slope(input, other)", dtype="floating", homes="nowhere", known_as="digamma")
 def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
-    """Return how fast a gamma number `other` grows with its concentration, input."""
+    """Return the derivative of a gamma number `other` with respect to its concentration, input, at
+    a fixed quantile.
+    """
 
 
 @pointwise(
@@ -202,15 +205,15 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return draws from the gamma distributions of input; the gradient is how a draw moves while
-    the share of numbers below it stays.
+    """Return drawn, which are gamma numbers with concentrations input. The gradient is the
+    derivative of a draw at a fixed quantile.
     """
 
 
 @pointwise(
     "where(isnan(input), input, drawn)",
     [
-        # Below exp(-36) the share of numbers below x is x ** input / gamma(input + 1) in float64.
+        # For draws below exp(-36), the quantile in float64 is x ** input / gamma(input + 1).
         (
             "small = out < T(-36); log_x = where(small, T(0), out); where(small, "
             "g * ((digamma(input + T(1)) - out) / input), "
@@ -222,8 +225,8 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def log_gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return logarithms of numbers drawn of the gamma distributions of input; the gradient is that
-    of gamma_of, divided by the number, and is finite where the number itself underflows.
+    """Return drawn, which are logarithms of gamma numbers with concentrations input. The gradient
+    is that of gamma_of divided by the gamma number; it is finite even where that number underflows.
     """
 
 

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, trigonometry and special functions, element by element."""
+"""Elementwise exponentials, logarithms, trigonometric and special functions."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def exp(input: Tensor) -> Tensor:
 
 @pointwise("exp2(input)", ["out * T(0.6931471805599453)"], dtype="floating", takes_complex=True)
 def exp2(input: Tensor) -> Tensor:
-    """Return 2 to the power of input."""
+    """Return 2 to the power of each element."""
 
 
 @pointwise(
     "expm1(input)", ["out + T(1)"], tails=["exp(input)"], dtype="floating", takes_complex=True
 )
 def expm1(input: Tensor) -> Tensor:
-    """Return exp(input) - 1, exact near 0."""
+    """Return exp(input) - 1, precise near 0."""
 
 
 @pointwise("log(input)", ["g / input"], dtype="floating", takes_complex=True)
 def log(input: Tensor) -> Tensor:
-    """Return the natural logarithm of each element; -inf at 0, NaN below.
+    """Return the natural logarithm of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -60,7 +60,7 @@ def log(input: Tensor) -> Tensor:
     "log2(input)", ["g / (input * T(0.6931471805599453))"], dtype="floating", takes_complex=True
 )
 def log2(input: Tensor) -> Tensor:
-    """Return the logarithm to base 2 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 2 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -75,7 +75,7 @@ def log2(input: Tensor) -> Tensor:
     "log10(input)", ["g / (input * T(2.302585092994046))"], dtype="floating", takes_complex=True
 )
 def log10(input: Tensor) -> Tensor:
-    """Return the logarithm to base 10 of each element; -inf at 0, NaN below.
+    """Return the logarithm to base 10 of each element: -inf at 0, NaN for negative numbers.
 
     Args:
         input: The tensor.
@@ -88,7 +88,7 @@ def log10(input: Tensor) -> Tensor:
 
 @pointwise("log1p(input)", ["g / (input + T(1))"], dtype="floating", takes_complex=True)
 def log1p(input: Tensor) -> Tensor:
-    """Return the natural logarithm of 1 plus each element, exact near 0.
+    """Return the natural logarithm of 1 plus each element, precise near 0.
 
     Args:
         input: The tensor.
@@ -138,7 +138,7 @@ logaddexp2.refusal(floating_only("logaddexp2_cpu"))
 @pointwise(
     "where(isnan(other), other, where(input == T(0), T(0), input * log(other)))",
     [
-        # No gradient comes to nothing, too, where the logarithm has no value.
+        # A gradient g of 0 gives 0 even where the logarithm is not finite.
         (
             "where(logical_or(logical_and(logical_or(input == T(0), g == T(0)), other <= T(0)), "
             "logical_and(g == T(0), other == T(inf))), T(0), g * log(other))"
@@ -149,7 +149,7 @@ logaddexp2.refusal(floating_only("logaddexp2_cpu"))
     exact="input other",
 )
 def xlogy(input: Tensor, other: Tensor) -> Tensor:
-    """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+    """Return input * log(other), or 0 where input is 0 and other is not NaN."""
 
 
 @xlogy.names_node
@@ -161,7 +161,7 @@ def _(node: Any) -> str:
 
 @pointwise("sin(input)", ["cos(input)"], dtype="floating", takes_complex=True)
 def sin(input: Tensor) -> Tensor:
-    """Return the sine of each element, an angle in radians.
+    """Return the sine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -177,7 +177,7 @@ def sin(input: Tensor) -> Tensor:
 
 @pointwise("cos(input)", ["-sin(input)"], dtype="floating", takes_complex=True)
 def cos(input: Tensor) -> Tensor:
-    """Return the cosine of each element, an angle in radians.
+    """Return the cosine of each element, in radians.
 
     Args:
         input: The tensor.
@@ -193,7 +193,7 @@ def cos(input: Tensor) -> Tensor:
 
 @pointwise("tan(input)", ["T(1) + out * out"], dtype="floating", takes_complex=True)
 def tan(input: Tensor) -> Tensor:
-    """Return the tangent of each element, an angle in radians.
+    """Return the tangent of each element, in radians.
 
     Args:
         input: The tensor.
@@ -212,7 +212,7 @@ def tan(input: Tensor) -> Tensor:
     takes_complex=True,
 )
 def asin(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose sine is input."""
+    """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
 
 
 @pointwise(
@@ -236,7 +236,7 @@ def acos(input: Tensor) -> Tensor:
 
 @pointwise("atan(input)", ["g / (input * input + T(1))"], dtype="floating", takes_complex=True)
 def atan(input: Tensor) -> Tensor:
-    """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
+    """Return the arc tangent of each element: the angle in radians, from -pi/2 to pi/2."""
 
 
 @pointwise(
@@ -253,7 +253,7 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        other: The first coordinates; a tensor that broadcasts with input.
+        other: The x coordinates of the points; a tensor that broadcasts with input.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -263,18 +263,18 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise("sinh(input)", ["cosh(input)"], dtype="floating", takes_complex=True)
 def sinh(input: Tensor) -> Tensor:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine of each element."""
 
 
 @pointwise("cosh(input)", ["sinh(input)"], dtype="floating", takes_complex=True)
 def cosh(input: Tensor) -> Tensor:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine of each element."""
 
 
 @pointwise(
     "tanh(input)",
     ["T(1) - out * out"],
-    # 1 / cosh**2, whose square would overflow.
+    # This is 1 / cosh**2, but computing cosh**2 would overflow.
     tails=[
         "e = exp(where(input < T(0), input, -input) * T(2)); T(4) * e / ((T(1) + e) * (T(1) + e))"
     ],
@@ -299,18 +299,19 @@ def tanh(input: Tensor) -> Tensor:
 
 @pointwise("asinh(input)", ["rsqrt(input * input + T(1))"], dtype="floating", takes_complex=True)
 def asinh(input: Tensor) -> Tensor:
-    """Return the number whose sinh is input."""
+    """Return the inverse hyperbolic sine of each element."""
 
 
 @pointwise(
     "acosh(input)",
-    # Two roots: that of the product is the other one left of 0.
+    # Two roots, because the root of the product has the wrong sign for numbers with a negative real
+    # part.
     ["rsqrt(input - T(1)) * rsqrt(input + T(1))"],
     dtype="floating",
     takes_complex=True,
 )
 def acosh(input: Tensor) -> Tensor:
-    """Return the number not below 0 whose cosh is input; NaN below 1."""
+    """Return the non-negative inverse hyperbolic cosine of each element; NaN below 1."""
 
 
 @pointwise(
@@ -321,13 +322,13 @@ def acosh(input: Tensor) -> Tensor:
     takes_complex=True,
 )
 def atanh(input: Tensor) -> Tensor:
-    """Return the number whose tanh is input."""
+    """Return the inverse hyperbolic tangent of each element."""
 
 
 @pointwise(
     "where(input == T(0), T(1), sin(T(pi) * input) / (T(pi) * input))",
     [
-        # Near 0 by its series: the difference of the two terms would have lost its digits there.
+        # Near 0 the series is used, because the difference of the two terms loses precision there.
         (
             "p = T(pi) * input; near = abs(p) < T(0.3); "
             "low = where(near, p, T(0)); high = where(near, T(1), p); s = low * low; "
@@ -339,27 +340,27 @@ def atanh(input: Tensor) -> Tensor:
     takes_complex=True,
 )
 def sinc(input: Tensor) -> Tensor:
-    """Return sin(pi * input) / (pi * input), 1 at 0."""
+    """Return sin(pi * input) / (pi * input), and 1 at 0."""
 
 
 @pointwise("erf(input)", ["T(2 / pi ** 0.5) * exp(-(input * input))"], dtype="floating")
 def erf(input: Tensor) -> Tensor:
-    """Return the error function."""
+    """Return the error function of each element."""
 
 
 @pointwise("erfc(input)", ["T(-2 / pi ** 0.5) * exp(-(input * input))"], dtype="floating")
 def erfc(input: Tensor) -> Tensor:
-    """Return 1 - erf(input), exact where erf is nearly 1."""
+    """Return 1 - erf(input), precise even where erf is nearly 1."""
 
 
 @pointwise("erfinv(input)", ["T(0.5 * pi ** 0.5) * exp(out * out)"], dtype="floating")
 def erfinv(input: Tensor) -> Tensor:
-    """Return the number whose erf is input."""
+    """Return the inverse error function of each element."""
 
 
 @pointwise("lgamma(input)", ["digamma(input)"], dtype="floating")
 def lgamma(input: Tensor) -> Tensor:
-    """Return log of the absolute value of gamma(input)."""
+    """Return the logarithm of the absolute value of gamma(input)."""
 
 
 @pointwise("digamma(input)", ["polygamma(T(1), input)"], dtype="floating")

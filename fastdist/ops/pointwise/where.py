@@ -11,16 +11,17 @@ from .masked import where as where_op
 
 @composite(homes="function", known_as="")
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """Return input where condition holds, other elsewhere; of condition alone, where it holds.
+    """Return input where condition is true, and other elsewhere. With condition alone, return the
+    indices where it is true.
 
     Args:
         condition: A tensor of bool.
-        input: The values where condition holds: a tensor or a number.
+        input: The values where condition is true, a tensor or a number.
         other: The values elsewhere.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape to which all three broadcast; of condition alone a tuple of index
+        A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
     Example:

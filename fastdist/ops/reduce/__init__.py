@@ -1,1 +1,3 @@
-"""Ops along axes: sums, extremes, norms, order statistics, cumulative ops, sorting, histograms."""
+"""Reductions and related ops: sums, extremes, norms, quantiles, cumulative ops, sorting,
+histograms.
+"""

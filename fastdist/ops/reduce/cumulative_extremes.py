@@ -1,4 +1,4 @@
-"""Running extremes and running log-sums along an axis."""
+"""Cumulative maximum, minimum and log-sum along an axis."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .cumulative_sums import moved, recurrence
 
 @structured("reduce.scan.cummax", homes="nowhere", known_as="cummax")
 def cummax_along(input: Tensor, dim: int) -> Tensor:
-    """Return the largest so far along dim, and where it stands."""
+    """Return the cumulative maximum along dim, and its index."""
 
 
 @structured("reduce.scan.cummin", homes="nowhere", known_as="cummin")
 def cummin_along(input: Tensor, dim: int) -> Tensor:
-    """Return the smallest so far along dim, and where it stands."""
+    """Return the cumulative minimum along dim, and its index."""
 
 
 def _extreme(name: str, op: StructuredOp) -> None:
-    """Give cummax_along or cummin_along its plan and derivatives: values come from where indices
-    say, and what stands for several places gets the gradients of all.
+    """Add the plan and derivatives of cummax_along or cummin_along. The values are gathered at the
+    indices, so an element that is the extreme of several positions gets the sum of their gradients.
     """
 
     @op.plan
@@ -54,13 +54,13 @@ _extreme("cummin", cummin_along)
 
 @composite(out="same", known_as="")
 def cummax(input: Tensor, dim: int) -> Any:
-    """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
+    """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
     return return_types.cummax(*cummax_along(input, dim))
 
 
 @composite(out="same", known_as="")
 def cummin(input: Tensor, dim: int) -> Any:
-    """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
+    """Return the cumulative minimum along dim, and its last index; NaN after the first NaN."""
     return return_types.cummin(*cummin_along(input, dim))
 
 
@@ -82,19 +82,19 @@ def _(input: Tensor, dim: int) -> Plan:
 
 
 # Note [Derivatives of running log-sums]
-# out[k] = logaddexp(out[k - 1], input[k]). With d = out[k - 1] - input[k] the tangent keeps the
-# share sigmoid(d) of the previous tangent, and an element adds the share sigmoid(-d) of its own.
-# Both are at most 1, without a quotient:
+# out[k] = logaddexp(out[k - 1], input[k]). Let d[k] = out[k - 1] - input[k]. The tangent of out[k]
+# is a weighted mean of the previous tangent, with weight sigmoid(d), and of the element's tangent,
+# with weight sigmoid(-d). So all weights are at most 1, and no division is needed:
 #
 #     t[k] = sigmoid(d[k]) * t[k - 1] + sigmoid(-d[k]) * input_t[k]
 #
-# The gradient is the adjoint recurrence, so entries of any distance have derivatives of all orders.
-# Both parts have the slope sigmoid(d) * sigmoid(-d), in which nothing cancels.
+# The gradient is the adjoint recurrence, so derivatives of all orders exist. The derivative of both
+# weights is, up to its sign, sigmoid(d) * sigmoid(-d), which does not suffer from cancellation.
 
 
 def _above_input(input: Tensor, out: Tensor | None, dim: int) -> Any:
-    """Return how far the log-sum before each place is above its element; inf where both are one
-    infinity: elements have no share of log(0), as for logsumexp.
+    """Return the log-sum before each element minus the element. The result is inf where both are
+    the same infinity: such elements get no share of the gradient, as in logsumexp.
     """
     before = moved(out, dim, first=-float("inf"))
     both = logical_and(before == input, isinf(input))
@@ -107,7 +107,7 @@ def _own_share(input: Tensor) -> Any:
 
 
 def _share(input: Tensor, above: Tensor) -> Any:
-    """Return the part that each element has of the sum at its place; NaN for inf."""
+    """Return the share of each element in the sum up to it; NaN for inf."""
     return _logistic(where(input == float("inf"), float("nan"), -above))
 
 

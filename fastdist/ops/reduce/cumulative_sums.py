@@ -1,4 +1,6 @@
-"""Running sums and products along an axis, and the recurrence that their derivatives are."""
+"""Cumulative sums and products along an axis, and the recurrence that computes their
+derivatives.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,14 @@ def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> P
     memory="apart",
 )
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the running sum along dim.
+    """Return the cumulative sum along dim.
 
-    Dtype   integers and bool add in int64; floating -> the same
+    Dtype   integers and bool are added in int64; floating -> the same
 
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype to add in, and of the result.
+        dtype: The dtype in which to add, and of the result.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -66,9 +68,9 @@ def _(g: Tensor, dim: int) -> Any:
     memory="apart",
 )
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Return the running product along dim.
+    """Return the cumulative product along dim.
 
-    Dtype   integers and bool multiply in int64; floating -> the same
+    Dtype   integers and bool are multiplied in int64; floating -> the same
     """
 
 
@@ -78,18 +80,20 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
 
 
 # Note [Derivatives of running products]
-# out[k] = input[k] * out[k - 1] is a linear recurrence, so its tangent and its gradient are ones,
+# out[k] = input[k] * out[k - 1] is a linear recurrence. Its tangent t and its gradient are linear
+# recurrences, too:
 #
 #     t[k] = input[k] * t[k - 1] + input_t[k] * out[k - 1]
-#     s[k] = input[k + 1] * s[k + 1] + g[k],  and the gradient is s[k] * out[k - 1],
+#     s[k] = input[k + 1] * s[k + 1] + g[k],  and the gradient is s[k] * out[k - 1]
 #
-# which cost one pass, need no division and so are right at zeros. `recurrence` is either of them,
-# each of which is the other's adjoint: so all orders of derivatives cost a few passes.
-# Where no element is 0 both are quotients of sums, made of calls that run at the speed of memory.
+# Each takes one pass and no division, so it is correct for zeros. The op `recurrence` computes
+# both. They are adjoint to each other, so derivatives of all orders take a few passes. If no
+# element is 0, both can be computed as quotients of sums, by ops that are only limited by memory
+# bandwidth.
 
 
 def has_zero(input: Tensor) -> bool:
-    """Return whether an element is 0."""
+    """Return whether any element is 0."""
     return bool((input == 0).any())
 
 
@@ -115,17 +119,23 @@ def _(input: Tensor, input_t: Tensor, out: Tensor, dim: int) -> Any:
 
 
 def product_before(input: Tensor, dim: int) -> Any:
-    """Return for each element the product of those before it along dim; right where some are 0."""
+    """Return, for each element, the product of all elements before it along dim, without
+    division.
+    """
     return cumprod(moved(input, dim, first=1.0), dim)
 
 
 def product_after(input: Tensor, dim: int) -> Any:
-    """Return for each element the product of those behind it along dim; right where some are 0."""
+    """Return, for each element, the product of all elements after it along dim, without
+    division.
+    """
     return product_before(input.flip(dim), dim).flip(dim)
 
 
 def moved(x: Any, dim: int, *, first: float) -> Any:
-    """Return x moved on by one along dim; the last element leaves, `first` enters."""
+    """Return x shifted forward by one along dim: `first` is inserted, and the last
+    element dropped.
+    """
     shape = x._layout.shape
     if not shape[dim]:
         return x
@@ -134,7 +144,7 @@ def moved(x: Any, dim: int, *, first: float) -> Any:
 
 
 def _moved_back(x: Tensor, dim: int) -> Any:
-    """Return x moved back by one along dim; the first element leaves, 0 enters at the end."""
+    """Return x shifted back by one along dim: the first element is dropped, and 0 appended."""
     shape = x._layout.shape
     if not shape[dim]:
         return x
@@ -155,10 +165,11 @@ def _filled(x: Any, dim: int, value: float) -> Any:
     takes_complex=True,
 )
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
-    """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];
-    backwards of y[k] = factor[k + 1] * y[k + 1] + input[k], beginning at the end.
+    """Return y, where y[k] = factor[k] * y[k - 1] + input[k] along dim and y[0] = input[0]. If
+    backwards, y[k] = factor[k + 1] * y[k + 1] + input[k], and the last element of y is that of
+    input.
 
-    Dtype   both tensors have one, and one shape
+    Dtype   both tensors must have the same dtype and shape
     """
 
 

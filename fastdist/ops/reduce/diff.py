@@ -20,15 +20,15 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """Return the differences between neighbours along dim, n times over; prepend and append are
-    joined to input first.
+    """Return the n-th differences of neighbours along dim, after joining prepend and append to
+    input.
 
     Args:
         input: The tensor.
-        n: How often differences are taken.
+        n: How many times to take differences.
         dim: The axis.
-        prepend: A tensor to put before input.
-        append: A tensor to put behind input.
+        prepend: A tensor to insert before input.
+        append: A tensor to append to input.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -58,7 +58,7 @@ def diff(
 def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
     """Return end if it can be joined to input along axis.
 
-    Raises  RuntimeError
+    Raises  RuntimeError if it cannot be joined
     """
     wanted, given = input._layout.shape, end._layout.shape
     if len(wanted) != len(given):

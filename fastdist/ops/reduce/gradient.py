@@ -1,4 +1,4 @@
-"""`gradient`: slopes along axes, estimated from neighbours."""
+"""`gradient`: derivatives along axes, estimated from samples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from ..shape.splitting import narrow
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Axes = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """Return the slopes of input along each axis of dim (all unless given), of second order inside.
+    """Return the estimated derivatives of input along each axis in dim (all, by default). Inside
+    they are of second order.
 
-    spacing is how far neighbours are apart, one number for all axes or one for each, None being
-    1; or for each axis a vector of where its elements lie. edge_order 1 takes two elements at the
-    ends, 2 three.
+    spacing is the distance between neighbours: None for 1, a number for all axes, or a sequence
+    with a number or a vector of coordinates for each axis. At the ends of an axis, edge_order 1
+    uses two elements and edge_order 2 uses three.
 
     Dtype   floating -> the same; integers but uint8 -> the default dtype
     Raises  RuntimeError for an axis with fewer than edge_order + 1 elements
@@ -57,7 +58,7 @@ def _axes(dim: Any, ndim: int) -> list[int]:
 
 
 def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> list[Any]:
-    """Return for each axis how far its neighbours are apart, or where its elements lie."""
+    """Return for each axis the distance between neighbours, or the coordinates of its elements."""
     if spacing is None:
         return [1] * len(axes)
     if not isinstance(spacing, tuple | list):
@@ -90,10 +91,10 @@ def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> 
 
 
 def _along(input: Tensor, axis: int, step: float, edge_order: int) -> Tensor:
-    """Return the slopes along one axis: a sum of three neighbours each, of two at edges of order 1.
+    """Return the derivatives along one axis, from three neighbours each, or two at ends of order 1.
 
-    Three neighbours, one `before` from the first to the second and one `behind` to the third, have
-    the slope at the second that the parabola through them has.
+    Let `before` be the distance from the first to the second of three neighbours, and `behind` that
+    from the second to the third. The derivative at the second is that of the parabola through them.
     """
     n = input._layout.shape[axis]
 
@@ -133,7 +134,7 @@ def _along(input: Tensor, axis: int, step: float, edge_order: int) -> Tensor:
 
 
 def _at_end(first: Tensor, second: Tensor, third: Tensor, before: Any, behind: Any) -> Any:
-    """Return the slope at the first of three neighbours of the parabola through them."""
+    """Return the derivative, at the first of three neighbours, of the parabola through them."""
     both = before + behind
     return (
         -(2.0 * before + behind) / (before * both) * first

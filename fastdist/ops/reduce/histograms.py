@@ -1,4 +1,4 @@
-"""How many numbers fall into each of some intervals, and which numbers are among others."""
+"""Histograms, membership tests (isin), and runs of equal elements (unique_consecutive)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _require_floating(kernel: str, input: Tensor) -> None:
 
 
 def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, float]:
-    """Return the ends between which numbers count: those of input if both are one number."""
+    """Return the range of the histogram: the given one, or that of input if both ends are equal."""
     if low == high and input._layout.numel:
         low, high = ends_of(input)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -40,9 +40,7 @@ def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, fl
 
 
 def _around(input: Tensor, number: float, reach: float) -> tuple[float, float]:
-    """Return bounds around a number, at least reach away from it and different from it in its
-    dtype.
-    """
+    """Return bounds around a number that differ from it, in its dtype too, by at least `reach`."""
     dtype = input._layout.dtype
     size = dtype.numpy.type(abs(number))
     reach = max(reach, 2 * float(size - np.nextafter(size, dtype.numpy.type(0))))
@@ -51,7 +49,7 @@ def _around(input: Tensor, number: float, reach: float) -> tuple[float, float]:
 
 
 def _outer_edges(name: str, column: Tensor, given: Sequence[float] | None) -> tuple[float, float]:
-    """Return the ends of a histogram: those given, or else the smallest and largest element."""
+    """Return the outermost edges: the given range, or the smallest and the largest element."""
     if given is not None:
         low, high = map(float, given)
     elif column._layout.numel:
@@ -66,8 +64,8 @@ def _outer_edges(name: str, column: Tensor, given: Sequence[float] | None) -> tu
 
 
 def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
-    """Return how many points, or what sum of their weights, lie between each edge and the next of
-    every column; the last edge belongs to the last interval.
+    """Return the number of points in each cell between neighbouring edges of all columns, or the
+    sum of their weights. The last edge belongs to the last interval.
     """
     shape = [edge._layout.numel - 1 for edge in edges]
     first = columns[0]
@@ -87,15 +85,16 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
 
 @composite(out="same")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """Return how many elements fall into each of bins equal intervals from min to max, or from the
-    smallest to the largest if both are 0; others do not count.
+    """Return the number of elements in each of `bins` equal intervals from min to max. If both are
+    0, they are the smallest and the largest element. Elements outside are ignored.
     """
     _require_floating("histogram_cpu", input)
     if bins <= 0:
         raise ShapeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values: Any = input.detach()
     low, high = _range("torch.histc", values, float(min), float(max))
-    # Halves would round places to those of other intervals, and count no further than 256.
+    # In half types elements would be rounded to wrong intervals, and counts would stop at 256 or
+    # 2048.
     flat = values.reshape(-1).to(values._layout.dtype.computes_in)
     low, high = [held(end, flat._layout.dtype).item() for end in (low, high)]
     inside = (flat >= low) & (flat <= high)
@@ -106,14 +105,14 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 
 def _places_of(values: Tensor, low: float, high: float, bins: int) -> Any:
-    """Return the number of each value's bin among equal bins from low to high."""
+    """Return the index of each value's bin among equal bins from low to high."""
     dtype = values._layout.dtype
     if (high - low) * bins > float(float_limits(dtype).max):
-        # Products would overflow: the edges are compared with, as `histogram` does.
+        # Products would overflow, so values are compared with the edges, as in `histogram`.
         edges = linspace(low, high, bins + 1, dtype=dtype, device=values.device)
         places: Any = searchsorted(edges, values, right=True) - 1
     else:
-        # In this order, which rounds as PyTorch does.
+        # This order of operations rounds like PyTorch.
         places = ((values - low) * bins / (high - low)).to(int64)
     return places.clamp(max=bins - 1)
 
@@ -127,8 +126,8 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Return (hist, bin_edges): how many elements, or what sum of weights, fall into each interval;
-    bins is a number of equal ones, or the edges.
+    """Return (hist, bin_edges), where hist has the number of elements in each interval, or the sum
+    of their weights. bins is a number of equal intervals, or a sequence of edges.
     """
     weights = None if weight is None else weight.reshape(-1)
     _require_weights(input._layout.shape, weight)
@@ -145,14 +144,14 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """Return (hist, bin_edges): how many points, or what sum of weights, fall into each box; input
-    holds the points in its last axis.
+    """Return (hist, bin_edges), where hist has the number of points in each box, or the sum of
+    their weights. The last axis of input holds the coordinates of a point.
 
-    bins is a number of equal intervals for all axes, one for each, or for each the edges; range the
-    outermost edges of each axis, one behind the other.
+    bins is a number of equal intervals for all axes, a sequence of such numbers, or a sequence of
+    edges for each axis. range holds the outermost edges of all axes in one sequence.
 
-    Shape   (..., D) -> D lengths
-    Raises  RuntimeError for other than D numbers of bins or edges, or 2 D of range
+    Shape   (..., D) -> D axes
+    Raises  RuntimeError unless bins has D items, and range 2 * D
     """
     layout = input._layout
     if len(layout.shape) < 2:
@@ -179,7 +178,7 @@ def histogramdd(
 def _histogram(
     name: str, points: Tensor, bins: list[Any], ends: Sequence[float] | None, weight: Tensor | None
 ) -> tuple[Any, list[Any]]:
-    """Return counts, and the edges of each column's intervals."""
+    """Return the counts, and the edges of the intervals of each column."""
     _require_floating("histogramdd", points)
     points = points.detach()
     columns = [points[:, i] for i, _ in enumerate(bins)]
@@ -221,7 +220,7 @@ def _require_weights(shape: tuple[int, ...], weight: Tensor | None) -> None:
 
 
 def _density(hist: Tensor, edges: list[Any]) -> Any:
-    """Return counts divided by their sum and by the sizes of their boxes."""
+    """Return counts divided by their sum and by the volumes of their boxes."""
     hist = hist / hist.sum()
     for axis, edge in enumerate(edges):
         widths = edge[1:] - edge[:-1]
@@ -229,7 +228,7 @@ def _density(hist: Tensor, edges: list[Any]) -> Any:
     return hist
 
 
-# Numbers with which `isin` compares each element: sorting more takes less time.
+# The maximal number of values that `isin` compares with each element; for more, sorting is faster.
 _COMPARED = 8
 
 
@@ -237,7 +236,7 @@ _COMPARED = 8
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
-    """Return which of elements are among test_elements; a NaN is among none."""
+    """Return which of elements occur in test_elements; NaN never does."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError(
             "isin() received an invalid combination of arguments: expected one Tensor at least, "
@@ -262,15 +261,15 @@ def isin(
         return full(given._layout.shape, bool(invert), dtype=bool_, device=given.device)
     first, second = given._layout.dtype, among._layout.dtype
     if first is not second and (first.is_half or second.is_half):
-        # NumPy cannot promote bfloat16 with other dtypes.
+        # Cast explicitly, because NumPy cannot promote bfloat16 with other dtypes.
         given, among = [one.to(promote(first, second)) for one in (given, among)]
     among, known = among.reshape(-1), None
     if among._layout.numel <= _COMPARED:
         alike: Any = given.unsqueeze(-1) == among
         return alike.any(-1).logical_not() if invert else alike.any(-1)  # type: ignore[no-any-return]
     if among._layout.dtype.may_have_gradient:
-        # Values sorted behind a NaN are not found: NaN becomes one of the other values, if there
-        # are any.
+        # Sorting puts NaN last, where it would break the binary search. So NaN is replaced by one
+        # of the other values, if there are any.
         known = among == among
         among = among.where(known, among.where(known, math.inf).amin())
     ordered = among.sort()[0]
@@ -285,7 +284,9 @@ def isin(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Return the first of each run of equal elements (or slices along dim); waits for a device."""
+    """Return the first of each run of equal elements, or of slices along dim. Waits for a
+    device.
+    """
     rows: Any = input.reshape(-1) if dim is None else input.movedim(dim, 0)
     n = rows._layout.shape[0]
     changed: Any = rows[1:] != rows[:-1]

@@ -1,4 +1,4 @@
-"""Statistics of the sorted order: medians, quantiles, the k-th, the most common."""
+"""Order statistics: median, quantile, kthvalue, mode."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .sorting import nth_along, sort_along
 
 @pointwise("where(isnan(input), exact, exact)", ["g", None], homes="nowhere", known_as="median")
 def valued(input: Tensor, exact: Tensor) -> Tensor:
-    """Return exact, with the gradient of input, which is equal to it but for rounding."""
+    """Return exact, with the gradient of input, which equals exact up to rounding."""
 
 
 def _axis(name: str, input: Tensor, dim: Dims) -> int:
-    """Return the axis that dim names.
+    """Return the axis that dim specifies.
 
-    Raises  IndexError if there is none, or it has no elements
+    Raises  IndexError if there is no such axis, or its length is 0
     """
     shape = input._layout.shape
     axis = normalize_axis(name, dim, len(shape))
@@ -39,17 +39,21 @@ def _axis(name: str, input: Tensor, dim: Dims) -> int:
 
 
 def _nth(input: Tensor, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
-    """Return the values at these places of input sorted along axis, and their indices."""
+    """Return the values at positions `places` of input sorted along axis, and their indices in
+    input.
+    """
     return _without(axis, keepdim, *nth_along(input, places, axis))
 
 
 def _picked(found: Any, places: Tensor, axis: int, keepdim: bool) -> tuple[Any, Any]:
-    """Return values and indices of sorted rows at places, which keep axis with length 1."""
+    """Return values and indices of sorted rows at positions `places`; without keepdim axis is
+    removed.
+    """
     return _without(axis, keepdim, *[one.gather(axis, places) for one in found])
 
 
 def _without(axis: int, keepdim: bool, values: Tensor, indices: Tensor) -> tuple[Any, Any]:
-    """Return both without axis, of length 1, unless keepdim."""
+    """Return both tensors; the axis, which has length 1, is removed unless keepdim."""
     if keepdim or not values._layout.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
@@ -64,7 +68,7 @@ def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: 
     elif skips_nan:
         places = ((length - 1 - _nans(input, axis)) // 2).clamp(min=0)
     else:
-        # NaN stands last, and where there is one it is the median: the first of them.
+        # NaN is sorted last. In rows with NaN, the first NaN is the median.
         nans = _nans(input, axis)
         places = where(nans > 0, length - nans, (length - 1) // 2)
     picked = getattr(return_types, name)(*_nth(input, places, axis, keepdim))
@@ -72,7 +76,7 @@ def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: 
 
 
 def _nans(input: Any, axis: int) -> Any:
-    """Return how many of each row along axis are NaN."""
+    """Return the number of NaNs in each row along axis."""
     return input.detach().isnan().sum(axis, True)
 
 
@@ -83,7 +87,7 @@ def _require_order(name: str, input: Tensor) -> None:
 
 def _median_of_all(name: str, input: Tensor, *, skips_nan: bool) -> Any:
     if not input._layout.numel:
-        # For integers the median of nothing is NaN converted to them, as in PyTorch.
+        # As in PyTorch, the median of an empty tensor is NaN, cast to the dtype.
         nothing = full((), float("nan"), device=input._layout.device)
         return nothing.to(input._layout.dtype)
     _require_order(name, input)
@@ -91,7 +95,7 @@ def _median_of_all(name: str, input: Tensor, *, skips_nan: bool) -> Any:
     value = _median_along(name, flat.detach(), 0, False, skips_nan=skips_nan)[0]
     if not input._layout.dtype.is_floating_point:
         return value
-    # All that tie share the gradient.
+    # All elements equal to the median share the gradient.
     tie = (flat == value).logical_or(flat.isnan().logical_and(value.isnan()))
     mean = where(tie, flat, 0.0).sum() / tie.sum()
     return recorded_as(node_named(name), valued(mean, value), ())
@@ -109,7 +113,7 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
 
 @composite()
 def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: GivenOut = None) -> Any:
-    """Return the lower median of all elements, or along dim; NaN if there is one.
+    """Return the lower median of all elements, or along dim; NaN if any element is NaN.
 
     Args:
         input: The tensor.
@@ -129,13 +133,15 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
 
 @composite()
 def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
-    """Return the lower median, without NaN: of all elements, or (values, indices) along dim."""
+    """Return the lower median of elements that are not NaN; with dim, (values, indices)
+    along dim.
+    """
     return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
 
 
 @composite(out="same", node="kthvalue", memory="outside of first")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
+    """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     axis = normalize_axis("kthvalue", dim, len(input._layout.shape))
     length = input._layout.shape[axis] if input._layout.shape else 1
     if not 1 <= k <= length:
@@ -148,15 +154,16 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:
-    """Return place for each row of input along axis, which it keeps with length 1."""
+    """Return a tensor with `place` for each row of input along axis, which has length 1."""
     shape = tuple(1 if i == axis else n for i, n in enumerate(input._layout.shape))
     return full(shape, place, dtype=int64, device=input._layout.device)
 
 
 @composite(out="same", node="mode", memory="apart")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return (values, indices) of the most common value along dim: the smallest of equally common
-    ones, at its last place. NaNs are not equal; in PyTorch the result depends on their places.
+    """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
+    smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
+    positions.
     """
     if not input._layout.shape:
         return return_types.mode(*sort_along(input, 0, False))
@@ -165,7 +172,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     ordered = found[0].detach().movedim(axis, -1)
     length = ordered._layout.shape[-1]
     places = arange(length, device=ordered._layout.device)
-    # Where a run of equals begins; what does not begin one looks back to where it began.
+    # The start of each run of equal values; all other positions get the start of their run by
+    # cummax.
     begins = where(ordered[..., 1:] != ordered[..., :-1], places[1:], 0)
     first = cat([full_places(ordered, len(input._layout.shape) - 1, 0), begins], -1)
     run = places - first.cummax(-1)[0]
@@ -199,7 +207,7 @@ def _quantile(
     last = (length - 1 - nans).clamp(min=0).to(layout.dtype) if skips_nan else length - 1
     rank = given.reshape(-1) * last
     if not skips_nan:
-        # A row with NaN is NaN at every rank: NaN stands last.
+        # In a row with NaN every quantile is NaN. NaN is sorted last.
         rank = where(nans > 0, float(length - 1), rank)
     found = _between(ordered, rank, interpolation)
     if given._layout.shape:
@@ -213,7 +221,7 @@ def _quantile(
 
 
 def _between(ordered: Tensor, rank: Tensor, interpolation: str) -> Any:
-    """Return the rows of ordered at fractional ranks."""
+    """Return the values of ordered rows at fractional positions."""
     if interpolation == "nearest":
         return ordered.gather(-1, rank.round().to(int64))
     below = rank.floor().to(int64)
@@ -253,7 +261,7 @@ def _require_quantile(name: str, input: Tensor, q: Tensor | float, interpolation
             f"{WORDS[q._layout.dtype]} for {WORDS[dtype]}"
         )
     if q.is_meta:
-        return  # no values to look at
+        return  # there are no values to check
     values: Any = q.detach()
     if not bool(((values >= 0) & (values <= 1)).all()):
         raise ShapeError(f"{name}() q values must be in the range [0, 1]")
@@ -268,15 +276,15 @@ def quantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the numbers below which the shares q of the elements lie, along dim or of all; NaN if
-    there is one.
+    """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
+    if any element is NaN.
 
     Args:
         input: The tensor.
-        q: A share from 0 to 1, or a tensor of shares.
+        q: A probability from 0 to 1, or a tensor of probabilities.
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        interpolation: Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+        interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -294,5 +302,5 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return the quantiles q of the elements that are not NaN."""
+    """Return the quantiles of the elements that are not NaN, for the probabilities q."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, skips_nan=True)

@@ -1,4 +1,4 @@
-"""The largest and the smallest over axes, and where they stand."""
+"""Maxima and minima over axes, and their indices."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ def _require_elements(name: str, input: Tensor, dim: Dims) -> None:
 
 
 def _shared(of: Tensor, input: Tensor, out: Tensor, dims: Dims) -> Any:
-    """Return of where input is out, divided among all that tie; NaN where out is."""
+    """Return `of` where input equals out, divided evenly among equal elements; NaN where out is
+    NaN.
+    """
     mask = input == out
-    # Chosen, not multiplied: what is infinite reaches those that tie, and no other.
+    # Selected, not multiplied by the mask: 0 * inf would be NaN for elements that are not the
+    # extreme.
     return where_op(mask, of, 0.0) / mask.sum(dims, True)
 
 
 def _extreme(op: StructuredOp) -> None:
-    """Give amax or amin its plan and derivatives."""
+    """Add the plan and derivatives of amax or amin."""
 
     @op.plan
     def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
@@ -59,7 +62,7 @@ def _extreme(op: StructuredOp) -> None:
 
 @structured("reduce.reductions.amax", kernel_gradients=True, fresh=True)
 def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
-    """Return the largest element over dim; NaN if there is one. Equal elements share the gradient.
+    """Return the maximum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -74,7 +77,7 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
 
 @structured("reduce.reductions.amin", kernel_gradients=True, fresh=True)
 def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
-    """Return the smallest element over dim; NaN if there is one. Equal elements share the gradient.
+    """Return the minimum over dim; NaN if any element is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -92,7 +95,7 @@ _extreme(amin)
 
 
 def _placed(op: StructuredOp) -> None:
-    """Give max_along or min_along its plan and derivatives."""
+    """Add the plan and derivatives of max_along or min_along."""
 
     @op.plan
     def _(input: Tensor, dim: int, keepdim: bool) -> Plan:
@@ -120,12 +123,12 @@ def _placed(op: StructuredOp) -> None:
 
 @structured("reduce.reductions.max_along", homes="nowhere", known_as="max")
 def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """Return the largest along dim and where it is first."""
+    """Return the maximum along dim, and its first index."""
 
 
 @structured("reduce.reductions.min_along", homes="nowhere", known_as="min")
 def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """Return the smallest along dim and where it is first."""
+    """Return the minimum along dim, and its first index."""
 
 
 _placed(max_along)
@@ -133,7 +136,7 @@ _placed(min_along)
 
 
 def _of_all(op: StructuredOp) -> None:
-    """Give max_of_all or min_of_all its plan and derivatives."""
+    """Add the plan and derivatives of max_of_all or min_of_all."""
 
     @op.plan
     def _(input: Tensor) -> Plan:
@@ -143,8 +146,8 @@ def _of_all(op: StructuredOp) -> None:
                 "Specify the reduction dim with the 'dim' argument."
             )
         plan = reducing_plan(op.name, input, None, False, input._layout.dtype)
-        # All axes, and no list of them: what amax and amin of all axes are given, whose gradients
-        # differ from these where an element is NaN.
+        # None and not a list of all axes, which amax and amin pass to the same kernels: the
+        # gradients differ if an element is NaN.
         return plan._replace(numbers=(None,))
 
     @op.batches
@@ -153,7 +156,8 @@ def _of_all(op: StructuredOp) -> None:
         return flat.amax(1) if op is max_of_all else flat.amin(1)
 
     def are_it(input: Any, out: Any) -> Any:
-        # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.
+        # Elements that are NaN share the gradient, whereas in amax one NaN makes every gradient
+        # NaN.
         return (input == out).logical_or(input.isnan().logical_and(out.isnan()))
 
     @op.vjp("input")
@@ -177,7 +181,7 @@ def _of_all(op: StructuredOp) -> None:
     out="cast",
 )
 def max_of_all(input: Tensor) -> Tensor:
-    """Return the largest element; all that tie share the gradient."""
+    """Return the maximum of all elements; elements equal to it share the gradient."""
 
 
 @structured(
@@ -190,7 +194,7 @@ def max_of_all(input: Tensor) -> Tensor:
     out="cast",
 )
 def min_of_all(input: Tensor) -> Tensor:
-    """Return the smallest element; all that tie share the gradient."""
+    """Return the minimum of all elements; elements equal to it share the gradient."""
 
 
 _of_all(max_of_all)
@@ -216,8 +220,8 @@ def _arg_plan(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.argmax")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the index of the largest element, the first of several: along dim, or in the flattened
-    tensor.
+    """Return the index of the maximum, along dim or in the flattened tensor. If several elements
+    are equal, it is the first index.
 
     Args:
         input: The tensor.
@@ -240,8 +244,8 @@ def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.argmin")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the index of the smallest element, the first of several: along dim, or in the
-    flattened tensor.
+    """Return the index of the minimum, along dim or in the flattened tensor. If several elements
+    are equal, it is the first index.
 
     Args:
         input: The tensor.
@@ -285,7 +289,8 @@ def max(
     other: Tensor | None = None,
     out: GivenOut = None,
 ) -> Any:
-    """Return the largest of all, (values, indices) along dim, or the larger of two tensors.
+    """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -295,10 +300,11 @@ def max(
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as largest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -319,7 +325,8 @@ def min(
     other: Tensor | None = None,
     out: Any = None,
 ) -> Any:
-    """Return the smallest of all, (values, indices) along dim, or the smaller of two tensors.
+    """Return the minimum of all elements, (values, indices) along dim, or the minimum of two
+    tensors.
 
     Args:
         input: The tensor.
@@ -329,10 +336,11 @@ def min(
         out: Tensors into which the result is written.
 
     Returns:
-        A tensor; with dim a pair with the fields `values` and `indices`. NaN counts as smallest.
+        A tensor; with dim a pair with the fields `values` and `indices`. If any element is NaN, the
+        result is NaN.
 
     Raises:
-        RuntimeError: There are no elements.
+        RuntimeError: The tensor has no elements.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -346,7 +354,7 @@ def min(
 
 @composite(out="same", node="aminmax", memory="apart")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Return the smallest and the largest along dim, or of all."""
+    """Return the minimum and the maximum of all elements, or along dim."""
     dims = () if dim is None else dim
     low = amin(input, dims, keepdim)
     return return_types.aminmax(low, amax(input, dims, keepdim))

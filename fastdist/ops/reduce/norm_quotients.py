@@ -1,16 +1,17 @@
 """Quotients of gradients by norms where the norm is 0, for second derivatives there.
 
-The slope of a norm n at x is x / n. At 0 it has no limit, and n passes on a gradient of 0 there.
-But n**2 has the gradient g = 2n, and g * x / n = 2x has a derivative at 0 as well. Where g is 0 and
-has a slope by n, that slope is the limit of g / n (slopes_at_zero.py). The gradient that n passes
-on is the limit times x there, which is 0 and has the right derivative. Where no limit is known it
-is NaN: the gradient is still 0, and its derivatives are NaN.
+The derivative of a norm n at x is x / n. It has no limit at 0, and n passes on a gradient of 0
+there. But the gradient of n**2 by n is g = 2n, so that g * x / n = 2x has a derivative at 0. If g
+is 0 and has a derivative by n, that derivative is the limit of g / n (slopes_at_zero.py). The
+gradient that n passes on is this limit times x: it is 0, and has the correct derivative. Where the
+limit is unknown it is NaN. Then the gradient is still 0, but its derivatives are NaN.
 
-A slope of g needs the graph of g, which only a pass with create_graph has. Forward mode uses notes
-instead: a norm notes with its tangent x * v / n the product x * v, and n**2 has the tangent 2 * x *
-v. The derivative of n**2 also notes with its gradient g = 2n the quotient 2. A note is valid for
-one norm, whose array it names, and until the gradient is changed in place. It is lost where
-gradients of several functions of one norm are added, and in functions that do not note anything.
+A derivative of g needs the graph of g, which only a pass with create_graph records. Forward mode
+uses notes instead, which are attached to tensors. A norm attaches the product x * v to its tangent
+x * v / n, and n**2 then has the tangent 2 * x * v. The derivative of n**2 attaches the quotient 2
+to its gradient g = 2n. A note is valid for one norm, whose array it names, until the gradient is
+changed in place. It is lost where gradients of several functions of the same norm are added, and in
+functions that attach no notes.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 
 
 def may_bend(norm: Tensor) -> bool:
-    """Return whether a derivative of the gradient may be needed where a norm is 0."""
+    """Return whether a derivative of the gradient may be needed at a norm of 0."""
     return may_be_differentiated() and not is_seeking() and has_zeros(norm._array, norm._layout)
 
 
 def quotient_at_zero(g: Tensor, norm: Tensor) -> Any:
-    """Return the limit of g / norm where norm is 0, and 0 elsewhere; NaN where no limit is known.
+    """Return the limit of g / norm where norm is 0, and 0 elsewhere; NaN where the limit is
+    unknown.
 
     `g` is the gradient of norm, or a batch of such gradients.
     """
@@ -61,7 +63,7 @@ def _batched_as(g: Tensor, base: Tensor) -> Tensor:
 def _pruned(quotient: Tensor) -> Tensor:
     """Return the quotient with a graph that skips gradients of 0.
 
-    The slopes of the quotient may be infinite at 0, and 0 times infinity would be NaN.
+    The derivatives of the quotient may be infinite at 0, and 0 times infinity would be NaN.
     """
     if quotient._edge is None:
         return quotient
@@ -71,7 +73,7 @@ def _pruned(quotient: Tensor) -> Tensor:
 
 
 class Pruning(Node):
-    """Passes a gradient on if it is not 0, or is recorded."""
+    """Passes a gradient on unless it is 0; a recorded gradient is always passed on."""
 
     __slots__ = ()
 
@@ -92,21 +94,23 @@ def _is_nothing(g: Tensor) -> bool:
 
 
 def noted_quotient(g: Tensor, norm: Tensor) -> Any:
-    """Return g / norm if it is noted with the gradient g of a norm; else None."""
+    """Return the quotient g / norm that a note on the gradient g of a norm holds; None without a
+    note.
+    """
     return _noted(g, "_quotient", norm)
 
 
 def note_product(tangent: Tensor, norm: Tensor, product: Tensor) -> None:
-    """Note with the tangent of a norm its product with the norm."""
+    """Attach to the tangent of a norm a note with the product of tangent and norm."""
     _note(tangent, "_product", norm, product)
 
 
 def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a derivative that computes the same as `made`, and notes the quotient by the norm of
-    which it is a function.
+    """Return a function that computes the same derivative as `made`, and attaches to it a note with
+    the derivative divided by the norm.
 
-    `quotient` takes the same arguments, the first of which is the norm and the last one g, and is
-    linear in g; it returns None where the gradient at 0 is not a multiple of the norm.
+    `made` and `quotient` take the same arguments: the norm is the first one and g the last one.
+    `quotient` is linear in g. It returns None where the gradient at 0 is not a multiple of the norm.
     """
 
     def derive(*given: Any) -> Any:

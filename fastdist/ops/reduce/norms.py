@@ -37,7 +37,7 @@ from .slopes_at_zero import has_zeros
 def _correction(unbiased: bool, correction: float | None) -> float:
     if correction is None:
         return 1.0 if unbiased else 0
-    # 0 and not 0.0, which might be -0.0: no Route is kept for it.
+    # The int 0 replaces 0.0, which might be -0.0: a Route is not cached for a float zero.
     return float(correction) or 0
 
 
@@ -51,15 +51,15 @@ def var(
     correction: float | None = None,
     out: GivenOut = None,
 ) -> Tensor:
-    """Return the variance over dim: the sum of squared deviations over the number of elements minus
-    correction.
+    """Return the variance over dim: the sum of squared deviations divided by (number of elements -
+    correction).
 
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+        correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -92,19 +92,21 @@ def _(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Plan:
 
 
 def _slope(input: Tensor, out: Tensor | None, dim: Dims, correction: float, keepdim: bool) -> Any:
-    """Return d out / d input; 0 where nothing deviates, as in PyTorch."""
+    """Return d out / d input; 0 where all deviations are 0, as in PyTorch."""
     layout = input._layout
     dims = normalize_axes("std", dim, layout.shape)
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
     whole = restore_axes(out, layout, dim, keepdim)
-    # Filled before the division: filled after it, the slope of the slope would be 0 times infinity.
+    # Filled before the division. Otherwise the second derivative would be 0 times infinity.
     inverse = 1.0 / whole.masked_fill(whole == 0, math.inf)
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
 
 
 def _deviating(input: Tensor, dims: tuple[int, ...], correction: float) -> Any:
-    """Return the factor of the deviation's slope above the deviation."""
+    """Return the numerator of the derivative of the deviation, whose denominator is the
+    deviation.
+    """
     left = math.prod(input._layout.shape[axis] for axis in dims) - correction
     return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
 
@@ -149,14 +151,14 @@ def std(
     correction: float | None = None,
     out: GivenOut = None,
 ) -> Tensor:
-    """Return the standard deviation over dim: the root of the variance; see var.
+    """Return the standard deviation over dim, the square root of the variance; see var.
 
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number that is subtracted from the count of elements; if None, 1, or 0 where
+        correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
@@ -169,7 +171,7 @@ def std(
     number = _correction(unbiased, correction)
     if input._layout.dtype.is_complex:
         parts = [deviation(part, dim, number, keepdim) for part in _parts(input)]
-        # As a norm, which has a slope of 0 where nothing deviates.
+        # Computed as a norm, whose gradient is 0 where all deviations are 0.
         found = vector_norm(COMPOSITES["stack"].call(parts), 2.0, 0)
         return store_in_out("std", out, found, (input,), "cast")
     return deviation.public(input, dim, number, keepdim, out=out)
@@ -180,8 +182,8 @@ def _parts(input: Tensor) -> tuple[Any, Any]:
 
 
 def sized(input: Tensor, dtype: DType | None = None) -> Any:
-    """Return real numbers with the norms of input: for complex ones, cast to dtype if it is given,
-    their absolute values.
+    """Return a real tensor with the same norms as input: for complex numbers, which are cast to
+    dtype if it is given, their absolute values.
     """
     if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)
@@ -204,7 +206,9 @@ def vector_norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim; ord inf: the largest, -inf: the smallest |x|."""
+    """Return (sum of |x|**ord)**(1/ord) over dim; for ord inf the maximum, for -inf the minimum of
+    |x|.
+    """
 
 
 @vector_norm.plan
@@ -216,7 +220,7 @@ def _(input: Tensor, ord: float, dim: Dims, keepdim: bool, dtype: DType | None) 
 
 
 def _require_elements(shape: tuple[int, ...], ord: float, dim: Dims) -> None:
-    """Raise if something would be the largest, or the smallest, of no elements."""
+    """Raise an error if the maximum or minimum of no elements would be needed."""
     for axis in normalize_axes("norm", dim, shape):
         if shape[axis] == 0:
             where = "an empty tensor" if dim in (None, ()) else f"the dimension {axis}"
@@ -227,14 +231,14 @@ def _require_elements(shape: tuple[int, ...], ord: float, dim: Dims) -> None:
 
 
 def _direction(input: Tensor, out: Tensor, ord: float) -> Any:
-    """Return d norm / d input, with out kept as input's shape with axes of 1."""
+    """Return d norm / d input; out must have the axes of input, with length 1 for reduced ones."""
     if ord == 0:
         return input.sign() * 0.0  # the sign of NaN is 0
     if ord == 1:
         return input.sign()
     size = input.abs()
     if math.isinf(ord):
-        # Where several are the largest, or NaN is, they share.
+        # Elements that are equal to the maximum, or NaN, share the gradient.
         mask = (size == out).logical_or(size.isnan()).to(input.dtype)
         shared = mask.sum(_ones_of(input, out), True) if out._layout.shape else mask.sum()
         return input.sign() * (mask / shared)
@@ -287,7 +291,7 @@ def _(
 
 
 def _is_flat(ord: float) -> bool:
-    """Return whether the slopes of a norm of an order go in steps."""
+    """Return whether the derivatives of a norm of this order are piecewise constant."""
     return ord in (0, 1) or math.isinf(ord)
 
 
@@ -303,9 +307,9 @@ def _(input: Tensor, input_t: Tensor, out: Tensor, ord: float, dim: Dims, keepdi
     return found
 
 
-# A norm has no derivatives at 0. The first one counts as 0 there, as in PyTorch, and the second one
-# as NaN, for a function of the norm may have one: see norm_quotients.py. A direction of 0 has none:
-# NaN would reach the derivatives along others.
+# A norm has no derivatives at 0. The first derivative counts as 0 there, as in PyTorch. The second
+# one counts as NaN, because a function of the norm may have one: see norm_quotients.py. For a
+# direction of 0 it counts as 0, because NaN would spread to derivatives in other directions.
 _NONE = "where(g == T(0), T(0), T(nan))"
 _SLOPE = "where(size == T(0), T(0), input * other / size)"
 _SLOPE_BY_INPUT = "where(size == T(0), T(0), g * other / size)"
@@ -320,14 +324,14 @@ _SLOPE_BY_SIZE = "where(size == T(0), T(0), -(g * input / size) * (other / size)
     node="linalg_vector_norm_backward",
 )
 def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
-    """Return input * other / size: the gradient at `other` for the gradient `input` of a norm."""
+    """Return input * other / size: the gradient of a norm at `other`, for the gradient `input`."""
 
 
 @pointwise(
     _SLOPE,
     [
         _SLOPE_BY_INPUT,
-        # The gradient of a tangent may be 0 times infinity.
+        # This gradient may be 0 times infinity.
         (
             "where(size == T(0), where(logical_and(g == T(0), input == T(0)), T(0), T(nan)), "
             "g * input / size)"
@@ -339,7 +343,7 @@ def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     node="linalg_vector_norm_backward",
 )
 def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
-    """Return input * other / size, whose sums are the tangents of norms for the tangent `input`."""
+    """Return input * other / size; for the tangent `input`, its sum is the tangent of a norm."""
 
 
 @pointwise(
@@ -350,7 +354,7 @@ def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     node="linalg_vector_norm_backward",
 )
 def rough_zero(input: Tensor, other: Tensor) -> Tensor:
-    """Return zeros without a derivative where other is 0."""
+    """Return zeros whose derivative is NaN where other is 0."""
 
 
 @pointwise(
@@ -364,8 +368,8 @@ def rough_zero(input: Tensor, other: Tensor) -> Tensor:
     node="linalg_vector_norm_backward",
 )
 def product_at_zero(input: Tensor, other: Tensor) -> Tensor:
-    """Return the product of a quotient and zeros: without a derivative where the quotient is
-    NaN.
+    """Return the product of a quotient and zeros. Where the quotient is NaN, its derivative is NaN,
+    too.
     """
 
 
@@ -376,8 +380,8 @@ def product_at_zero(input: Tensor, other: Tensor) -> Tensor:
     known_as="sqrt",
 )
 def distance_root(input: Tensor) -> Tensor:
-    """Return the root of a squared distance, which rounding may leave below 0; its slope at 0 is
-    0, as that of a norm.
+    """Return the root of a squared distance, which rounding may have made negative. Its derivative
+    at 0 is 0, as for a norm.
     """
 
 
@@ -385,7 +389,7 @@ _ROOT_SLOPE = "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(
 
 
 def _partials_of_root_slope(at_zero: str) -> list[str]:
-    """Return the partials of _ROOT_SLOPE, which are at_zero where other is not above 0."""
+    """Return the partials of _ROOT_SLOPE, which are `at_zero` where other is not positive."""
     return [
         f"where(other <= T(0), {at_zero}, g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
         (
@@ -403,7 +407,7 @@ def _partials_of_root_slope(at_zero: str) -> list[str]:
     node="sqrt_backward",
 )
 def root_slope(input: Tensor, other: Tensor) -> Tensor:
-    """Return input / (2 * sqrt(other)), 0 where other is not above 0."""
+    """Return input / (2 * sqrt(other)), or 0 where other is not positive."""
 
 
 @pointwise(
@@ -414,8 +418,8 @@ def root_slope(input: Tensor, other: Tensor) -> Tensor:
     node="sqrt_backward",
 )
 def root_tangent(input: Tensor, other: Tensor) -> Tensor:
-    """Return input / (2 * sqrt(other)), 0 where other is not above 0, without a derivative there:
-    the tangent of a squared distance does not say whether it bends.
+    """Return input / (2 * sqrt(other)), or 0 where other is not positive. Its derivative there is
+    NaN, because the tangent of a squared distance does not determine the second derivative.
     """
 
 
@@ -426,20 +430,20 @@ def _root_tangent(input: Tensor, out: Any, g: Any) -> Any:
 
 
 def _power_quotient(input: Tensor, exponent: float, out: Tensor | None, g: Tensor) -> Any:
-    """Return the gradient of a norm's power divided by the norm; None below the square."""
+    """Return the gradient of a power of a norm, divided by the norm; None for exponents below 2."""
     number = number_of(exponent) if isinstance(exponent, Tensor) else exponent
     if number is None or not number >= 2:
         return None
     if number == 2:
         return g * 2
-    # Filled before the power, whose own slope at 0 is infinite below the cube.
+    # Filled before the power, whose derivative at 0 is infinite for exponents below 3.
     is_zero = input == 0
     share = number * input.masked_fill(is_zero, 1.0) ** (number - 2)
     return g * share.masked_fill(is_zero, 0.0)
 
 
 def _clamp_quotient(input: Tensor, bound: Any, out: Tensor | None, g: Tensor) -> Any:
-    """Return the gradient of a norm that is kept above a bound, divided by the norm."""
+    """Return the gradient of a norm that is clamped from below, divided by the norm."""
     least = number_of(bound) if isinstance(bound, Tensor) else bound
     if least is None or not least > 0:
         return None
@@ -462,8 +466,8 @@ def norm(
     out: GivenOut = None,
     dtype: DType | None = None,
 ) -> Tensor:
-    """Return the vector norm of order p over dim; "fro" is 2, "nuc" the sum of a matrix's singular
-    values.
+    """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
+    singular values of a matrix.
 
     Args:
         input: The tensor.
@@ -492,7 +496,7 @@ def norm(
 
 
 def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
-    """Declare the function that returns what spread does, and the mean."""
+    """Declare the function that returns the result of spread, and the mean."""
 
     def both(
         input: Tensor,
@@ -522,8 +526,8 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @composite(homes="function method inplace", out="same", node="renorm", memory="apart")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
-    it.
+    """Return input with each slice along dim whose norm of order p exceeds maxnorm scaled down to
+    norm maxnorm.
     """
     shape = input._layout.shape
     if len(shape) < 2:

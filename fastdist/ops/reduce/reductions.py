@@ -1,4 +1,4 @@
-"""Sums, means and other values over axes."""
+"""Sums, means and other reductions over axes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reducing_plan(
     numbers: tuple[Any, ...] = (),
     compute: DType | None = None,
 ) -> Plan:
-    """Return the plan of a kernel that takes (x, out, axes, *numbers)."""
+    """Return the plan of a kernel with the parameters (x, out, axes, *numbers)."""
     shape = input._layout.shape
     axes = normalize_axes(name, dim, shape)
     view_shape = reduced_shape(shape, axes, True) if keepdim else None
@@ -40,7 +40,7 @@ def reducing_plan(
 
 
 def restore_axes(reduced: Any, layout: Layout, dim: Dims, keepdim: bool) -> Any:
-    """Return a reduced tensor with axes of length 1 where they were reduced away."""
+    """Return a reduced tensor with its reduced axes restored as axes of length 1."""
     if keepdim or not layout.shape:
         return reduced
     axes = normalize_axes("", dim, layout.shape)
@@ -48,14 +48,14 @@ def restore_axes(reduced: Any, layout: Layout, dim: Dims, keepdim: bool) -> Any:
 
 
 def count(layout: Layout, dim: Dims) -> int:
-    """Return how many elements go into one result."""
+    """Return the number of elements that are reduced to one result."""
     n = 1
     for axis in normalize_axes("", dim, layout.shape):
         n *= layout.shape[axis]
     return n
 
 
-# Ops that give the rows of a loss.
+# Ops that compute the unreduced values of a loss.
 _LOSSES = frozenset(
     {
         *("binary_entropy", "huber_difference", "logit_entropy", "smooth_difference"),
@@ -65,8 +65,9 @@ _LOSSES = frozenset(
 
 
 def _names_by_axes(op: StructuredOp) -> None:
-    """Let Nodes of a reduction along axes be known by PyTorch's second formula, and those of a loss
-    as that, whose rows PyTorch adds up in the same Node.
+    """Set the names of a reduction's Nodes. Reductions along axes have the name of PyTorch's second
+    formula. The Node after a loss has the name of the loss, because PyTorch reduces it in the same
+    Node.
     """
 
     @op.names_node
@@ -94,16 +95,16 @@ def sum(
     """Return the sum over dim, or over all axes.
 
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
-    Dtype   integers and bool add in int64; floating -> the same
+    Dtype   integers and bool are added in int64; floating -> the same
 
     Args:
         input: The tensor.
-        dim: The axis or axes to add up; all if None.
+        dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to add in, and of the result.
+        dtype: The dtype in which to add, and of the result.
 
     Returns:
-        A tensor without the axes dim, or with these at length 1 for keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
     Raises:
         IndexError: An axis does not exist.
@@ -143,7 +144,7 @@ def _(g: Tensor, input_layout: Layout, dim: Dims, keepdim: bool) -> Any:
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """Return the mean over dim, or over all axes; NaN of nothing.
+    """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
     Raises  RuntimeError for integers and bool, unless dtype is floating
 
@@ -151,10 +152,10 @@ def mean(
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype in which to compute, and of the result.
 
     Returns:
-        A tensor without the axes dim, or with these at length 1 for keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim.
 
     Example:
         >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
@@ -188,13 +189,13 @@ def prod(
 ) -> Tensor:
     """Return the product over dim, or over all axes.
 
-    Dtype   integers and bool multiply in int64; floating -> the same
+    Dtype   integers and bool are multiplied in int64; floating -> the same
 
     Args:
         input: The tensor.
-        dim: The axis to multiply along; all if None.
+        dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to multiply in, and of the result.
+        dtype: The dtype in which to multiply, and of the result.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -213,7 +214,7 @@ def _(input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Plan:
 
 
 def _others(input: Any, out: Any, dim: Dims, keepdim: bool) -> Any:
-    """Return for each element the product of the others along dim, in out's dtype."""
+    """Return, for each element, the product of all other elements along dim, in out's dtype."""
     if not input._layout.shape:
         return full((), 1.0, dtype=out._layout.dtype, device=out._layout.device)
     if not has_zero(input):
@@ -245,15 +246,15 @@ def _logical(name: str, input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.all", takes_complex=True, out="truth")
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether all elements over dim are not 0; true of nothing.
+    """Return whether all elements over dim are nonzero; True for no elements.
 
     Args:
         input: The tensor.
-        dim: The axis or axes to look along; all if None.
+        dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
 
     Returns:
-        A tensor of bool, of uint8 for uint8.
+        A tensor of bool; for uint8 input, of uint8.
 
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -268,15 +269,15 @@ def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.any", takes_complex=True, out="truth")
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether any element over dim is not 0; false of nothing.
+    """Return whether any element over dim is nonzero; False for no elements.
 
     Args:
         input: The tensor.
-        dim: The axis or axes to look along; all if None.
+        dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
 
     Returns:
-        A tensor of bool, of uint8 for uint8.
+        A tensor of bool; for uint8 input, of uint8.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -291,7 +292,7 @@ def _(input: Tensor, dim: Dims, keepdim: bool) -> Plan:
 
 @structured("reduce.reductions.count_nonzero", has_out=False, takes_complex=True)
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """Return how many elements over dim are not 0."""
+    """Return the number of nonzero elements over dim."""
 
 
 @count_nonzero.plan
@@ -302,7 +303,7 @@ def _(input: Tensor, dim: Dims) -> Plan:
 def require_floating(name: str, input: Tensor) -> DType:
     """Return the dtype of input.
 
-    Raises  RuntimeError if it is not floating
+    Raises  RuntimeError if the dtype is not floating
     """
     dtype = input._layout.dtype
     if dtype.is_complex:
@@ -325,7 +326,9 @@ def require_floating(name: str, input: Tensor) -> DType:
     out="cast",
 )
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
-    """Return squared deviations from the mean over dim, divided by their number - correction."""
+    """Return the sum of squared deviations over dim, divided by (number of elements -
+    correction).
+    """
 
 
 @variance.plan
@@ -389,13 +392,14 @@ def _(g: Tensor, input: Tensor, out: Tensor, input_layout: Layout, dim: Dims, ke
             return logsumexp_slope(g, input, length)
     g = restore_axes(g, input_layout, dim, keepdim)
     if may_be_differentiated():
-        # A recorded gradient is differentiated: by softmax, see the note in softmax.py.
+        # A recorded gradient is composed of softmax, so that it can be differentiated: see
+        # softmax.py.
         return g * _shares(input, dim)
     return g * (input - restore_axes(out, input_layout, dim, keepdim)).exp()
 
 
 def _shares(input: Tensor, dim: Dims) -> Any:
-    """Return exp(input) divided by its sum over dim, one axis or several."""
+    """Return exp(input) divided by its sum over dim, which is one axis or several."""
     shape = input._layout.shape
     dims = normalize_axes("logsumexp", dim, shape)
     if len(dims) == 1 or not shape:

@@ -1,7 +1,8 @@
-"""The gradients of reductions along rows as ops, where they are differentiated again.
+"""The gradients of reductions along rows, as ops that can be differentiated again.
 
-Each is one Node in place of several of its expression, and one kernel makes its second gradients.
-ops/nn/norm_slopes.py has those of norms. They serve plain tensors of few numbers on the CPU.
+Each op makes one Node instead of several for its expression, and one kernel computes its own
+gradients. ops/nn/norm_slopes.py has the ops for norms. All are used for small plain tensors on the
+CPU.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from ...graph.modes import modes
 from ...tensor.axes import Dims, normalize_axes
 from ...tensor.tensor import Tensor
 
-# A gradient of at most this many numbers is one Node; expressions take less memory for more.
+# A gradient with at most this many elements is computed by one Node. For more elements, expressions
+# need less memory.
 MOST: Final = 1 << 16
 
 
 def may_fuse(*tensors: Tensor | None) -> bool:
-    """Return whether tensors, of which the first is given, are plain ones of one floating dtype and
-    a few numbers on the CPU, and nothing observes the call.
+    """Return whether the tensors (the first is not None) are small plain CPU tensors of the same
+    floating dtype, and no interpreter is open.
     """
     plain, layout = modes.plain, tensors[0]._layout  # type: ignore[union-attr]
     dtype = layout.dtype
@@ -40,8 +42,8 @@ def may_fuse(*tensors: Tensor | None) -> bool:
 
 
 def length_of_rows(name: str, input: Tensor, dim: Dims, *others: Any) -> int | None:
-    """Return the length of the rows that a reduction over dim is of, where dim are the last axes of
-    few numbers on the CPU, others are plain as well, and an op here is for them; else None.
+    """Return the length of the rows that a reduction over dim reduces. Return None if an op of this
+    file does not apply: dim must be the last axes, and the tensors small plain ones on the CPU.
     """
     shape = input._layout.shape
     if not may_fuse(input, *others):
@@ -59,7 +61,7 @@ def length_of_rows(name: str, input: Tensor, dim: Dims, *others: Any) -> int | N
 @structured("reduce.row_slopes.var", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="var_backward")  # fmt: skip
 def variance_slope(grad: Tensor, input: Tensor, length: int, scale: float) -> Tensor:
-    """Return grad * (input - mean) * scale of rows of a length, with one number of grad each."""
+    """Return grad * (input - mean) * scale for rows of this length; grad has one number per row."""
 
 
 @variance_slope.plan
@@ -78,7 +80,7 @@ def _(g: Tensor, grad: Tensor, input: Tensor, length: int, scale: float) -> Any:
 @structured("reduce.row_slopes.logsumexp", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="logsumexp_backward")  # fmt: skip
 def logsumexp_slope(grad: Tensor, input: Tensor, length: int) -> Tensor:
-    """Return grad * softmax(input) of rows of a length, with one number of grad each."""
+    """Return grad * softmax(input) for rows of this length; grad has one number per row."""
 
 
 @logsumexp_slope.plan
@@ -89,7 +91,7 @@ def _(grad: Tensor, input: Tensor, length: int) -> Plan:
 @logsumexp_slope.vjp("grad", "input")
 def _(g: Tensor, grad: Tensor, input: Tensor, length: int) -> Any:
     q, shares = g.reshape(-1, length), input.reshape(-1, length).softmax(1)
-    # A constant: the result is the same for any.
+    # Detached: subtracting a constant does not change the result.
     along = (q.detach() * shares.detach()).sum(1, True)
     rest = ((q - along) * shares).sum(1, True)
     by_input = ((q - along) - rest) * shares * grad.reshape(-1, 1)
@@ -100,8 +102,8 @@ def _(g: Tensor, grad: Tensor, input: Tensor, length: int) -> Any:
 @structured("reduce.row_slopes.norm", kernel_gradients=True, fresh=True, homes="nowhere",
             known_as="linalg_vector_norm_backward")  # fmt: skip
 def euclidean_slope(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Tensor:
-    """Return grad * input / size of rows of a length, with one number of grad each, and their
-    norms, of which none is 0, as sizes.
+    """Return grad * input / size for rows of this length. grad has one number per row, and size has
+    the norms of the rows, none of which is 0.
     """
 
 
@@ -113,7 +115,7 @@ def _(grad: Tensor, size: Tensor, input: Tensor, length: int) -> Plan:
 @euclidean_slope.vjp("grad", "input")
 def _(g: Tensor, grad: Tensor, size: int | Sequence[int], input: Tensor, length: int) -> Any:
     x, q = input.reshape(-1, length), g.reshape(-1, length)
-    own = x.norm(dim=1, keepdim=True)  # size, as a function of x
+    own = x.norm(dim=1, keepdim=True)  # size as a function of x
     unit = x / own
     along = (q * unit).sum(1, True)
     by_input = (q - unit * along) * (grad.reshape(-1, 1) / own)

@@ -1,4 +1,4 @@
-"""`segment_reduce`: stretches of an axis, each reduced to one."""
+"""`segment_reduce`: segments of an axis, each reduced to one element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...tensor.tensor import Tensor, from_array
 from ..create.creation import full
 from ..saved_indices import keep_version
 
-# PyTorch's word -> the word of scatter_reduce, and what a stretch of nothing gives.
+# PyTorch's name of a reduction -> that of scatter_reduce, and the result for an empty segment.
 _REDUCTIONS = {
     "sum": ("sum", 0.0),
     "mean": ("sum", math.nan),
@@ -38,16 +38,16 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Return the sum, mean, max, min or prod of each stretch of data along axis; where they lie
-    waits for a device.
+    """Return the sum, mean, max, min or prod of each segment of data along axis. This waits for a
+    device, to read the boundaries of the segments.
 
-    lengths says how long they are, or offsets where each begins, and the last ends. initial is
-    reduced along with each.
+    lengths holds the lengths of segments; or offsets holds the index at which each begins, and the
+    end of the last one. initial is included in each reduction.
 
     Shape   (*lead, n, *rest) and lengths (*lead, k) or offsets (*lead, k + 1) -> (*lead, k, *rest);
             axis is the number of leading axes
-    Raises  RuntimeError for lengths that do not add up to n (unless unsafe), NotImplementedError
-            for data that is not floating, or lengths that are
+    Raises  RuntimeError for lengths that do not add up to n (unless unsafe); NotImplementedError
+            for data that is not floating, or lengths that are floating
     """
     layout = data._layout
     if indices is not None:
@@ -68,7 +68,7 @@ def segment_reduce(
     count = sizes.shape[-1]
     rows = math.prod(layout.shape[:lead])
     rest = math.prod(layout.shape[lead + 1 :])
-    # Element i of row r goes to place r * count + its stretch.
+    # Element i of row r belongs to result r * count + (number of its segment).
     flat = sizes.reshape(-1)
     places = repeat_each(np.arange(rows * count), flat)
     starts = repeat_each(np.cumsum(flat) - flat, flat)
@@ -107,7 +107,7 @@ def _stretches(
     if numbers.size and numbers.min() < 0:
         raise ShapeError("lengths contains negative value!")
     totals = numbers.sum(-1)
-    # A length alone may be more than all: sums of such wrap around.
+    # The maximum is checked, too, because the sum of huge lengths may wrap around.
     if not unsafe and (np.any(totals != n) or numbers.max(initial=0) > n):
         raise ShapeError(
             "segment_reduce(): Expected all rows of lengths along axis to sum to "

@@ -1,11 +1,12 @@
-"""Slopes of gradients by norms where the norm is 0: the limits of gradient / norm there.
+"""Derivatives of gradients by norms where the norm is 0: the limits of gradient / norm.
 
-The slope is found by passes from the gradient back to the norm, through the graph that a pass with
-create_graph records. It is the limit for a function that is smooth in the square of the norm. Three
-kinds of functions are not, though their gradient may be 0, and are refused here:
-- functions with a kink at 0, such as abs: the slope that an op has at its kink is a convention;
-- functions that mix several norms which are 0, such as (n + m)**2: their Jacobian is not diagonal;
-- functions that the passes cannot enter: a graph that was freed, an op without a second derivative.
+The derivative is computed by passes from the gradient back to the norm, through the graph that a
+pass with create_graph records. It equals the limit for a function that is smooth in the square of
+the norm. Three kinds of functions are not smooth in this sense, though their gradient may be 0, and
+are rejected here:
+- functions with a kink at 0, such as abs: the derivative of an op at its kink is a convention;
+- functions of several norms that are 0, such as (n + m)**2: their Jacobian is not diagonal;
+- functions whose graph cannot be traversed: it was freed, or an op has no second derivative.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from ...tensor.tensor import Tensor, from_array, layout_near, wrap
 NORMS = frozenset({"deviation", "vector_norm"})
 # The ops with a kink where their operands are equal.
 _TIES = frozenset({"fmax", "fmin", "maximum", "minimum"})
-# The golden section: its multiples have fractions that are all different and far apart.
+# The golden ratio: the fractional parts of its multiples are distinct and well separated.
 _GOLDEN = 0.6180339887498949
 
 
 class NormNode(CallNode):
-    """Base of Nodes of norms that no op makes; `out` is the saved result."""
+    """Base of the Nodes of norms that are not made by an op; `out` is the saved result."""
 
     __slots__ = ()
     saved_names: ClassVar[tuple[str, ...]] = ("out",)
@@ -43,11 +44,11 @@ class NormNode(CallNode):
 
 
 class _State(threading.local):
-    # Whether this thread is computing a slope: other norms on the path then pass on their plain
-    # gradients.
+    # Whether this thread is computing such a derivative: then other norms on the path pass on their
+    # plain gradients.
     is_seeking = False
-    # The engine's grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused).
-    # Set for all threads by use_engine.
+    # The engine's grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused), which
+    # use_engine sets for all threads.
     grad: Callable[..., Any]
 
 
@@ -55,37 +56,37 @@ _state = _State()
 
 
 def use_engine(grad: Callable[..., Any]) -> None:
-    """Let passes of the engine, which this folder does not import, compute slopes."""
+    """Set the engine's `grad`, which runs the passes here; this folder cannot import the engine."""
     _State.grad = staticmethod(grad)
 
 
 def is_seeking() -> bool:
-    """Return whether this thread is computing the slope of a gradient."""
+    """Return whether this thread is computing the derivative of a gradient."""
     return _state.is_seeking
 
 
 def has_zeros(array: Any, layout: Layout) -> bool:
-    """Return whether an element of a raw array of a layout is 0."""
+    """Return whether any element of a raw array with this layout is 0."""
     return layout.numel > 0 and bool((wrap(array, layout_near(array, layout)) == 0).any())
 
 
 def is_norm_node(node: OpNode) -> bool:
-    """Return whether a Node is the Node of a norm."""
+    """Return whether a Node computed a norm."""
     return isinstance(node, NormNode) or _name_of(node) in NORMS
 
 
 class _Place(NamedTuple):
-    """A Node, and where its result has no slope."""
+    """A Node, and a mask of elements where its result has no derivative."""
 
     node: Any
     where: Tensor
 
 
 def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
-    """Return the slope of g by norm where norm is 0, NaN where there is none; None where it is
-    unknown, or g does not depend on norm.
+    """Return the derivative of g by norm where norm is 0, or NaN where it does not exist. Return
+    None if it is unknown, or g does not depend on norm.
 
-    `g` may have first axes that norm does not have: those of a batch.
+    `g` may have additional leading axes, those of a batch.
     """
     node = node_of(norm._edge)
     found = None if node is None else _places(g._edge, node, is_zero)
@@ -99,31 +100,32 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
     except OutOfMemoryError:
         raise
     except RuntimeError:
-        # An op on the path has no second derivative, or its graph was freed.
+        # An op on the path has no second derivative, or the graph was freed.
         return None
     finally:
         _state.is_seeking = False
 
 
 def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
-    """Return the slope of g by the norm of the first Nodes of places, as many as count says."""
+    """Return the derivative of g by the norm, which the first `count` Nodes of places compute."""
     value: Any = wrap(g._array, g._layout)
     weights = value.new_zeros(g._layout.shape).requires_grad_()
-    # Two passes back are one forward: they give the products of the Jacobian, not of its
-    # transpose, and so keep the rows of a batch apart.
+    # Two backward passes are equivalent to one forward pass. They give products with the Jacobian
+    # and not with its transpose, and so do not mix the rows of a batch.
     edges = [GradientEdge(one.node, 0) for one in places]
     backs = _state.grad([g], edges, [weights], True, True, True)
     ones = [one.where.to(g._layout.dtype) for one in places[:count]]
     found = _pushed(backs[:count], weights, ones, recorded=True)
     if found is None or (places[0].node.output_layout.numel == 1 and len(places) == count):
         return found
-    # The sums of a Jacobian's rows equal its diagonal only if all other elements are 0. This is
-    # checked with other factors for the columns: the sums must be these factors times the diagonal.
+    # The row sums of a Jacobian equal its diagonal only if all other elements are 0. To check this,
+    # the sums are computed with other factors for the columns: they must be these factors times the
+    # diagonal.
     factors = [_factors(one.node.output_layout, one.where) for one in places]
     factors[:count] = factors[:1] * count
     wanted = found.detach() * factors[0]
     given = _pushed(backs, weights, factors, recorded=False)
-    # A shorter dtype on the path rounds to 6e-8.
+    # At least 1e-6, because a smaller dtype on the path may round to 6e-8.
     tolerance = max(float(float_limits(g._layout.dtype).eps) ** 0.5, 1e-6)
     is_diagonal = (given - wanted).abs() <= wanted.abs() * tolerance
     return OPS["where"].public(is_diagonal, found, float("nan"))
@@ -132,7 +134,7 @@ def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
 def _pushed(
     backs: Sequence[Any], weights: Tensor, factors: Sequence[Any], *, recorded: bool
 ) -> Any:
-    """Return the sum of the products of Jacobians with factors; None where there are none."""
+    """Return the sum of the products of Jacobians with factors; None if there are no Jacobians."""
     pairs = zip(backs, factors, strict=True)
     given = [(one, factor) for one, factor in pairs if one is not None and one._edge is not None]
     if not given:
@@ -142,15 +144,16 @@ def _pushed(
 
 
 def _factors(layout: Layout, is_zero: Tensor) -> Any:
-    """Return numbers from 1 to 2, all different, where is_zero is true, and 0 elsewhere."""
+    """Return distinct numbers between 1 and 2 where is_zero is true, and 0 elsewhere."""
     numbers = np.modf(np.arange(1, layout.numel + 1) * _GOLDEN)[0] + 1
     made: Any = from_array(numbers.reshape(layout.shape))
     return OPS["where"].public(is_zero, made.to(layout.device).to(layout.dtype), 0.0)
 
 
 def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Place]] | None:
-    """Return from the graph of a gradient the other Nodes of the same norm, and places where
-    another function has no slope; None where the slope by the norm is unknown.
+    """Search the graph of a gradient. Return the other Nodes of the same norm, and a list of Nodes
+    of other functions with masks of elements where these have no derivative. Return None if the
+    derivative by the norm is unknown.
     """
     seen = {norm, node_of(edge)}
     waiting = [*seen - {norm}]
@@ -171,7 +174,7 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
                 if has_zeros(array, node.output_layout):
                     others.append(_Place(node, wrap(array, node.output_layout) == 0))
         elif name == "sign":
-            # The sign of a norm that is 0 is 0 by convention.
+            # The sign of a norm that is 0 is 0 only by convention.
             every: Any = is_zero
             fits = node.output_layout.shape == norm.output_layout.shape
             others.append(_Place(node, every if fits else every.new_ones(node.output_layout.shape)))
@@ -181,13 +184,13 @@ def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Pla
                 if not below.is_accumulate:
                     waiting.append(below)
     if any(node.hooks is not None for node in (norm, *same, *[one.node for one in others])):
-        # Hooks would change the slope, or be called with it as a gradient.
+        # Hooks could change the derivative, and would be called with it as if it were a gradient.
         return None
     return same, others
 
 
 def _has_kink(node: Any, name: str, norm: Any) -> bool:
-    """Return whether a Node belongs to a function of a norm that has a kink where the norm is 0."""
+    """Return whether a Node computes a function of a norm that has a kink where the norm is 0."""
     if name in _TIES:
         input, other = node.input, node.other
         if input is None or other is None:
@@ -203,7 +206,7 @@ def _has_kink(node: Any, name: str, norm: Any) -> bool:
 
 
 def _leads_straight(node: Any, norm: Any) -> bool:
-    """Return whether a Node is reached from a norm only by functions of one argument."""
+    """Return whether all Nodes between a Node and a norm have only one input."""
     while node is not None and node is not norm:
         edges = [edge for edge in node.edges if edge is not None]
         node = node_of(edges[0]) if len(edges) == 1 else None
@@ -211,16 +214,16 @@ def _leads_straight(node: Any, norm: Any) -> bool:
 
 
 def _is_same(node: Any, norm: Any) -> bool:
-    """Return whether two Nodes belong to the same norm of the same tensor."""
+    """Return whether two Nodes compute the same norm of the same tensor."""
     if kind_of(node) is not kind_of(norm):
         return False
     if isinstance(norm, NormNode):
-        return bool(node.edges[1:] == norm.edges[1:])  # the first one of each call is new
+        return bool(node.edges[1:] == norm.edges[1:])  # the first edge differs for each call
     if node.edges != norm.edges or node.route is not norm.route:
         return False
     return node.input._array is norm.input._array
 
 
 def _name_of(node: OpNode) -> str:
-    """Return the name of the op of a Node; nothing for a Node that no op made."""
+    """Return the name of the op of a Node; an empty string for a Node without an op."""
     return getattr(getattr(kind_of(node), "op", None), "name", "")

@@ -1,4 +1,4 @@
-"""Sorting, the k largest, and what differs."""
+"""Sorting, the k largest elements, and distinct elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..index.indexing import scatter_zeros
 
 @structured("reduce.sorting.sort", homes="nowhere", known_as="sort")
 def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
-    """Return input in order along dim, and from where each came."""
+    """Return input sorted along dim, and the indices of its elements."""
 
 
 @sort_along.plan
@@ -34,7 +34,7 @@ def _(input: Tensor, dim: int, descending: bool) -> Plan:
 
 @structured("reduce.sorting.topk", homes="nowhere", known_as="topk")
 def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
-    """Return the k largest (or smallest) along dim in order, and where they stand."""
+    """Return the k largest (or smallest) elements along dim in order, and their indices."""
 
 
 @topk_along.plan
@@ -54,8 +54,8 @@ def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
     "reduce.sorting.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes"
 )
 def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
-    """Return the elements at places of the sorted input along dim, from 0 on, and their original
-    places. NaN is the largest; equals keep their order.
+    """Return the elements at positions `places`, counted from 0, of input sorted along dim, and
+    their indices in input. NaN is sorted last; equal elements keep their order.
     """
 
 
@@ -67,7 +67,9 @@ def _(input: Tensor, places: Tensor, dim: int) -> Plan:
 
 
 def _picking(op: StructuredOp) -> None:
-    """Give what orders along dim its derivatives: values come from where indices say."""
+    """Add the derivatives of an op that sorts or selects along dim: values are gathered
+    at indices.
+    """
 
     @op.vjp("input")
     def _(g: Tensor, input_layout: Layout, dim: int, others: tuple[Tensor, ...]) -> Any:
@@ -85,12 +87,12 @@ _picking(nth_along)
 
 @composite(out="same", known_as="", memory="apart")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Return the elements in order along dim; NaN is the largest, equal elements keep their order.
+    """Return the elements sorted along dim. NaN is the largest; equal elements keep their order.
 
     Args:
         input: The tensor.
         dim: The axis.
-        descending: Whether the largest comes first.
+        descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
 
     Returns:
@@ -112,7 +114,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     Args:
         input: The tensor.
         dim: The axis to sort along.
-        descending: Whether the largest comes first.
+        descending: Whether the largest element comes first.
         stable: Whether equal elements keep their order; here they always do.
 
     Example:
@@ -124,20 +126,20 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 @composite(out="same", memory="apart")
 def msort(input: Tensor) -> Tensor:
-    """Return input in order along its first axis."""
+    """Return input sorted along its first axis."""
     return sort_along(input, 0, False)[0]
 
 
 @composite(out="same", known_as="", memory="apart")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """Return the k largest or smallest elements along dim, in order.
+    """Return the k largest or smallest elements along dim, sorted.
 
     Args:
         input: The tensor.
-        k: How many.
+        k: The number of elements.
         dim: The axis.
-        largest: Whether to take the largest, else the smallest.
-        sorted: Ignored: they are always in order.
+        largest: Whether to return the largest elements, or the smallest ones.
+        sorted: Ignored: the elements are always sorted.
 
     Returns:
         A pair with the fields `values` and `indices`.
@@ -159,17 +161,17 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the distinct elements, or slices along dim, in order. On a GPU this waits for their
-    number.
+    """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
+    their number.
 
     Raises  RuntimeError for slices without elements
 
     Args:
         input: The tensor.
-        sorted: Ignored: they are always in order.
-        return_inverse: Whether to return for each element its index in the result as well.
-        return_counts: Whether to return how often each occurs as well.
-        dim: The axis whose slices are compared; elements if None.
+        sorted: Ignored: the elements are always sorted.
+        return_inverse: Whether to also return, for each element, its index in the result.
+        return_counts: Whether to also return how often each element occurs.
+        dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
         A tensor, or a tuple of it, the inverse and the counts.
@@ -181,7 +183,7 @@ def unique(
     if dim is None and input._layout.device is not CPU:
         return _unique_of_device(input, return_inverse, return_counts)
     dtype = input._layout.dtype
-    # Among bfloat16 NumPy finds no place for NaN.
+    # Cast, because NumPy does not sort NaN correctly among bfloat16.
     array = input.to_numpy().astype(dtype.computes_in.numpy, copy=False)
     if dim is not None:
         dim = _axis_of_slices(array.shape, dim)
@@ -200,7 +202,9 @@ def unique(
 
 
 def _unique_of_device(input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
-    """Return unique's elements, found where input lies: only their number is waited for."""
+    """Return the result of unique, computed on the device; this waits only for the number of
+    elements.
+    """
     from ..create.creation import full, ones
     from ..index.searchsorted import places_that_hold
     from ..shape.joining import cat
@@ -222,9 +226,9 @@ def _unique_of_device(input: Tensor, return_inverse: bool, return_counts: bool) 
 
 
 def _axis_of_slices(shape: Shape, dim: int) -> int:
-    """Return the axis along which slices of shape are compared.
+    """Return the axis whose slices are compared.
 
-    Raises  IndexError if there is no such axis, RuntimeError if the slices hold nothing
+    Raises  IndexError if there is no such axis, RuntimeError if the slices have no elements
     """
     if not shape:
         raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")

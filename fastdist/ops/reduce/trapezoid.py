@@ -15,7 +15,7 @@ from ..shape.splitting import narrow
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Any, int]:
-    """Return the areas of the trapezoids between neighbours along dim, and the axis."""
+    """Return twice the areas of the trapezoids between neighbours along dim, and the axis."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give x or dx, not both")
     axis = normalize_axis(name, dim, len(y._layout.shape))
@@ -43,7 +43,7 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
         else:
             others = len(y._layout.shape) - len(x._layout.shape)
             x = x.reshape((1,) * others + x._layout.shape)
-        # If x has more axes than y, the axis number applies to x itself: PyTorch counts from the
+        # If x has more axes than y, axis is applied to x as it is: PyTorch counts it from the
         # front.
         most = x._layout.shape[axis]
         m = max(most - 1, 0)
@@ -54,7 +54,9 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
 
 @composite(homes="function")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
+    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
+    dx (1).
+    """
     areas, axis = _areas("trapezoid", y, x, dx, dim)
     word = node_named("mul.1" if x is None else "div.1")
     return recorded_as(word, areas.sum(axis) / 2, ())  # type: ignore[no-any-return]
@@ -64,7 +66,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:
-    """Return the integrals of y up to each place along dim but the first, by trapezoids."""
+    """Return the cumulative integrals of y along dim by the trapezoidal rule, without the
+    first 0.
+    """
     areas, axis = _areas("cumulative_trapezoid", y, x, dx, dim)
     word = node_named("cumsum" if x is None else "div.1")
     return recorded_as(word, areas.cumsum(axis) / 2, ())  # type: ignore[no-any-return]

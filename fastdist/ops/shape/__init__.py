@@ -1,1 +1,1 @@
-"""Ops that view, copy, join, split and reorder tensors without computing numbers."""
+"""Ops that view, copy, join, split and reorder tensors, without arithmetic."""

@@ -1,4 +1,4 @@
-"""Views by strides: windows along an axis, and memory seen under any shape."""
+"""Views with given strides: windows along an axis, and as_strided."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from ..create.creation import zeros
 
 @view_op("nowhere", known_as="unfold")
 def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return the view of all windows of size elements along an axis, step apart, as a last axis:
-    Tensor.unfold.
+    """Return a view of all windows of `size` elements along an axis, `step` elements apart. The
+    elements of a window are the last axis. This is Tensor.unfold.
     """
 
 
@@ -89,8 +89,8 @@ def _on_device(places: np.ndarray[Any, Any], like: Tensor) -> Tensor:
 
 @view_op("nowhere", known_as="as_strided")
 def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
-    """Return the view of input's memory by size and stride, from `start` elements behind its first
-    one on.
+    """Return a view of input's memory with this size and stride, from `start` elements after
+    input's first one.
     """
 
 
@@ -101,7 +101,7 @@ def _(backend: Backend, array: Any, size: Shape, stride: Shape, start: int) -> A
 
 
 def _places(shape: Shape, strides: Shape, start: int) -> Any:
-    """Return where each element lies, counted in elements."""
+    """Return the position of each element in memory, counted in elements."""
     places = np.full(shape, start, np.int64)
     for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
         places += (np.arange(n) * step).reshape([-1 if i == axis else 1 for i in range(len(shape))])
@@ -120,8 +120,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
-    """Return a tensor's shape and strides; of a batch, which has none, behind those of all calls'
-    tensor.
+    """Return a tensor's shape and strides. For a batch, which has no strides, return those of the
+    tensor that holds all calls, whose first axes are those of the batch.
     """
     layout = unbatched(input)._layout
     return layout.shape, layout.strides
@@ -136,7 +136,7 @@ def _(g: Tensor, input_layout: Layout, size: Shape, stride: Shape, start: int) -
     memory: Any = zeros(length, dtype=g._layout.dtype, device=g._layout.device)
     memory = memory.index_add(0, _on_device(seen - low, g), g.reshape(-1))
     found = memory.index_select(0, _on_device(own - low, g)).reshape(input_layout.shape)
-    # Where several elements of input are one place in memory, they share what it gets.
+    # Elements of input that share a memory position divide its gradient evenly.
     several = np.bincount(own - low)[own - low].reshape(input_layout.shape)
     if several.max(initial=1) > 1:
         found = found / _on_device(several, g).to(g._layout.dtype)
@@ -148,13 +148,13 @@ _FAR = 1 << 58  # elements, of at most 16 bytes
 
 @composite()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Return the view of input's memory by size and stride; storage_offset counts elements from
-    where the memory begins, and is input's own unless given.
+    """Return a view of input's memory with this size and stride. storage_offset counts elements
+    from the beginning of the memory; None means input's own offset.
     """
     shape, steps = tuple(all_of(size)), tuple(all_of(stride))
     _require_steps(shape, steps, storage_offset or 0)
     if any(n < 2 for n in shape):
-        # Along such axes nothing is walked, and NumPy counts bytes, which int64 may not hold.
+        # The strides of these axes are not used, but in bytes they must fit into int64 for NumPy.
         pairs = zip(shape, steps, strict=True)
         steps = tuple([min(step, _FAR) if n < 2 or 0 in shape else step for n, step in pairs])
     if isinstance(input, Batched):
@@ -172,8 +172,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 def _see_base_itself(seen: Tensor) -> None:
-    """Let a view by strides be made out of its base in one step: what it was taken of may not see
-    all the places that it sees.
+    """Change the recorded steps of a view by strides to a single step from its base, because the
+    intermediate view may not cover all elements of this one.
     """
     of: Any = seen.value if isinstance(seen, LazyConjNeg) else seen
     extra = of._extra
@@ -192,8 +192,8 @@ def _see_base_itself(seen: Tensor) -> None:
 
 
 def _require_own_room(input: Tensor, shape: Shape, steps: Shape, offset: int) -> None:
-    """Raise RuntimeError for a view of a batch in which a call would see more than its tensor's
-    memory: that of other calls.
+    """Raise RuntimeError if a view of a batch would give one call access to elements outside of its
+    own tensor, such as those of other calls.
     """
     base, ndim = unbatched(input), len(input._layout.shape)
     lengths, strides = (part[len(part) - ndim :] for part in _layout_in_memory(input))
@@ -211,7 +211,7 @@ def _require_own_room(input: Tensor, shape: Shape, steps: Shape, offset: int) ->
 
 
 def _end(shape: Shape, strides: Shape, start: int) -> int:
-    """Return behind which place a view that begins at start ends."""
+    """Return the position after the last element of a view that begins at start."""
     return start + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
 
 
@@ -248,8 +248,8 @@ def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int)
 
 
 def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> None:
-    """Raise RuntimeError where a tangent, which has separate memory without gaps, has no number at
-    a place that is seen.
+    """Raise RuntimeError if the view covers elements for which a tangent has no value. Tangents
+    have separate memory without gaps.
     """
     lengths, strides = input._layout.shape, input._layout.strides
     for level in levels_of((input,)):
@@ -268,8 +268,8 @@ def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> 
 
 
 def _place_in_memory(input: Tensor) -> tuple[int, int]:
-    """Return input's offset in its memory, and how far what it is a view of reaches there, in
-    elements.
+    """Return input's offset in its memory, and the position after the last element of its base,
+    both in elements.
     """
     base = input
     while base._extra is not None and base._extra.base is not None:

@@ -1,4 +1,4 @@
-"""The part of `x[...]` that shares memory: integers, slices, None and `...`."""
+"""Basic indexing, the part of `x[...]` that returns a view: integers, slices, None and `...`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ...tensor.tensor import Tensor
 
 @view_op("nowhere")
 def basic_index(input: Tensor, index: Any) -> Tensor:
-    """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that
+    """Return the view that integers, slices, None and Ellipsis select: the part of `x[...]` that
     shares memory.
     """
 
 
 @basic_index.names_event
 def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
-    """Return the most that PyTorch makes of an index in its steps."""
+    """Return the name of the most general of the steps in which PyTorch computes the index."""
     index = attributes[0]
     parts = index if isinstance(index, tuple) else (index,)
     if any(isinstance(part, int) for part in parts):
@@ -35,7 +35,7 @@ def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
 
 @basic_index.names_node
 def _(node: OpNode) -> str:
-    """Return the last of the steps that PyTorch makes of an index."""
+    """Return the name of the last of the steps in which PyTorch computes the index."""
     for one in reversed(node.naming_route.attributes[0]):
         if isinstance(one, int):
             return "select"
@@ -48,7 +48,7 @@ def _(node: OpNode) -> str:
 
 @basic_index.array
 def _(backend: Backend, array: Any, index: Any) -> Any:
-    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    # With an Ellipsis NumPy returns a 0-d view, never a scalar.
     return array[index if Ellipsis in index else (*index, Ellipsis)]
 
 
@@ -73,21 +73,22 @@ def _(g: Tensor, input_layout: Layout, index: tuple[Any, ...]) -> Tensor:
 
 
 # Note [Kept views]
-# A view at small numbers keeps its Route with the layout of its input, under (basic_index, i) for
-# x[i] and x[None], (basic_index, start, stop, axis) for a slice, (basic_index, axis, i) for an
-# index on an axis, and ("narrow", axis, start, length) for `narrow`, which refuses lengths that a
-# slice cuts: x[0] takes 900 ns instead of 1200 (AMD EPYC, Zen 3). Larger numbers change from call
-# to call in loops over data, which would push out other Routes of the layout.
+# The Route of a view with small indices is cached in the layout of its input. The key is
+# (basic_index, i) for x[i] and x[None], (basic_index, start, stop, axis) for a slice,
+# (basic_index, axis, i) for an index on an axis, and ("narrow", axis, start, length) for `narrow`,
+# which does not accept lengths that a slice would clip. With it x[0] takes 900 ns instead of 1200
+# (AMD EPYC, Zen 3). Larger indices are not cached: in loops over data they change at each call, and
+# would displace other Routes of the layout.
 _NEAR = 32
 
 
 def is_near(number: int | None) -> bool:
-    """Return whether views at a number of an index are kept."""
+    """Return whether views at this index are cached."""
     return number is None or -_NEAR < number < _NEAR
 
 
 def kept_view(input: Tensor, key: Any) -> Route | None:
-    """Return the Route that is kept for a view of a plain tensor, if no interpreter is open."""
+    """Return the cached Route of a view of a plain tensor, if no interpreter is open."""
     if input.__class__ not in modes.plain:
         return None
     route: Route | None = input._layout.routes.get(key)

@@ -33,11 +33,11 @@ Example:
 
 
 def _cast_to(name: str, dtype: DType) -> None:
-    """Declare the method that casts to one dtype."""
+    """Declare the method that casts to this dtype."""
 
     def cast(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
         if memory_format is None or memory_format is preserve_format:
-            return to(input, dtype)  # to look at each keyword would be felt
+            return to(input, dtype)  # reading each keyword would take measurable time
         return to(input, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name
@@ -53,7 +53,7 @@ def _cast_to(name: str, dtype: DType) -> None:
                 and input._layout.dtype is dtype
                 and memory_format is preserve_format
             ):
-                return input  # of the dtype already, as most
+                return input  # has the dtype already, as in most calls
             return general(input, memory_format)
 
         return method
@@ -68,11 +68,11 @@ for _dtype, _word in WORDS.items():
 
 @composite(homes="method")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return input in other's dtype.
+    """Return input in the dtype of other.
 
     Args:
         input: The tensor.
-        other: The tensor whose dtype is taken.
+        other: The tensor whose dtype is used.
 
     Example:
         >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
@@ -88,8 +88,8 @@ def type_(
     non_blocking: bool = False,
     memory_format: MemoryFormat | None = preserve_format,
 ) -> Any:
-    """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
-    fastdist.FloatTensor.
+    """Return the tensor in dtype (input itself if it has that dtype). Without dtype, return the
+    name of input's type, such as fastdist.FloatTensor.
     """
     device = input._layout.device
     if dtype is None:
@@ -103,12 +103,12 @@ def type_(
             raise ValueError(f"invalid type: {short_repr(dtype)}; known are {', '.join(known)}")
         dtype = known[name]
     made = getattr(dtype, "dtype", None) if isinstance(dtype, type) else None
-    # LongTensor and its kin stand for what they make.
+    # Classes such as LongTensor represent their dtype and device.
     return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
 
 
 def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return cpu with a short path for plain tensors in main memory already."""
+    """Return cpu with a short path for plain tensors that are in main memory already."""
 
     def quick(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Any:
         if (
@@ -125,14 +125,15 @@ def _quick_cpu(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_cpu)
 @composite(homes="method", known_as="")
 def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
-    """Return the tensor in main memory; itself if it is there and lies as asked.
+    """Return the tensor in main memory.
 
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory.
 
     Returns:
-        The tensor itself if it is there already, else a copy; gradients flow back through it.
+        The tensor itself if it is in main memory in that order, else a copy. Gradients pass
+        through.
 
     Example:
         >>> torch.ones(2).cpu().device
@@ -150,13 +151,13 @@ def cuda(
     non_blocking: bool = False,
     memory_format: MemoryFormat | None = preserve_format,
 ) -> Tensor:
-    """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
-    asked.
+    """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
+    order.
 
     Args:
         input: The tensor.
-        device: The GPU: its number or "cuda:0"; the current one if None.
-        non_blocking: Whether the copy may still run when this returns.
+        device: The GPU, as a number or a name such as "cuda:0"; the current GPU if None.
+        non_blocking: Whether to return before the copy is complete.
         memory_format: The order of the elements in memory.
 
     Raises:
@@ -179,7 +180,7 @@ def _values(input: Tensor) -> np.ndarray[Any, Any]:
 
 @composite()
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Return whether shape and all elements agree, as a Python bool; NaN agrees with nothing.
+    """Return whether shapes and all elements are equal, as a Python bool; NaN is not equal to NaN.
 
     Args:
         input: The tensor.
@@ -231,7 +232,7 @@ def isclose(
     for name, bound in (("rtol", rtol), ("atol", atol)):
         if bound < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
-    rtol, atol = float(rtol), float(atol)  # an integer of any size is one
+    rtol, atol = float(rtol), float(atol)  # converts even integers too large for int64
     near: Any = input == other
     if equal_nan and input._layout.dtype.may_have_gradient:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))
@@ -273,13 +274,13 @@ def allclose(
 
 @composite(name="result_type", homes="function", known_as="")
 def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """Return the dtype in which two tensors or numbers meet."""
+    """Return the dtype to which two tensors or numbers promote."""
     return result_dtype([tensor1, tensor2])
 
 
 @composite(name="promote_types", homes="function", known_as="")
 def promote_types(type1: DType, type2: DType) -> DType:
-    """Return the dtype in which tensors of two dtypes meet.
+    """Return the dtype to which tensors of two dtypes promote.
 
     Args:
         type1: The first dtype.
@@ -294,7 +295,7 @@ def promote_types(type1: DType, type2: DType) -> DType:
 
 @composite(name="can_cast", homes="function", known_as="")
 def can_cast_types(from_: DType, to: DType) -> bool:
-    """Return whether results of one dtype may be stored in the other."""
+    """Return whether results of one dtype may be stored in a tensor of the other."""
     return can_cast(from_, to)
 
 
@@ -314,7 +315,7 @@ def is_tensor(obj: Any) -> bool:
 
 @composite(homes="function")
 def is_floating_point(input: Tensor) -> bool:
-    """Return whether input's dtype is floating.
+    """Return whether the dtype of input is floating.
 
     Args:
         input: The tensor.
@@ -328,28 +329,28 @@ def is_floating_point(input: Tensor) -> bool:
 
 @composite(homes="function")
 def is_complex(input: Tensor) -> bool:
-    """Return whether input's dtype is complex."""
+    """Return whether the dtype of input is complex."""
     return input._layout.dtype.is_complex
 
 
 @composite(homes="function")
 def is_signed(input: Tensor) -> bool:
-    """Return whether input's dtype has negative numbers."""
+    """Return whether the dtype of input can represent negative numbers."""
     return input._layout.dtype.is_signed
 
 
 @composite()
 def is_nonzero(input: Tensor) -> bool:
-    """Return whether the only element is not 0.
+    """Return whether the only element of input is not 0.
 
-    Raises  RuntimeError if there is not exactly one
+    Raises  RuntimeError if input does not have exactly one element
     """
     return bool(input)
 
 
 @composite()
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Return whether the shapes agree."""
+    """Return whether the shapes are equal."""
     return input._layout.shape == other._layout.shape
 
 

@@ -1,4 +1,4 @@
-"""Copies: clone, contiguous, to another dtype or device, and the adjoints of views."""
+"""Copies: clone, contiguous, to another dtype or device; also the adjoints of some views."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 @structured("shape.copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
 def clone(input: Tensor) -> Tensor:
-    """Return a copy that gradients flow through; it walks memory as input does.
+    """Return a copy of input with the same order of axes in memory. Gradients pass through it.
 
     Args:
         input: The tensor.
@@ -87,7 +87,7 @@ clone.keeps_order = True
     takes_complex=True,
 )
 def cast(input: Tensor, dtype: DType) -> Tensor:
-    """Return a copy in another dtype, converted as C does."""
+    """Return a copy in another dtype, converted like a C cast."""
 
 
 cast.keeps_order = True
@@ -100,7 +100,7 @@ def _(input: Tensor, dtype: DType) -> Plan:
 
 @cast.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Any:
-    # A complex gradient means its real part here, so there is no warning about the other.
+    # The imaginary part of a complex gradient is dropped on purpose, so there is no warning.
     return cast(g, input_layout.dtype)
 
 
@@ -111,14 +111,14 @@ def _(g: Tensor, input_layout: Layout) -> Any:
     takes_complex=True,
 )
 def place(input: Tensor, shape: Shape, index: Any, value: complex | None = None) -> Tensor:
-    """Return a tensor of shape with input at index, and value elsewhere; with zeros, which None
-    stands for, the adjoint of basic indexing. A pair of integers stands for the slice between
-    them, which cannot be part of the key of a Route.
+    """Return a tensor of this shape with input at index, and value elsewhere. With zeros (None)
+    this is the adjoint of basic indexing. In index, a pair of integers represents a slice, because
+    slices cannot be part of the key of a Route.
     """
 
 
 def _with_slices(index: Any) -> Any:
-    """Return index with slices in place of pairs."""
+    """Return index with pairs replaced by slices."""
     if index.__class__ is not tuple:
         return index
     return tuple([slice(*one) if one.__class__ is tuple else one for one in index])
@@ -150,10 +150,12 @@ def _(input_t: Tensor, shape: Shape, index: Any) -> Tensor:
 
 
 class MoveOp(StructuredOp):
-    """Copies to another device; its gradient comes back."""
+    """Copies a tensor to another device; its gradient is copied back."""
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return False: a copy has no kernel, and carries tangents itself."""
+        """Return False: no kernel computes a copy between devices, and it handles
+        tangents itself.
+        """
         return False
 
     def general(
@@ -172,8 +174,8 @@ class MoveOp(StructuredOp):
             array = target.empty(given.shape, layout.dtype.numpy, device.index)
             target.copy_into(array, given)
         else:
-            # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied
-            # already.
+            # from_numpy copies on all backends except the CPU. No copy is needed there, because
+            # to_numpy of a device has already made one.
             late = non_blocking and target.type == "cpu"
             held = source.to_numpy(given, non_blocking=late)
             array = target.from_numpy(held, device.index, non_blocking=non_blocking)
@@ -184,7 +186,7 @@ class MoveOp(StructuredOp):
     def of_copy(
         self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
     ) -> Tensor:
-        """Return the copy of a tensor to another device that was begun elsewhere, recorded."""
+        """Wrap and record a copy to another device that was started elsewhere."""
         result = wrap(array, layout_of(array, device))
         route = Route(self, (device, non_blocking), (input._layout,))
         self.record((result,), (input,), route)
@@ -193,7 +195,7 @@ class MoveOp(StructuredOp):
 
 
 def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
-    """Return a copy on another device; with non_blocking it may arrive later."""
+    """Return a copy on another device; with non_blocking the copy may complete later."""
 
 
 move = MoveOp(_move, "", linear=True, has_out=False)
@@ -206,7 +208,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
-    """Return a copy whose elements lie as memory_format says."""
+    """Return a copy with its elements in the order of memory_format."""
     if memory_format is preserve_format:
         return clone(input)
     axes = axes_of(memory_format)
@@ -221,7 +223,7 @@ clone.formatted = in_format
 
 
 def _quick_contiguous(general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return contiguous with a short path for plain tensors and C order."""
+    """Return contiguous with a short path for plain tensors that are in C order."""
 
     def quick(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Any:
         if memory_format is contiguous_format and input.__class__ in modes.plain:
@@ -259,8 +261,8 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
 
 
 def _quick_to(*args: Any, **named: Any) -> Any:
-    """Return a plain tensor in another dtype, or itself; NOT_TAKEN for calls with more than a
-    dtype.
+    """Return a plain tensor cast to another dtype, or itself if it has that dtype. Return NOT_TAKEN
+    if anything but a dtype is given.
     """
     if named or len(args) != 2 or args[1].__class__ is not DType or args[0].__class__ not in PLAIN:
         return NOT_TAKEN
@@ -280,20 +282,20 @@ def to(
     copy: bool = False,
     memory_format: MemoryFormat | None = preserve_format,
 ) -> Tensor:
-    """Return the tensor in another dtype or on another device; itself if nothing changes.
+    """Return the tensor in another dtype or on another device, or itself if nothing changes.
 
     Raises  RuntimeError for a device that does not exist
 
     Args:
         input: The tensor.
-        *args: A dtype, a device, a device and a dtype, or another tensor, of which both are taken.
+        *args: A dtype, a device, a device and a dtype, or a tensor whose dtype and device are used.
         dtype: The dtype of the result; unchanged if None.
-        device: Where the result lives; unchanged if None.
-        non_blocking: Whether a copy from pinned memory to a GPU, or from a GPU, may still run when
-            this returns.
+        device: The device of the result; unchanged if None.
+        non_blocking: Whether to return before a copy from pinned memory to a GPU, or from a GPU, is
+            complete.
         copy: Whether to copy even if nothing changes.
-        memory_format: The order of the elements in memory; what lies in another one is copied,
-            which PyTorch does for channels that lie last alone.
+        memory_format: The order of the elements in memory. A tensor in another order is copied; in
+            PyTorch this applies only to channels_last.
 
     Example:
         >>> torch.tensor([1, 2]).to(torch.float64)
@@ -313,7 +315,7 @@ def to(
             flags.append(value)
         elif value is not None:
             device = value
-    copy = copy or (len(flags) > 1 and flags[1])  # the first of two is non_blocking, as in PyTorch
+    copy = copy or (len(flags) > 1 and flags[1])  # with two flags, the first is non_blocking
     dtype = None if dtype is None else dtypes.dtype_of(dtype)
     wanted = input._layout.device if device is None else Device.parse(device)
     result = input
@@ -335,8 +337,8 @@ def to(
 
 @composite(homes="method")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """Return the sum over the axes along which size would have to be broadcast to give input's
-    shape.
+    """Return the sum of input over the axes along which size would be broadcast to the shape of
+    input.
 
     Raises  RuntimeError if size does not broadcast to input's shape
     """
@@ -344,7 +346,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     target = tuple(target)
     shape = input._layout.shape
     if shape == target:
-        # PyTorch sums here as well, so that whole numbers become int64.
+        # As in PyTorch, this is a sum even without axes, so that integers become int64.
         return input if shape or input._layout.dtype.may_have_gradient else input.sum()
     lead = len(shape) - len(target)
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):

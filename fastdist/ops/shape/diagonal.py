@@ -1,4 +1,4 @@
-"""Diagonals: views of them, matrices with them, and their sums."""
+"""Diagonals: views of them, matrices made from them, and their sums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
     Args:
         input: The tensor.
-        offset: Which diagonal: 0 is the main one, positive ones lie above it.
+        offset: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
         dim1: The axis of rows in the result.
         dim2: The axis of columns in the result.
 
@@ -56,10 +56,10 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 @composite(homes="function", node="block_diag")
 def block_diag(*tensors: Any) -> Tensor:
-    """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
-    of none, one of shape (1, 0).
+    """Return a block-diagonal matrix of tensors with at most two axes. Without tensors it has the
+    shape (1, 0).
 
-    Dtype   that in which all meet, in which those without axes count last
+    Dtype   the dtype to which all promote; tensors without axes count only by category
     """
     if not tensors:
         return zeros(1, 0)
@@ -88,13 +88,13 @@ def block_diag(*tensors: Any) -> Tensor:
 
 @view_op()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """Return the view of the diagonal of dim1 and dim2, as the last axis."""
+    """Return a view of the diagonal with respect to dim1 and dim2, as the last axis."""
 
 
 def _diagonal_geometry(
     shape: tuple[int, ...], offset: int, dim1: int, dim2: int
 ) -> tuple[int, int, int]:
-    """Return the diagonal's length, and the row and column where it starts."""
+    """Return the length of the diagonal, and the row and column at which it starts."""
     row, column = max(-offset, 0), max(offset, 0)
     return max(min(shape[dim1] - row, shape[dim2] - column), 0), row, column
 
@@ -126,7 +126,7 @@ def _(layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
         return None
 
     def look(array: Any) -> Any:
-        # A tenth of the time of as_strided; NumPy makes such views read-only.
+        # Takes a tenth of the time of as_strided, but NumPy makes such views read-only.
         seen = array.diagonal(offset, dim1, dim2)
         seen.flags.writeable = array.flags.writeable
         return seen
@@ -150,7 +150,7 @@ def _(g: Tensor, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any
 def place_diagonal(
     input: Tensor, shape: Sequence[int], offset: int, dim1: int, dim2: int
 ) -> Tensor:
-    """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
+    """Return zeros of this shape with input on the diagonal: the adjoint of diagonal."""
 
 
 @place_diagonal.plan
@@ -176,7 +176,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
     Args:
         input: The tensor.
-        diagonal: Which diagonal: 0 is the main one, positive ones lie above it.
+        diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -196,7 +196,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @composite(node="trace")
 def trace(input: Tensor) -> Tensor:
-    """Return the sum of a matrix's diagonal.
+    """Return the sum of the main diagonal of a matrix.
 
     Args:
         input: The tensor.

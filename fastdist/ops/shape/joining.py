@@ -1,4 +1,4 @@
-"""Tensors joined along an axis: cat, stack, hstack, vstack, dstack, and tensors with more axes."""
+"""Joining tensors along an axis: cat, stack, hstack, vstack, dstack, and adding axes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .splitting import narrow
 
 
 class CatBackward0(CallNode):
-    """Tensors laid side by side: each gets its part of the gradient."""
+    """The Node of concatenated tensors: each of them gets its part of the gradient."""
 
     __slots__ = ()
     saved_names = ("axis", "layouts")
@@ -81,14 +81,14 @@ def _nothing(layout: Any) -> Any:
 
 @composite(homes="function")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
-    """Return tensors joined along an axis; their other axes agree.
+    """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
-    Dtype   the one in which they meet
+    Dtype   the dtype to which all promote
     Raises  RuntimeError if other axes differ in length, or there are no tensors
 
     Args:
         tensors: A list or tuple of tensors.
-        dim: The axis along which they follow one another.
+        dim: The axis along which to join.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -124,7 +124,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     array = Result(shape, dtype.numpy, shape, order).made_by(
         lambda sizes, kind: backend.empty(sizes, kind, device.index)
     )
-    kernel = backend.kernel("shape.copying.cat")  # casts: half types need no other
+    kernel = backend.kernel("shape.copying.cat")  # casts, so one kernel serves half types too
     start = 0
     for tensor in given:
         if tensor._layout.shape != (0,):
@@ -140,14 +140,15 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     return store_in_out("cat", out, result, given, "cast", "outside")
 
 
-# Elements up to which NumPy joins tensors with gaps: it starts faster, and the kernel is faster.
+# The maximal number of elements for which NumPy joins tensors with gaps. NumPy starts faster, but
+# the kernel is faster for many elements.
 _FEW = 1 << 14
 
 
 def _can_join_at_once(
     given: tuple[Tensor, ...], result: Layout, order: Sequence[int] | None
 ) -> bool:
-    """Return whether NumPy joins tensors of these layouts: it has no order but C's here."""
+    """Return whether NumPy can join tensors of these layouts; here NumPy writes only C order."""
     gapless = all(tensor._layout.contiguous for tensor in given)
     return (gapless or (order is None and result.numel <= _FEW)) and all(
         tensor._layout.dtype is result.dtype and tensor._layout.shape != (0,) for tensor in given
@@ -155,8 +156,8 @@ def _can_join_at_once(
 
 
 def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_gaps: bool) -> Tensor:
-    """Do what cat does for CPU tensors of one dtype that were joined before."""
-    # For tensors with gaps NumPy's result might have another memory order.
+    """Concatenate CPU tensors of one dtype whose layouts were joined before, as cat does."""
+    # With tensors that have gaps, NumPy might choose another memory order for the result.
     room = np.empty(layout.shape, layout.dtype.numpy) if has_gaps else None
     result = wrap(np.concatenate([tensor._array for tensor in given], axis, room), layout)
     if not modes.grad_off or tls.grad:
@@ -168,7 +169,7 @@ def _joined_at_once(given: tuple[Tensor, ...], layout: Layout, axis: int, has_ga
 
 
 class _Named:
-    """Stands for the op where common_device asks for its name."""
+    """Replaces an op where common_device needs the op's name."""
 
     name = "cat"
     tensors = tuple(f"tensors[{i}]" for i in range(64))
@@ -183,10 +184,10 @@ def _joined_shape(tensors: Sequence[Tensor], dim: int) -> tuple[int, tuple[int, 
         raise ShapeError(
             f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated"
         )
-    # An empty vector joins anything: PyTorch allows it to begin a loop with.
+    # PyTorch accepts an empty vector with tensors of any shape, as the start value of a loop.
     counted = [shape for shape in shapes if shape != (0,)]
     if not counted:
-        return 0, (0,)  # along whichever axis, as in PyTorch
+        return 0, (0,)  # any axis is accepted, as in PyTorch
     first = counted[0]
     axis = normalize_axis("cat", dim, len(first))
     total = 0
@@ -216,15 +217,16 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
 
 @composite(homes="function", node="stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Tensor:
-    """Return tensors of one shape along a new axis at dim.
+    """Return tensors of one shape joined along a new axis at dim.
 
     Args:
         tensors: A list or tuple of tensors of one shape.
-        dim: Where the new axis stands in the result.
+        dim: The position of the new axis in the result.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor with one axis more, as long as the list; in the dtype in which the tensors meet.
+        A tensor with a new axis, whose length is the number of tensors. Its dtype is the one to
+        which all promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
@@ -256,13 +258,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
         and common_order([tensor._layout for tensor in given]) is not None
         and out is None
     ):
-        # Joined along the old axis, all lie in channels_last; the view takes the new axis apart.
+        # Joined along the old axis, the result is in channels_last; the view separates the new
+        # axis.
         return cat(given, axis).unflatten(axis, (len(given), given[0]._layout.shape[axis]))
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
 
 
 def _may_be_copied(given: tuple[Any, ...]) -> bool:
-    """Return whether the tensors only need to be copied, as for batches of samples."""
+    """Return whether the tensors can simply be copied, as in batches of samples."""
     if not modes.plain.issuperset(map(type, given)):
         return False
     layout = given[0]._layout
@@ -285,7 +288,7 @@ def _new_axis(tensor: Tensor, dim: int) -> int:
 
 @composite(homes="function", out="cast", memory="outside")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors side by side: vectors along axis 0, all else along axis 1."""
+    """Join tensors horizontally: vectors along axis 0, all others along axis 1."""
     given = [tensor.reshape(1) if not tensor._layout.shape else tensor for tensor in tensors]
     if not given:
         raise ShapeError("hstack expects a non-empty TensorList")
@@ -294,7 +297,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @composite(homes="function", out="cast", memory="outside")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors below each other; a vector is a row."""
+    """Join tensors vertically: along axis 0, with vectors as rows."""
     return cat([t.reshape(1, -1) if len(t._layout.shape) < 2 else t for t in tensors], 0)
 
 
@@ -311,30 +314,30 @@ def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
 
 @composite(homes="function")
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with an axis, put in where there is none."""
+    """Return tensors with at least one axis; a 0-d tensor gets an axis of length 1."""
     return _at_least(tensors, 1)
 
 
 @composite(homes="function")
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with two axes at least; a vector is a row."""
+    """Return tensors with at least two axes; a vector becomes a row."""
     return _at_least(tensors, 2)
 
 
 @composite(homes="function")
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with three axes at least; a matrix gets the third one last."""
+    """Return tensors with at least three axes; a matrix gets the third axis at the end."""
     return _at_least(tensors, 3)
 
 
 @composite(homes="function", out="cast", memory="outside")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors behind each other along the third axis."""
+    """Join tensors along the third axis."""
     return cat([_at_least((one,), 3) for one in tensors], 2)
 
 
 @composite(homes="function", out="cast", memory="outside")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors side by side; a vector is a column."""
+    """Join tensors as columns: along axis 1, with vectors as columns."""
     given = [one.reshape(-1, 1) if len(one._layout.shape) < 2 else one for one in tensors]
     return cat(given, 1)

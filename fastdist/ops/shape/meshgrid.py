@@ -1,4 +1,4 @@
-"""Grids of vectors, and the rows that combine their elements."""
+"""Coordinate grids and combinations of vectors: meshgrid, cartesian_prod, combinations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from .joining import stack
 
 @composite(homes="function")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
+    """Return each vector expanded to a grid over all of them; indexing "xy" swaps the first two
+    axes.
 
-    Raises  RuntimeError for tensors with more axes than one, or of different dtypes
+    Raises  RuntimeError for tensors with more than one axis, or of different dtypes
 
     Args:
         *tensors: Vectors of one dtype, or one list of them.
@@ -57,7 +58,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 def _require_vectors(given: list[Tensor], indexing: str) -> None:
-    """Raise unless the tensors have at most one axis and equal dtypes and devices."""
+    """Raise RuntimeError unless the tensors have at most one axis, and equal dtypes and devices."""
     if not given:
         raise ShapeError("meshgrid expects a non-empty TensorList")
     for one in given:
@@ -92,7 +93,9 @@ def _require_one_axis(tensors: Any) -> None:
 
 @composite(homes="function", node="stack")
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """Return all rows that take one element of each vector, in order; a single one is itself."""
+    """Return all rows with one element of each vector, in order; a single vector is returned
+    itself.
+    """
     _require_one_axis(tensors)
     if len(tensors) == 1:
         return tensors[0]  # type: ignore[no-any-return]
@@ -101,7 +104,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 @composite(homes="function", node="stack")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return all rows of r elements of a vector, in the order in which they stand."""
+    """Return all combinations of r elements of a vector as rows, in order of position."""
     _require_one_axis([input])
     if r < 0:
         raise ShapeError(f"Expect a non-negative number, but got {r}")
@@ -110,7 +113,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     n = input._layout.numel
     rows = math.comb(n + r - 1 if with_replacement and n else n, r)
-    # Made before they are counted: more than memory has is an error, not an endless list.
+    # The result is allocated before the enumeration, so that too many combinations raise an error.
     found = empty(rows, r, dtype=int64).numpy()
     numbers = itertools.chain.from_iterable(choose(range(n), r))
     found[...] = np.fromiter(numbers, np.int64, rows * r).reshape(rows, r)

@@ -1,4 +1,4 @@
-"""Copies in another order (flip, roll, repeat), and views named after what they do."""
+"""Copies in another order (flip, roll, repeat), and views with names such as flatten."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def _(g: Tensor, dims: tuple[int, ...]) -> Any:
 
 @structured("shape.copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
-    """Return a copy shifted along dims; elements that leave at the end enter at the front.
+    """Return a copy shifted along dims; elements shifted past the end appear at the front.
 
     Args:
         input: The tensor.
-        shifts: By how many places, a number or one for each of dims.
+        shifts: The number of positions, one number or one for each of dims.
         dims: The axis or axes; the flattened tensor if None.
 
     Example:
@@ -90,9 +90,9 @@ def _(input: Tensor, shifts: int | tuple[int, ...], dims: Dims) -> Plan:
 
 
 def _whole(name: str, values: Any) -> tuple[int, ...]:
-    """Return the integers of roll's shifts or dims.
+    """Return roll's shifts or dims as integers.
 
-    Raises  TypeError
+    Raises  TypeError for a value that is not an integer
     """
     try:
         return tuple([value.__index__() for value in _listed((values,))])
@@ -122,11 +122,11 @@ def _(g: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...]) -> 
 @before(by_table())
 @composite(homes="method", node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """Return input copied so many times along each axis; more numbers than axes add axes.
+    """Return input repeated along each axis; additional numbers add axes in front.
 
     Args:
         input: The tensor.
-        *repeats: How often, for each axis, as numbers or as one tuple.
+        *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
     Example:
         >>> torch.tensor([1, 2]).repeat(2, 2)
@@ -142,8 +142,8 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
             f"tensor: {len(times)} < {len(shape)}"
         )
     lengths = (1,) * lead + tuple(shape)
-    # Each axis of length n seen as (times, n): expanding the first one repeats the second. Sizes
-    # one by one, for calls with lists are not found again.
+    # Each axis of length n is viewed as (times, n), with the first one expanded. Sizes are passed
+    # one by one, because calls with lists are not cached.
     pairs: Any = input.reshape(*[x for n in lengths for x in (1, n)])
     pairs = pairs.expand(*[x for k, n in zip(times, lengths, strict=True) for x in (k, n)])
     merged = [k * n for k, n in zip(times, lengths, strict=True)]
@@ -153,11 +153,11 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 @before(by_table())
 @composite(node="repeat")
 def tile(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
-    """Return input repeated; fewer numbers than axes leave the first axes alone.
+    """Return input repeated; with fewer numbers than axes, the first axes are not repeated.
 
     Args:
         input: The tensor.
-        *dims: How often, for each of the last axes, as numbers or as one tuple.
+        *dims: The number of repetitions for each of the last axes, as numbers or as one tuple.
 
     Example:
         >>> torch.tile(torch.tensor([1, 2]), (2,))
@@ -199,12 +199,12 @@ def _quick_flatten(general: Callable[..., Any]) -> Callable[..., Any]:
 @before(_quick_flatten)
 @composite()
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Return input with the axes from start_dim to end_dim as one; a view where possible.
+    """Return input with the axes from start_dim to end_dim merged; a view where possible.
 
     Args:
         input: The tensor.
-        start_dim: The first axis to join.
-        end_dim: The last axis to join.
+        start_dim: The first axis to merge.
+        end_dim: The last axis to merge.
 
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
@@ -241,7 +241,7 @@ def ravel(input: Tensor) -> Tensor:
 
 @composite()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Return input with the axis dim seen as several."""
+    """Return input with the axis dim split into several axes."""
     axis = normalize_axis("unflatten", dim, len(input._layout.shape))
     shape = input._layout.shape
     if not shape:
@@ -257,12 +257,12 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 @composite()
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """Return the view with the axes source moved to the places destination.
+    """Return a view with the axes `source` moved to the positions `destination`.
 
     Args:
         input: The tensor.
-        source: An axis, or several.
-        destination: Its new place, or theirs.
+        source: One axis or several axes.
+        destination: The new position of each of them.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -285,13 +285,13 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 @composite()
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Return the view with two axes swapped."""
+    """Return a view with two axes swapped."""
     return transpose(input, axis0, axis1)
 
 
 @composite(homes="method")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return the view of input in other's shape.
+    """Return a view of input expanded to the shape of other.
 
     Args:
         input: The tensor.
@@ -306,7 +306,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 @composite()
 def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Return the view of input in the shape size.
+    """Return a view of input broadcast to this size.
 
     Args:
         input: The tensor.
@@ -322,7 +322,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
 
 @composite(homes="function")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Return views of all tensors, broadcast to one shape."""
+    """Return views of all tensors, broadcast to a common shape."""
     given = (
         _listed(tensors) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     )
@@ -339,7 +339,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @composite(homes="method")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return the view of input in other's shape.
+    """Return a view of input with the shape of other.
 
     Args:
         input: The tensor.
@@ -354,7 +354,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(homes="method")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """Return input in other's shape; a view where possible.
+    """Return input with the shape of other; a view where possible.
 
     Args:
         input: The tensor.
@@ -369,7 +369,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 @composite()
 def fliplr(input: Tensor) -> Tensor:
-    """Return a copy with the order of the columns turned round."""
+    """Return a copy with the order of columns reversed."""
     if len(input._layout.shape) < 2:
         raise ShapeError(f"Input must be >= 2-d.: fliplr got shape {input._layout.shape}")
     return flip(input, 1)
@@ -377,7 +377,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @composite()
 def flipud(input: Tensor) -> Tensor:
-    """Return a copy with the order of the rows turned round."""
+    """Return a copy with the order of rows reversed."""
     if not input._layout.shape:
         raise ShapeError("Input must be >= 1-d.: flipud got a tensor without axes")
     return flip(input, 0)
@@ -385,7 +385,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @composite(node="rot90")
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
-    """Return a copy turned by k quarters from the first of dims towards the second."""
+    """Return a copy rotated by k * 90 degrees, from the first axis of dims towards the second."""
     ndim = len(input._layout.shape)
     if len(dims) != 2:
         raise ShapeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")

@@ -1,4 +1,4 @@
-"""In-place changes of a tensor's memory, not of its numbers: `set_`, `resize_`."""
+"""In-place changes of which memory a tensor uses and of its sizes: `set_`, `resize_`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def set_(
     size: Any = None,
     stride: Any = None,
 ) -> Tensor:
-    """Let this tensor be other memory: that of a tensor, a storage or a part of one; none given, no
-    memory at all. Return the tensor.
+    """Make this tensor use the memory of another tensor, of a storage, or of a part of a storage;
+    without arguments, no memory at all. Return the tensor.
 
-    Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
-            or a result that requires grad outside of no_grad
-    Note    a storage does not grow, as PyTorch's may
+    Raises  RuntimeError for another dtype or device, for elements outside of the storage, and for a
+            tensor that requires grad, unless in no_grad
+    Note    unlike in PyTorch, a storage that is too small is not enlarged
     """
     require_may_change(self, writing=False)
     if tls.grad and self._edge is not None:
@@ -47,7 +47,7 @@ def set_(
             raise refusal("set_", one)
     dtype, device = self._layout.dtype, self._layout.device
     if isinstance(source, LazyConjNeg):
-        source = source.value  # the memory itself, as it is in PyTorch, too
+        source = source.value  # the underlying memory, as in PyTorch
     if isinstance(source, Tensor) and size is None:
         _require_kind(source._layout.dtype, dtype, source._layout.device, device)
         return _take(self, source._array, root_of(source))
@@ -95,9 +95,8 @@ def _sizes(given: Any) -> Shape:
 
 
 def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nbytes: int) -> None:
-    """Raise unless the elements that shape, strides and offset name lie in nbytes of memory.
-
-    Raises  RuntimeError
+    """Raise RuntimeError unless the elements given by shape, strides and offset are within nbytes
+    of memory.
     """
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
@@ -117,7 +116,7 @@ def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nby
 
 
 def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
-    """Let target be array, which lies in memory, and count that as a change."""
+    """Make target use array, which is a part of memory, and bump its version."""
     version = target._version
     target._array = array
     if target._extra is not None:
@@ -132,11 +131,11 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
-    """Change this tensor's sizes, in C order or as memory_format says; the old content of its
-    memory stays, new memory is not written. Return the tensor.
+    """Change this tensor's sizes, to C order or to the order of memory_format. The contents of its
+    memory are kept; new memory is uninitialized. Return the tensor.
 
     Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
-    Note    where the memory is too short, this tensor gets other memory, and views keep the old
+    Note    if the memory is too small, this tensor gets new memory, and views keep the old memory
     """
     if self._edge is not None:
         raise GraphError("cannot resize variables that require grad")
@@ -164,7 +163,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
 
 
 def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
-    """Return the strides of a tensor of shape that lies without gaps."""
+    """Return the strides of a tensor of this shape without gaps."""
     if memory_format is not None:
         axes_of(memory_format)
     order = None if memory_format is None else memory_format.order(len(shape))
@@ -177,8 +176,8 @@ def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
 def resize_as_(
     self: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
 ) -> Tensor:
-    """Give this tensor the sizes of another; with preserve_format, its channels last where they are
-    last there. Raises as resize_.
+    """Give this tensor the sizes of another one; with preserve_format, also its channels_last
+    order. Raises as resize_ does.
     """
     if memory_format is preserve_format:
         fitting = (one for one in FORMATS.values() if one.axes is not None)
@@ -188,7 +187,7 @@ def resize_as_(
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Return whether both are the same elements of the same memory."""
+    """Return whether both tensors consist of the same elements of the same memory."""
     if self._layout is not tensor._layout:
         return False
     if is_sparse(self):
@@ -199,7 +198,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """Return the elements under other sizes: reshape is the newer name.
+    """Return the elements with other sizes; reshape is the newer name.
 
     Raises  RuntimeError for another number of elements
 
@@ -227,7 +226,7 @@ def resize(self: Tensor, *sizes: Any) -> Tensor:
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """Return the elements under another tensor's sizes: reshape_as is the newer name.
+    """Return the elements with the sizes of another tensor; reshape_as is the newer name.
 
     Raises  RuntimeError for another number of elements
     """

@@ -34,8 +34,8 @@ from .copying import place as place_op
 def tensor_split(
     input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return views of so many parts along dim, the first ones longer by 1 where they are not alike,
-    or of the parts that begin at the places given.
+    """Return views of parts along dim. An int is the number of parts, the first of which are longer
+    by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
     """
     if not input._layout.shape:
         raise ShapeError(
@@ -53,7 +53,7 @@ def tensor_split(
         longer = length % count
         lengths = [length // count + 1] * longer + [length // count] * (count - longer)
         views: tuple[Tensor, ...] = split(input, lengths, axis)
-        recorded_as("SliceBackward0", views[:1], ())  # all are of one Node
+        recorded_as("SliceBackward0", views[:1], ())  # all views share a Node
         return views
     ends = [0, *[slice(None, end).indices(length)[1] for end in all_of(wanted)], length]
     whole = (slice(None),) * axis
@@ -77,14 +77,14 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
 
 @composite()
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the second axis; of a vector, along its only axis."""
+    """Return views of parts along the second axis, or along the only axis of a vector."""
     axis = 0 if len(input._layout.shape) == 1 else 1
     return _split("hsplit", input, indices_or_sections, axis, 1)
 
 
 @composite()
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-    """Return views of parts along the first axis of two or more."""
+    """Return views of parts along the first axis; input must have at least two axes."""
     return _split("vsplit", input, indices_or_sections, 0, 2)
 
 
@@ -96,18 +96,18 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> 
 
 @composite(node="split_with_sizes")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of the lengths split_sizes along dim."""
+    """Return views with the lengths split_sizes along dim."""
     return split(input, list(split_sizes), dim)
 
 
 @composite(out="same", node="narrow_copy")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return a copy of length elements from start on along dim."""
+    """Return a copy of `length` elements along dim, from index start on."""
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
 
 
 def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
-    """Return a view that was taken before; NOT_TAKEN for others."""
+    """Return a view whose Route is cached; NOT_TAKEN for all others."""
     if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
@@ -118,13 +118,13 @@ def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
 
 @composite(quick=_quick_narrow)
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return the view of length elements along dim from start on.
+    """Return a view of `length` elements along dim, from index start on.
 
     Args:
         input: The tensor.
         dim: The axis.
         start: The first index.
-        length: How many indices.
+        length: The number of indices.
 
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
@@ -147,11 +147,11 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 class DimRange(ShapeError, IndexError):
-    """A place outside of an axis."""
+    """An index outside of an axis."""
 
 
 def _quick_select(input: Tensor, dim: int, index: int) -> Any:
-    """Return a view that was taken before; NOT_TAKEN for others."""
+    """Return a view whose Route is cached; NOT_TAKEN for all others."""
     if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
@@ -160,7 +160,7 @@ def _quick_select(input: Tensor, dim: int, index: int) -> Any:
 
 @composite(quick=_quick_select)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return the view of one index along dim, without that axis.
+    """Return a view at one index along dim, without that axis.
 
     Args:
         input: The tensor.
@@ -185,9 +185,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 class SplitBackward0(CallNode):
-    """Several views of one tensor that do not overlap: one gradient is put together of theirs.
+    """The Node of several views that do not overlap: their gradients are combined into one.
 
-    Without it each view would bring a gradient of the whole tensor's size, to be added up.
+    Without it, each view would return a gradient of the size of the whole tensor.
     """
 
     __slots__ = ()
@@ -200,7 +200,7 @@ class SplitBackward0(CallNode):
         if modes.tracers or input._layout.device is not CPU:
             begin_node(self, (input._edge,), layouts)
         else:
-            # As begin_node does, without its calls.
+            # The same as begin_node, inlined.
             self.seq, self.hooks = next_sequence_number(), None
             self.edges, self.output_layout = (input._edge,), layouts
         self.input_layout = input._layout
@@ -208,7 +208,7 @@ class SplitBackward0(CallNode):
         self.places = places
 
     def apply(self, g: Tensor, keep: bool) -> tuple[Any, ...]:
-        """Return zeros with each view's gradient, where it has one, in its place."""
+        """Return zeros, with the gradients of views written at their positions."""
         layout = self.input_layout
         backend = backend_of(layout.device.type)
         whole = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
@@ -219,7 +219,7 @@ class SplitBackward0(CallNode):
         return (whole,)
 
     def apply_recorded(self, g: tuple[Tensor | None, ...], keep: bool) -> tuple[Any, ...]:
-        """Return the same as a Tensor."""
+        """Return the same gradient as a Tensor."""
         total: Any = None
         for part, place in zip(g, self.places, strict=True):
             if part is not None:
@@ -229,7 +229,7 @@ class SplitBackward0(CallNode):
 
 
 class UnbindBackward0(SplitBackward0):
-    """The same of views without the axis along which they were taken."""
+    """The same for views that lack the axis along which they were taken."""
 
     __slots__ = ()
 
@@ -240,8 +240,8 @@ def _views_at(
     recorded: type[SplitBackward0] = SplitBackward0,
     key: tuple[Any, ...] = (),
 ) -> tuple[Tensor, ...]:
-    """Return the views of input at places; with a key, how they are made is kept for later calls
-    with input's layout.
+    """Return the views of input at the given indices. With a key, the data for making them is
+    cached for later calls with the same layout.
     """
     views = tuple([basic_index.at(input, place) for place in places])
     layout, layouts = input._layout, tuple([view._layout for view in views])
@@ -261,7 +261,7 @@ _INTS = frozenset({int})
 
 
 def _quickly(name: str) -> Callable[..., Any]:
-    """Return a function that makes the views of a call with integers which was made before."""
+    """Return a fast path for calls with integers whose views were made before."""
 
     def quick(input: Tensor, *given: int, **named: Any) -> Any:
         if named or input.__class__ not in PLAIN or not _INTS.issuperset(map(type, given)):
@@ -284,13 +284,13 @@ def _quickly(name: str) -> Callable[..., Any]:
 def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
-    """Return views along dim: of a size (the last may be shorter), or of the sizes of a list.
+    """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
     Args:
         tensor: The tensor.
         split_size_or_sections: The length of each view, or a list of lengths.
         dim: The axis to divide.
-        split_size: The same by the name that the method has.
+        split_size: The same as split_size_or_sections, under the name that the method uses.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -318,14 +318,14 @@ def split(
     views = _views_at(tensor, places, key=key)
     if isinstance(split_size_or_sections, list | tuple):
         recorded_as("SplitWithSizesBackward0", views[:1], ())
-    # _views_at makes no Node for one view
+    # _views_at records a Node only for two views or more
     elif len(views) == 1 and (edge := views[0]._edge) is not None:
         edge._called = "SplitBackward0"
     return views
 
 
 def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
-    """Return the lengths into which an axis of length n is divided."""
+    """Return the lengths of the parts of an axis of length n."""
     if hasattr(size_or_sections, "__index__"):
         size = size_or_sections.__index__()
         if size < 0 or (size == 0 and n):
@@ -349,11 +349,11 @@ def _sizes_of_parts(size_or_sections: Any, axis: int, n: int) -> list[int]:
 
 @composite(quick=_quickly("chunk"))
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views along dim, chunks of them or fewer, all but the last of one size.
+    """Return at most `chunks` views along dim, all of the same size except the last one.
 
     Args:
         input: The tensor.
-        chunks: How many views to make.
+        chunks: The number of views to make.
         dim: The axis to divide.
 
     Example:
@@ -370,7 +370,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         return tuple(narrow(input, axis, 0, 0) for _ in range(chunks))
     views: tuple[Tensor, ...] = split(input, -(-n // chunks), axis)
     if input.__class__ in modes.plain:
-        # Splitting has kept how they are made.
+        # split has cached the data for making these views.
         routes = input._layout.routes
         if (kept := routes.get(("split", -(-n // chunks), *_given(axis)))) is not None:
             routes.remember(("chunk", chunks, *_given(dim)), kept)
@@ -378,13 +378,13 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def _given(dim: int) -> tuple[int, ...]:
-    """Return the end of the key of a call along dim: users leave 0 out."""
+    """Return the end of a cache key for a call along dim: calls leave out the default 0."""
     return (dim,) if dim else ()
 
 
 @composite(quick=_quickly("unbind"))
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return the views at each place along dim, without that axis.
+    """Return a view at each index along dim, without that axis.
 
     Args:
         input: The tensor.

@@ -1,4 +1,4 @@
-"""Triangles of matrices: tril and triu."""
+"""Triangular parts of matrices: tril and triu."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
     Args:
         input: The tensor.
-        diagonal: Up to which diagonal zeros go: 0 is the main one, positive ones lie above it.
+        diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
 
     Example:
         >>> torch.triu(torch.ones(2, 2))

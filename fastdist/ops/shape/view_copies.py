@@ -1,4 +1,6 @@
-"""Functions that return a copy where another one returns a view, or writes: `t_copy`, `fill` ..."""
+"""Functions that copy where another function returns a view or writes in place: `t_copy`,
+`fill`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from .views import squeeze
 
 
 def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a view's function with copies in separate memory as its results."""
+    """Return the function of a view op, changed to return copies with separate memory."""
 
     def copied(input: Tensor, *args: Any, out: GivenOut = None, **kwargs: Any) -> Any:
         found = view(input, *args, **kwargs)
@@ -76,5 +78,7 @@ view_copy = _copied("view_copy", lambda input, size: input.view(size))
 
 @checked
 def fill(input: Tensor, value: Tensor | Number) -> Tensor:
-    """Return value, a number or a tensor without axes, in input's shape, dtype and device."""
+    """Return a tensor filled with value (a number or a 0-d tensor), like input in all other
+    respects.
+    """
     return input.clone().fill_(value)

@@ -1,4 +1,4 @@
-"""The view op that also sees bytes as another dtype: `x.view(fastdist.int32)`."""
+"""The view op that can also reinterpret bytes as another dtype: `x.view(fastdist.int32)`."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from ...tensor.tensor import Tensor, layout_of, wrap
 
 
 class ShapeOrDType(ViewOp[P, R]):
-    """A view op of sizes; a dtype in their place sees the bytes as that, outside of any graph."""
+    """A view op that takes sizes, or a dtype, which reinterprets the bytes and is never
+    recorded.
+    """
 
     also_listed: ClassVar[str | None] = "dtype"  # x.view(dtype=int32) is x.view(int32)
 
     def fit_attributes(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return attributes, tensors that stand for sizes as numbers; a dtype fits alone."""
+        """Return attributes with 0-d tensors converted to sizes; a dtype is valid only alone."""
         (given,) = attributes
         if len(given) == 1 and isinstance(given[0], DType):
             return attributes
         return super().fit_attributes(attributes)
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return whether no dtype is given."""
+        """Return whether sizes are given, and not a dtype."""
         (given,) = attributes
         return not (len(given) == 1 and isinstance(given[0], DType))
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: GivenOut = None
     ) -> Any:
-        """Do what a ViewOp does, unless a dtype is given."""
+        """Call ViewOp.general, or `reinterpreted` if a dtype is given."""
         (given,) = attributes
         wanted = given[0] if len(given) == 1 else None
         if isinstance(wanted, DType) and isinstance(operands[0], Tensor):
@@ -51,9 +53,9 @@ view_or_dtype = declarator(ShapeOrDType)
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
-    """Return a tensor over the same bytes in another dtype; the length of the last axis changes.
+    """Return a tensor over the same bytes with another dtype; the length of the last axis changes.
 
-    Raises  RuntimeError where elements of that dtype do not fit the memory
+    Raises  RuntimeError if the memory cannot be divided into elements of that dtype
     """
     if isinstance(input, LazyConjNeg):
         raise input.no_other_dtype("view(dtype)")

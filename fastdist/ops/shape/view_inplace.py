@@ -1,4 +1,4 @@
-"""In-place ops that change how a tensor is viewed, not its numbers: `t_`, `squeeze_`, `detach_`."""
+"""In-place ops that change how a tensor views its memory: `t_`, `squeeze_`, `detach_`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ...tensor.tensor import Tensor
 from ...tensor.view_steps import Step, ViewSteps
 
 # Note [Views of a tensor that is turned in place]
-# A view knows the steps that make it from its base. `transpose_` and its kind let the base be
-# another view of the same memory: living views keep their memory and shape, and steps that restore
-# the base's former layout are put before theirs. Gradients, tangents and recorded in-place changes
-# then pass as before. As in PyTorch, each view gets a new edge over the base's new one, so that
-# hooks of the base see its gradient. A dual tensor has the same relation to the tangents of its
-# views: see Note [Tangents of views] in graph/tensor_tangents.py.
+# A view stores the steps that make it from its base. `transpose_` and similar ops replace the base
+# by another view of the same memory. Living views keep their memory and shape: steps that restore
+# the base's former layout are inserted before their own steps. So gradients, tangents and recorded
+# in-place changes work as before. As in PyTorch, each view gets a new edge based on the base's new
+# edge, so that hooks of the base see its gradient. A dual tensor is related in the same way to the
+# tangents of its views: see Note [Tangents of views] in graph/tensor_tangents.py.
 
 
 def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return a view op in place: its first argument becomes the view that the op would return.
+    """Return the in-place form of a view op: its first argument becomes the view.
 
-    Raises  RuntimeError for a leaf that requires grad, and for as_strided_ to other elements while
-            a view is alive
+    Raises  RuntimeError for a leaf that requires grad, and for an as_strided_ that reaches other
+            elements while a view is alive
     """
 
     @overridable_by_modes
@@ -48,7 +48,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
         require_may_change(self, writing=False)
         views = [] if self._storage is None else self._storage.living_views()
         views = [view for view in views if _depends_on(self, view)]
-        # Recorded in no_grad as well: an edge with another shape would be of no use.
+        # Recorded in no_grad as well, because the old edge would expect another shape.
         with enable_grad():
             seen = function(self, *args, **kwargs)
         turn = _Turn(name, self._layout, seen) if views else None
@@ -56,7 +56,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
         if turn is not None:
             for view in views:
                 turn.follow(self, view)
-        # Values that were saved of this tensor have another shape now.
+        # The version changes, because saved values of this tensor now have another shape.
         storage_of(self).bump()
         return self
 
@@ -65,14 +65,14 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
 
 def _become(target: Tensor, seen: Tensor) -> None:
-    """Let target be its view seen, with that view's place in the graph and tangents."""
+    """Turn target into `seen`, a view of it, with the edge and tangents of that view."""
     tangents = [(level, tangent_of(seen, level)) for level in levels_of((target,))]
     if target._extra is not None and target._extra.base is not None:
-        # A view of a base stays one, with one more step.
+        # A view stays a view of the same base, with one more step.
         assert seen._extra is not None and seen._extra.replay is not None
         if seen._extra.base is target._extra.base:
             target._extra.replay = seen._extra.replay
-        else:  # a view that was made a leaf is a base, too
+        else:  # a view that was made a leaf counts as a base
             target._extra.replay = ViewSteps(target._extra.replay, seen._extra.replay.last)
     target._array, target._layout = seen._array, seen._layout
     if target._edge is not None:
@@ -87,7 +87,7 @@ def _become(target: Tensor, seen: Tensor) -> None:
 
 
 def _depends_on(target: Tensor, view: Tensor) -> bool:
-    """Return whether the steps to a view begin at target, or those to its tangent at target's."""
+    """Return whether a view, or its tangent, is derived from target, or from target's tangent."""
     extra = view._extra
     if view is target or extra is None or extra.base is None:
         return False
@@ -96,9 +96,9 @@ def _depends_on(target: Tensor, view: Tensor) -> bool:
 
 
 class _Turn:
-    """A change of a tensor's layout by one view op, and the steps that restore the former one.
+    """A change of a tensor's layout by one view op, and the steps that undo it.
 
-    Raises  RuntimeError for as_strided to other elements
+    Raises  RuntimeError for an as_strided that reaches other elements
     """
 
     def __init__(self, name: str, was: Layout, seen: Tensor) -> None:
@@ -125,7 +125,7 @@ class _Turn:
         )
 
     def follow(self, target: Tensor, view: Tensor) -> None:
-        """Let the steps to view begin at what target is now, and give view a new edge."""
+        """Make the steps of view start from the changed target, and give view a new edge."""
         extra: Any = view._extra
         if extra.base is not target:
             root, skipped, before = extra.tangent_root
@@ -144,14 +144,14 @@ class _Turn:
             renew_edge(view, target)
 
     def _before(self, steps: list[Step]) -> list[Step]:
-        """Return steps from the former layout as steps from the present one."""
+        """Return steps that began at the former layout, changed to begin at the present one."""
         if len(steps) > 1 and _same_step(steps[0], self._done):
-            return steps[1:]  # otherwise turning to and fro would make the chain longer each time
+            return steps[1:]  # otherwise repeated transposing would lengthen the chain
         return [*self._undone, *steps]
 
 
 def _is_dense(layout: Layout) -> bool:
-    """Return whether the elements lie in memory without gaps, none of them twice."""
+    """Return whether the elements have no gaps in memory and do not share memory."""
     return layout.contiguous or dense_order(layout.shape, layout.strides) is not None
 
 
@@ -165,12 +165,12 @@ def _same_step(one: Step, other: Step) -> bool:
 
 @overridable_by_modes
 def detach_(self: Tensor) -> Tensor:
-    """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
+    """Detach this tensor from its graph in place: it becomes a leaf without gradient or tangent.
 
-    Raises  RuntimeError for a view, which its base would attach to the graph again
+    Raises  RuntimeError for a view, because its base would attach it to the graph again
     """
     if isinstance(self, Batched):
-        self.value = self.value.detach()  # its graph and tangents are its own
+        self.value = self.value.detach()  # the batched value has the graph and the tangents
         return self
     if self._extra is not None and self._extra.base is not None:
         raise GraphError(

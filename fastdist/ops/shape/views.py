@@ -1,4 +1,4 @@
-"""Views: the same bytes under another shape or order of axes."""
+"""Views: the same memory with another shape or order of axes."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _COPIED = node_named("_unsafe_view")
 
 @view_or_dtype("method")
 def view(input: Tensor, *size: int | Sequence[int]) -> Tensor:
-    """Return the same elements under another shape, sharing memory; or, given a dtype, the same
-    bytes as elements of that dtype.
+    """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
+    dtype.
 
-    Raises  RuntimeError if no strides express that; use reshape, which copies then
+    Raises  RuntimeError if no strides express the shape; `reshape` copies in this case
 
     Args:
         input: The tensor.
-        *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+        *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
             dtype.
 
     Returns:
-        A view: writing into it changes the tensor as well.
+        A view. Writing into it changes the tensor as well.
 
     Example:
         >>> x = torch.arange(6)
@@ -73,7 +73,7 @@ def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
 
 @view.array
 def _(backend: Backend, array: Any, shape: Shape) -> Any:
-    return array.reshape(shape)  # within prepare's check a view
+    return array.reshape(shape)  # prepare has checked that this is a view
 
 
 @view.looking
@@ -97,7 +97,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
         (sizes,) = sizes
     if not all(hasattr(n, "__index__") for n in sizes):
-        return call_one_by_one(op, operands, attributes, level)  # as another dtype
+        return call_one_by_one(op, operands, attributes, level)  # a view as another dtype
     if -1 in sizes and 0 not in input._layout.shape:
         rest = 1
         for n in sizes:
@@ -161,10 +161,10 @@ def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
 
     Args:
         input: The tensor.
-        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+        *dims: All axes in their new order, as numbers or as one tuple.
 
     Raises:
-        RuntimeError: An axis is missing or named twice.
+        RuntimeError: An axis is missing or given twice.
 
     Example:
         >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
@@ -222,15 +222,15 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @view_op("method")
 def expand(input: Tensor, *sizes: Any) -> Tensor:
-    """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis.
+    """Return a view in which axes of length 1 are repeated without copying; -1 keeps a length.
 
     Args:
         input: The tensor.
-        *sizes: The lengths of the axes of the result, as numbers or as one tuple; more than the
-            tensor has add axes in front.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple. Additional
+            lengths add axes in front.
 
     Raises:
-        RuntimeError: An axis that is not of length 1 should change.
+        RuntimeError: The length of an axis that is not 1 would change.
 
     Example:
         >>> torch.tensor([[1], [2]]).expand(-1, 3)
@@ -285,10 +285,10 @@ def _(layout: Layout, sizes: Shape) -> Any:
     repeats = any(step == 0 and n > 1 for step, n in zip(steps, sizes, strict=True))
 
     def look(array: Any) -> Any:
-        # Memory without gaps lends its buffer, in a tenth of as_strided's time.
+        # For memory without gaps, using the buffer takes a tenth of the time of as_strided.
         seen: Any = ndarray(sizes, dtype, array, 0, steps)
         if repeats:
-            seen.flags.writeable = False  # one place in memory stands for many elements
+            seen.flags.writeable = False  # several elements share one address
         return seen
 
     return look
@@ -322,7 +322,7 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 
     Args:
         input: The tensor.
-        dim: The axis or axes to drop; all of length 1 if None.
+        dim: The axis or axes to remove; if None, all axes of length 1.
 
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -340,7 +340,7 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
     is_one = hasattr(dim, "__index__")
     axes = {normalize_axis("squeeze", one, len(shape)) for one in ((dim,) if is_one else dim)}
     gone = tuple(sorted(i for i in axes if shape and shape[i] == 1))
-    # The type of the sequence of axes shows how a caller passed them: see names_node.
+    # The type of the sequence shows how the caller passed the axes: see names_node.
     return (gone if not is_one else range(gone[0], gone[0] + 1) if gone else range(0),)
 
 
@@ -357,7 +357,7 @@ def _(backend: Backend, array: Any, dim: tuple[int, ...]) -> Any:
 
 
 def _without(dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
-    # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+    # With an Ellipsis NumPy returns a 0-d view, never a scalar.
     return (*(0 if i in dims else slice(None) for i in range(ndim)), Ellipsis)
 
 
@@ -391,11 +391,11 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @view_op("function method inplace")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """Return a view with an axis of length 1 put in at dim.
+    """Return a view with a new axis of length 1 at dim.
 
     Args:
         input: The tensor.
-        dim: Where the new axis stands; -1 is behind the last.
+        dim: The position of the new axis; -1 means after the last axis.
 
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape
@@ -437,7 +437,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @partial(checked, node=node_named("t"))
 def t(input: Tensor) -> Tensor:
-    """Return the transpose of a tensor with at most two axes, as a view.
+    """Return a view of the transpose of a tensor with at most two axes.
 
     Raises  RuntimeError for more axes
 
@@ -456,20 +456,20 @@ def t(input: Tensor) -> Tensor:
 
 @partial(checked, known_as="")
 def detach(input: Tensor) -> Tensor:
-    """Return the same memory outside of any graph, and without tangents."""
-    return input.detach()  # as its class does: a batch, or a view that is not resolved
+    """Return a tensor over the same memory that is not in any graph and has no tangents."""
+    return input.detach()  # calls the method of the subclass: a batch, or a lazy conjugate
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-    """Return the elements under another shape: a view where strides allow, else a copy.
+    """Return the elements with another shape, as a view if strides allow it, otherwise as a copy.
 
-    Raises  RuntimeError if the sizes do not hold as many elements
+    Raises  RuntimeError if the number of elements differs
 
     Args:
         input: The tensor.
-        *sizes: The lengths of the axes of the result, as numbers or as one tuple; one may be -1,
-            and is worked out from the others.
-        shape: The same by name, as NumPy calls it.
+        *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
+            -1; it follows from the others.
+        shape: The same as sizes, under NumPy's name.
 
     Example:
         >>> torch.arange(6).reshape(2, -1)
@@ -478,11 +478,11 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """
     try:
         if shape is None and input.__class__ in modes.plain:
-            # Strides other than C order's: only known views are looked up.
+            # Not in C order: a view is possible only if one is cached.
             try:
                 known = input._layout.routes.get((view, sizes, tuple))
             except TypeError:
-                known = None  # a list of sizes, or soon an error
+                known = None  # a list of sizes, or an argument that raises below
             if known is not None and known.run is not None:
                 return view.again(input, known)
         is_plain = input.__class__ in modes.plain
@@ -506,7 +506,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         try:
             known = layout.routes.get((view, shape, tuple))
         except TypeError:
-            known = None  # a list in a list, and soon an error that says so
+            known = None  # a nested list, which raises below
         if known is None:
             copied_as = layout.routes.get((reshape, shape)) if shape.__class__ is tuple else None
             if copied_as is not None and is_plain:
@@ -523,9 +523,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
 
 
 def _copied(input: Tensor, shape: Any) -> Tensor:
-    """Return a copy under a shape that no view can have."""
+    """Return a copy with a shape that no view can have."""
     layout, copied = input._layout, view(input.contiguous(), *shape)
     if layout.device is CPU and layout.numel * layout.dtype.itemsize < LINES_FROM:
-        # Later calls let NumPy copy, where nothing is recorded.
+        # Later calls use NumPy's copy, if nothing is recorded.
         layout.routes.remember((reshape, shape), copied._layout)
     return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]

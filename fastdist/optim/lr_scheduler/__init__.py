@@ -1,8 +1,8 @@
-"""Learning rates that change from epoch to epoch.
+"""Learning rate schedulers.
 
-scheduler.py is the base class, by_epoch.py holds the formulas; cyclic.py and one_cycle.py are those
-that change the momentum, too (momentum.py); sequential.py joins several, and plateau.py looks at a
-measure instead of the epoch.
+scheduler.py is the base class, and by_epoch.py has formulas of the epoch. cyclic.py and
+one_cycle.py also change the momentum (by momentum.py). sequential.py combines several schedulers,
+and plateau.py depends on a metric instead of the epoch.
 """
 
 from __future__ import annotations

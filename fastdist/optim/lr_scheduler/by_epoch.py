@@ -1,4 +1,4 @@
-"""Rates that follow from the epoch by a formula."""
+"""Schedulers whose learning rate is a formula of the epoch."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def _functions(
 
 
 class _ByFunctions(LRScheduler):
-    """Base of schedulers with a function of the epoch for each group. Functions are not saved, the
-    state of callable objects is.
+    """Base of schedulers with a user-defined function of the epoch for each group.
+
+    The state dict omits plain functions, and contains the attributes of callable objects.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class _ByFunctions(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimiser and functions."""
+        """Return the state without the optimiser and plain functions."""
         kept = [
             None if isinstance(function, types.FunctionType) else dict(vars(function))
             for function in self.lr_lambdas
@@ -58,7 +59,7 @@ class _ByFunctions(LRScheduler):
         return {**super().state_dict(), "lr_lambdas": kept}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict."""
+        """Restore a state dict."""
         state = dict(state_dict)
         for function, kept in zip(self.lr_lambdas, state.pop("lr_lambdas"), strict=True):
             if kept is not None:
@@ -67,7 +68,7 @@ class _ByFunctions(LRScheduler):
 
 
 class LambdaLR(_ByFunctions):
-    """The first rate times lr_lambda(epoch)."""
+    """Sets the rate to the initial rate times lr_lambda(epoch)."""
 
     def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
@@ -76,7 +77,7 @@ class LambdaLR(_ByFunctions):
 
 
 class MultiplicativeLR(_ByFunctions):
-    """The rate times lr_lambda(epoch), in each epoch."""
+    """Multiplies the rate by lr_lambda(epoch) in each epoch."""
 
     def get_lr(self) -> list[Rate]:
         """Return the rates of all groups at last_epoch."""
@@ -86,7 +87,7 @@ class MultiplicativeLR(_ByFunctions):
 
 
 class StepLR(LRScheduler):
-    """The rate times gamma every step_size epochs."""
+    """Multiplies the rate by gamma every step_size epochs."""
 
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
@@ -107,7 +108,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times gamma at each of the milestones."""
+    """Multiplies the rate by gamma at each milestone."""
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times factor, for the first total_iters epochs."""
+    """Multiplies the initial rate by factor during the first total_iters epochs."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes from start_factor to end_factor in total_iters epochs."""
+    """Multiplies the initial rate by a factor that changes linearly over total_iters epochs."""
 
     def __init__(
         self,
@@ -206,7 +207,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times gamma, in each epoch."""
+    """Multiplies the rate by gamma in each epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -223,7 +224,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate times (1 - epoch / total_iters) ** power, 0 afterwards."""
+    """Sets the rate to the initial rate times (1 - epoch / total_iters) ** power, then to 0."""
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
@@ -248,7 +249,7 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """A rate that swings between the first one and eta_min, half a cosine in T_max epochs.
+    """Varies the rate between the initial rate and eta_min, by half a cosine every T_max epochs.
 
     Source  Loshchilov and Hutter 2016, "SGDR: Stochastic Gradient Descent with Warm Restarts"
     """
@@ -267,7 +268,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return rates
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # The rate is eta_min, from which no ratio leads away.
+            # The rate is at eta_min, where the recursive formula would stay.
             rise = (1.0 - math.cos(math.pi / self.T_max)) / 2.0
             return [
                 rate + (base - least) * rise
@@ -282,8 +283,9 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """A rate that falls by half a cosine to eta_min and jumps back: after T_0 epochs, then after
-    T_mult times as many each time.
+    """Lowers the rate by half a cosine to eta_min, then restarts at the initial rate.
+
+    The first restart is after T_0 epochs; each next period is T_mult times as long.
 
     Source  Loshchilov and Hutter 2016, "SGDR: Stochastic Gradient Descent with Warm Restarts"
     """
@@ -308,18 +310,18 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult = T_mult
         self.eta_min = eta_min
         # Epochs since the last restart of the schedule. As in PyTorch, a scheduler created with
-        # last_epoch counts from 0: rates continue as before only if a state dict sets T_cur and
-        # T_i.
+        # last_epoch counts from 0. The rates continue as before only after a state dict sets T_cur
+        # and T_i.
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        """Return the rates of all groups, T_cur of T_i epochs after the last jump."""
+        """Return the rates of all groups, T_cur epochs after the last restart."""
         self._warn_unless_in_step()
         return _on_cosine(self.base_lrs, self.eta_min, self.T_cur / self.T_i)
 
     def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch, or to a given one, which may be a fraction.
+        """Advance to the next epoch, or to a given one, which may be fractional.
 
         Raises  ValueError for an epoch below 0
         """
@@ -352,6 +354,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 def _on_cosine(highest: list[Rate], least: float, part: float) -> list[Rate]:
-    """Return for each highest rate the one on its way to the least, a part of half a cosine on."""
+    """Return each rate after a fraction `part` of its half cosine from highest to least."""
     height = (1 + math.cos(math.pi * part)) / 2
     return [least + (high - least) * height for high in highest]

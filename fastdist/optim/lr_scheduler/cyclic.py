@@ -1,4 +1,4 @@
-"""A rate that goes up and down, and a momentum that goes the other way."""
+"""A cyclic learning rate, with a momentum that changes in the opposite direction."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .scheduler import LRScheduler, Rate, one_for_each, require_optimizer, set_i
 
 
 class CyclicLR(LRScheduler):
-    """A rate that goes from base_lr up to max_lr and back, again and again; a step is a batch.
+    """Raises the rate from base_lr to max_lr and lowers it again, in cycles of batches.
 
-    Raises  ValueError for an unknown mode, or an optimiser without the momentum that is to cycle
+    Raises  ValueError for an unknown mode, or if cycle_momentum is set and the optimiser has no
+            momentum
     Source  Smith 2015, "Cyclical Learning Rates for Training Neural Networks"
     """
 
@@ -67,7 +68,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """Return by how much the amplitude is scaled in a cycle, or at an iteration."""
+        """Return the scale of the amplitude, for a cycle or an iteration (see scale_mode)."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -92,9 +93,9 @@ class CyclicLR(LRScheduler):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state without the optimiser and functions.
+        """Return the state without the optimiser and plain functions.
 
-        A callable object in place of a function is kept, by its attributes.
+        If scale_fn is a callable object, its attributes are included.
         """
         function = self._scale_fn_custom
         is_kept = function is not None and not isinstance(function, types.FunctionType)
@@ -104,7 +105,7 @@ class CyclicLR(LRScheduler):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict."""
+        """Restore a state dict."""
         state = dict(state_dict)
         kept = state.pop("_scale_fn_custom")
         if kept is not None:

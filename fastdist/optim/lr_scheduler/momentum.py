@@ -1,4 +1,4 @@
-"""Momentum that changes with the rate: SGD's and its like, or the first of Adam's betas."""
+"""The momentum that schedulers cycle: the option `momentum`, or the first of `betas`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .scheduler import one_for_each
 
 
 def uses_beta1(optimizer: Optimizer) -> bool:
-    """Return whether the momentum of an optimiser is the first of its betas.
+    """Return True if an optimiser's momentum is the first of its betas, False if it is `momentum`.
 
-    Raises  ValueError if it has neither
+    Raises  ValueError if it has neither option
     """
     if "betas" in optimizer.defaults:
         return True
@@ -26,7 +26,7 @@ def uses_beta1(optimizer: Optimizer) -> bool:
 def begin(
     optimizer: Optimizer, base: Any, most: Any, *, is_new: bool
 ) -> tuple[list[float], list[float]]:
-    """Return the bounds of each group's momentum; a new scheduler begins at the upper ones."""
+    """Return the bounds of each group's momentum; if is_new, set it to the upper bound."""
     bases = one_for_each("base_momentum", optimizer, base)
     highest = one_for_each("max_momentum", optimizer, most)
     if is_new:
@@ -37,7 +37,7 @@ def begin(
 
 
 def set_momentum(group: dict[str, Any], momentum: float) -> None:
-    """Give a group another momentum."""
+    """Set a group's momentum."""
     if "betas" in group:
         group["betas"] = (momentum, *group["betas"][1:])
     else:

@@ -1,4 +1,4 @@
-"""One rise and one fall of the rate over all of training."""
+"""The one-cycle policy: the learning rate rises once and falls once over all of training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .scheduler import LRScheduler, Rate, one_for_each, require_optimizer
 
 
 class OneCycleLR(LRScheduler):
-    """A rate that rises to max_lr and falls far below where it began; a step is a batch.
+    """Raises the rate to max_lr, then lowers it far below its initial value; one step per batch.
 
-    Raises  ValueError for options out of range, an optimiser without the momentum that is to
-            cycle, or a step past the last
+    Raises  ValueError for options out of range, for a step after the last, or if cycle_momentum is
+            set and the optimiser has no momentum
     Source  Smith and Topin 2017, "Super-Convergence: Very Fast Training of Neural Networks Using
             Large Learning Rates"
     """

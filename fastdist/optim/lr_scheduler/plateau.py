@@ -1,4 +1,4 @@
-"""A learning rate that is lowered when a measure stops improving."""
+"""A learning rate that is lowered when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .scheduler import EPOCH_IS_OLD, LRScheduler, require_optimizer, set_in
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times factor whenever a measure has not become better for more than patience
-    epochs.
+    """Multiplies the rate by factor when a metric has not improved for more than patience epochs.
 
-    Raises  ValueError for a factor of 1 or more, an unknown mode, or not one min_lr a group
+    Raises  ValueError for a factor of 1 or more, an unknown mode, or a list of min_lr whose length
+            differs from the number of groups
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(  # type: ignore[override]
         self, metrics: Any, epoch: int | None = None
     ) -> None:
-        """Report the measure of the epoch that has ended."""
+        """Report the metric of the last epoch, and lower the rate if necessary."""
         measure = float(metrics)
         if epoch is not None:
             warnings.warn(EPOCH_IS_OLD, UserWarning, stacklevel=2)
@@ -85,7 +85,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the rate was lowered fewer than cooldown epochs ago."""
+        """Whether the rate was lowered within the last `cooldown` epochs."""
         return self.cooldown_counter > 0
 
     def _reduce(self) -> None:
@@ -106,9 +106,9 @@ class ReduceLROnPlateau(LRScheduler):
                 set_in(group, "lr", reduced)
 
     def _is_better(self, a: float, best: float) -> bool:
-        """Return whether a measure beats the best one by more than the threshold.
+        """Return whether a metric is better than the best one by more than the threshold.
 
-        Note    with a relative threshold and a negative best measure, a slightly worse one counts
+        Note    with a relative threshold and a negative best value, a slightly worse metric counts
                 as better, as in PyTorch
         """
         way = -self.threshold if self.mode == "min" else self.threshold
@@ -116,6 +116,6 @@ class ReduceLROnPlateau(LRScheduler):
         return a < bound if self.mode == "min" else a > bound
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict."""
+        """Restore a state dict."""
         super().load_state_dict(state_dict)
         self._take_measure(self.mode, self.threshold, self.threshold_mode)

@@ -1,4 +1,4 @@
-"""LRScheduler, the base class."""
+"""LRScheduler, the base class of learning rate schedulers."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _TOO_SOON = (
     "Failure to do this will result in PyTorch skipping the first value of the learning rate "
     f"schedule. {_SEE}"
 )
-Rate = Any  # a float, or a Tensor of one number, which is written into
+Rate = Any  # a float, or a Tensor of one element that is updated in place
 
 
 def copies_of(groups: list[dict[str, Any]], key: str) -> list[Rate]:
-    """Return the groups' values under a key, Tensors as copies."""
+    """Return the groups' values under a key, with Tensors copied."""
     return [copy_of(group[key]) for group in groups]
 
 
 def copy_of(rate: Rate) -> Rate:
-    """Return a rate that does not change when a Tensor is written into."""
+    """Return a rate that later in-place updates do not change."""
     return rate.detach().clone() if isinstance(rate, Tensor) else rate
 
 
 def set_in(group: dict[str, Any], key: str, value: Rate) -> None:
-    """Give a group a value; a Tensor stays, and gets it written into."""
+    """Set an option of a group; a Tensor is updated in place."""
     if isinstance(group[key], Tensor):
         with no_grad():
             group[key].fill_(value.item() if isinstance(value, Tensor) else value)
@@ -53,7 +53,7 @@ def set_in(group: dict[str, Any], key: str, value: Rate) -> None:
 
 
 def one_for_each(name: str, optimizer: Optimizer, given: Any) -> list[Any]:
-    """Return a value for each group of an optimiser: those given, or the one given for all."""
+    """Return one value for each group of an optimiser, given a list or a single value."""
     count = len(optimizer.param_groups)
     if not isinstance(given, list | tuple):
         return [copy_of(given) for _ in range(count)]
@@ -66,7 +66,7 @@ def one_for_each(name: str, optimizer: Optimizer, given: Any) -> list[Any]:
 
 
 def require_optimizer(optimizer: Any) -> None:
-    """Raise TypeError unless it is an Optimizer."""
+    """Raise TypeError if the value is not an Optimizer."""
     if not isinstance(optimizer, Optimizer):
         name = type(optimizer).__name__
         here = (
@@ -80,18 +80,18 @@ def require_optimizer(optimizer: Any) -> None:
 class LRScheduler:
     """Sets the learning rate of each group of an optimiser; call step after each epoch.
 
-    A subclass implements `get_lr()`: the rates of the groups at epoch last_epoch, computed from the
-    rates of the epoch before. So changes by a user, or another scheduler, are kept. A formula that
-    depends only on the epoch is `_get_closed_form_lr()`, as in PyTorch.
+    A subclass implements `get_lr()`, which computes the rates at epoch last_epoch from the current
+    rates. So changes by a user or by another scheduler are kept. A formula that depends only on the
+    epoch is `_get_closed_form_lr()`, as in PyTorch.
 
     Raises  KeyError if last_epoch is given and a group has no initial_lr
-    Note    a scheduler made with last_epoch assumes that the groups have the rates of that epoch
+    Note    a scheduler created with last_epoch assumes that the groups have the rates of that epoch
     """
 
     last_epoch: int
-    # Whether the step under way is the one that makes the scheduler: its rates are there already.
+    # Whether the constructor is making the first step, whose rates the groups already have.
     _is_initial = False
-    # Whether get_lr is called by step, as it ought to be.
+    # Whether step is calling get_lr; users should not call it themselves.
     _get_lr_called_within_step = False
     _step_count = 0
 
@@ -123,11 +123,11 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[Rate]:
-        """Return the rates of all groups at last_epoch, made of the present ones."""
+        """Return the rates of all groups at last_epoch, computed from the current rates."""
         raise NotImplementedError(f"{type(self).__name__} does not implement get_lr")
 
     def step(self, epoch: Any = None) -> None:
-        """Go to the next epoch, or, as PyTorch's older scripts do, to a given one."""
+        """Advance to the next epoch, or (deprecated in PyTorch) to a given one."""
         if self._step_count == 1:
             self._warn_of_order()
         self._step_count += 1
@@ -137,7 +137,8 @@ class LRScheduler:
 
     def _warn_of_order(self) -> None:
         step = _step_of(self.optimizer)
-        # Schedulers from files, and of subclasses with their own __init__, lack the attribute.
+        # The attribute is missing in unpickled schedulers and in subclasses with their own
+        # __init__.
         known = self.__dict__.get("_step_of_optimizer", step)
         if step is not known and not hasattr(step, "_wrapped_by_lr_sched"):
             warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=3)
@@ -145,7 +146,7 @@ class LRScheduler:
             warnings.warn(_TOO_SOON, UserWarning, stacklevel=3)
 
     def _update_lr(self, epoch: Any = None) -> None:
-        """Set the rates of the next epoch, or those that the closed form has for a given one."""
+        """Set the rates of the next epoch, or those of a given epoch by the closed form."""
         rates: Callable[[], list[Rate]] = self.get_lr
         if epoch is None:
             self.last_epoch += 1
@@ -174,7 +175,7 @@ class LRScheduler:
             )
 
     def _present(self) -> list[Rate]:
-        """Return the rates that the groups have now."""
+        """Return the current rates of all groups."""
         return copies_of(self.optimizer.param_groups, "lr")
 
     def _set(self, rates: list[Rate]) -> None:
@@ -183,11 +184,11 @@ class LRScheduler:
         self._last_lr = self._present()
 
     def get_last_lr(self) -> list[Rate]:
-        """Return the rates that step set."""
+        """Return the rates that the last step set."""
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimiser and functions."""
+        """Return the state without the optimiser and functions."""
         return {
             name: value
             for name, value in self.__dict__.items()
@@ -195,14 +196,14 @@ class LRScheduler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict."""
+        """Restore a state dict."""
         self.__dict__.update(state_dict)
 
 
 class _LRScheduler(LRScheduler):
-    """The name that LRScheduler had before PyTorch 2.0."""
+    """The name of LRScheduler before PyTorch 2.0."""
 
 
 def _step_of(optimizer: Optimizer) -> Any:
-    """Return the function that optimizer.step calls: the class's own, or one that replaced it."""
+    """Return the function behind optimizer.step: the class's own, or its replacement."""
     return vars(optimizer).get("step", type(optimizer).step)

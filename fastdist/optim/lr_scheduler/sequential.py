@@ -1,4 +1,4 @@
-"""Schedulers that run one after another, or together."""
+"""Schedulers that combine other schedulers, in sequence or in each step."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class _Joined(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimiser, with a state dict for each scheduler."""
+        """Return the state without the optimiser, with a state dict for each scheduler."""
         state = {name: v for name, v in super().state_dict().items() if name != "_schedulers"}
         return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state dict."""
+        """Restore a state dict."""
         state = dict(state_dict)
         for scheduler, entry in zip(self._schedulers, state.pop("_schedulers"), strict=True):
             scheduler.load_state_dict(entry)
@@ -53,9 +53,10 @@ class _Joined(LRScheduler):
 
 
 class SequentialLR(_Joined):
-    """One scheduler until the first milestone, the next until the second, and so on.
+    """Uses one scheduler until the first milestone, the next until the second, and so on.
 
-    Raises  ValueError unless there is one milestone fewer than schedulers, all of one optimiser
+    Raises  ValueError unless all schedulers have the same optimiser, and there is one milestone
+            fewer than schedulers
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class SequentialLR(_Joined):
         self._schedulers = list(schedulers)
         self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
-        # Each scheduler made its first step in its constructor. All these steps are undone, and the
-        # first scheduler makes its step again from the initial rates.
+        # Each scheduler made its first step in its constructor. These steps are undone, and then
+        # the first scheduler makes its step again from the initial rates.
         for group in optimizer.param_groups:
             set_in(group, "lr", group["initial_lr"])
         self.recursive_undo()
@@ -86,7 +87,7 @@ class SequentialLR(_Joined):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Put the schedulers below one (this one) back by an epoch."""
+        """Move the schedulers inside sched (default: self) back by one epoch."""
         joined = self if sched is None else sched
         if isinstance(joined, _Joined):
             for below in joined._schedulers:
@@ -95,7 +96,7 @@ class SequentialLR(_Joined):
             joined.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
-        """Go to the next epoch."""
+        """Advance to the next epoch."""
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[number]
@@ -107,9 +108,9 @@ class SequentialLR(_Joined):
 
 
 class ChainedScheduler(_Joined):
-    """Several schedulers at once: each changes the rate that the one before it left.
+    """Applies several schedulers in each step: each changes the rate that the previous one set.
 
-    Raises  ValueError unless there is at least one, all of one optimiser
+    Raises  ValueError for an empty list, or for schedulers of different optimisers
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class ChainedScheduler(_Joined):
         self._last_lr = self._present()
 
     def step(self) -> None:  # type: ignore[override]
-        """Go to the next epoch."""
+        """Advance to the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._present()

@@ -1,4 +1,4 @@
-"""The module `torch` of a process that takes fastdist for it: its names, and PyTorch's version."""
+"""The module `torch` in processes where fastdist replaces PyTorch: its names, and a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of fastdist.data, where a PyTorch script looks for them."""
+"""The names of fastdist.data, under PyTorch's module name."""
 
 from __future__ import annotations
 

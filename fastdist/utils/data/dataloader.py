@@ -1,4 +1,4 @@
-"""The names of fastdist.data, where PyTorch's programs look in its file dataloader.py."""
+"""Names of fastdist.data that PyTorch has in its file dataloader.py."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = [*_data.__all__]  # noqa: PLE0604 (names of the room, all strings)
 __all__ += ["_BaseDataLoaderIter", "_DatasetKind", "_MultiProcessingDataLoaderIter"]
 __all__ += ["_SingleProcessDataLoaderIter", "_utils"]
 
-# The types of DataLoader's functions, for annotations.
+# Types of the DataLoader's arguments, for annotations.
 _worker_init_fn_t = Callable[[int], None]
 _collate_fn_t = Callable[[list[Any]], Any]
 
 
 class _InfiniteConstantSampler(_data.Sampler[None]):
-    """The sampler of an iterable dataset, which chooses its samples itself: None without an end."""
+    """The sampler of an iterable dataset, which chooses its own samples: yields None forever."""
 
     def __iter__(self) -> Iterator[None]:
         while True:

@@ -1,4 +1,4 @@
-"""The names of fastdist.data, where PyTorch's programs look in its file dataset.py."""
+"""Names of fastdist.data that PyTorch has in its file dataset.py."""
 
 from __future__ import annotations
 

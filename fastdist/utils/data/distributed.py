@@ -1,4 +1,4 @@
-"""The name of fastdist.data that PyTorch's programs look for in its file distributed.py."""
+"""The name of fastdist.data that PyTorch has in its file distributed.py."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Figures of a training run in files that TensorBoard shows: SummaryWriter.
+"""SummaryWriter: writes figures of a training run to files for TensorBoard.
 
-writer.py has the writer and its files, summary.py makes the messages that go into them, pictures.py
-those with images, sounds and films in them, projector.py the folder of an embedding. The package
-`tensorboard` has the formats and the file's writer; it is imported with this one, which nothing
-else of fastdist imports.
+writer.py has the writer and its files. summary.py makes the protobuf messages, and pictures.py
+those with images, audio and video. projector.py has the files of embeddings. The package
+`tensorboard` provides the formats and the file writer. This package imports it, and no other part
+of fastdist does.
 """
 
 from __future__ import annotations

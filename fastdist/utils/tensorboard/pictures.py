@@ -1,4 +1,4 @@
-"""The messages with images, films and sounds in them."""
+"""Messages with images, video and audio."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LINE_WIDTH = 2
 
 
 def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Any:
-    """Return the message of a picture, or of pictures in rows of eight."""
+    """Return the message of an image, or of several images in rows of eight."""
     return _message(tag, _bytes_of(to_hwc(make_np(tensor), dataformats)), rescale)
 
 
@@ -31,7 +31,7 @@ def image_boxes(
     dataformats: str = "CHW",
     labels: Sequence[str] | None = None,
 ) -> Any:
-    """Return the message of a picture with red rectangles in it, and a label to each."""
+    """Return the message of an image with labelled red boxes."""
     pixels = _bytes_of(to_hwc(make_np(tensor_image), dataformats))
     return _message(tag, pixels, rescale, make_np(tensor_boxes), labels)
 
@@ -78,9 +78,9 @@ def _draw_box(picture: Any, box: Any, label: str | None) -> None:
 
 
 def to_hwc(array: Array, dataformats: str) -> Array:
-    """Return one picture as height, width, channels; several become one, eight in a row.
+    """Return one image as (height, width, channels); several are joined, eight in a row.
 
-    Raises  AssertionError for letters that repeat, or are not one for each axis
+    Raises  AssertionError if the letters of dataformats repeat, or do not match the number of axes
     """
     if len(set(dataformats)) != len(dataformats):
         raise AssertionError(
@@ -102,7 +102,7 @@ def to_hwc(array: Array, dataformats: str) -> Array:
 
 
 def grid(pictures: Array, columns: int) -> Array:
-    """Return pictures as one, row by row, black where there is none.
+    """Return images joined to one, row by row; missing images are black.
 
     Shape   (N, 1 or 3, H, W) -> (3, rows * H, columns * W)
     """
@@ -120,14 +120,14 @@ def grid(pictures: Array, columns: int) -> Array:
 
 
 def _bytes_of(pixels: Array) -> Array:
-    """Return bytes as they are, and other numbers, from 0 to 1, as bytes."""
+    """Return uint8 unchanged, and floats from 0 to 1 scaled to uint8."""
     if pixels.dtype == np.uint8:
         return np.ascontiguousarray(pixels)
     return (pixels.astype(np.float32) * 255).clip(0, 255).astype(np.uint8)
 
 
 def figure_to_image(figures: Any, close: bool = True) -> Array:
-    """Return a figure of Matplotlib as (3, H, W), a list of them as (N, 3, H, W)."""
+    """Return a Matplotlib figure as (3, H, W), or a list of figures as (N, 3, H, W)."""
     if isinstance(figures, list):
         return np.stack([figure_to_image(figure, close) for figure in figures])
     from matplotlib import pyplot
@@ -142,7 +142,7 @@ def figure_to_image(figures: Any, close: bool = True) -> Array:
 
 
 def video(tag: str, tensor: Any, fps: float = 4) -> Any:
-    """Return the message of films side by side, as a GIF.
+    """Return the message of videos next to each other, as a GIF.
 
     Shape   (batch, time, channels, height, width)
     """
@@ -169,7 +169,7 @@ def video(tag: str, tensor: Any, fps: float = 4) -> Any:
 
 
 def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Any:
-    """Return the message of a sound of numbers from -1 to 1, as a WAV file."""
+    """Return the message of audio samples from -1 to 1, as a WAV file."""
     samples = make_np(tensor).squeeze()
     if samples.ndim != 1:
         raise AssertionError(f"input tensor should be 1 dimensional; got shape {samples.shape}")

@@ -1,4 +1,4 @@
-"""The folders of embeddings, and the file that tells TensorBoard's projector of them."""
+"""The folders of embeddings, and the file that lists them for TensorBoard's projector."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ class Projector:
         tag: str,
         metadata_header: Sequence[str] | None,
     ) -> None:
-        """Write points, labels and pictures into a separate folder, and register them.
+        """Write points, labels and images into a new folder, and register them.
 
-        Raises  AssertionError for other than one label and one picture a row;
-                NotADirectoryError
+        Raises  AssertionError unless each row has one label and one image; NotADirectoryError
         """
         points = make_np(mat)
         step = str(global_step).zfill(5)
@@ -87,7 +86,7 @@ def _write_rows(path: str, rows: Sequence[str]) -> None:
 
 
 def _sprite(pictures: Array) -> bytes:
-    """Return all pictures in a square one, as the projector wants them."""
+    """Return all images in one square sprite image, as the projector needs it."""
     rows = grid(pictures, math.ceil(len(pictures) ** 0.5)).transpose(1, 2, 0)
     side = rows.shape[1]
     square = np.zeros((side, side, 3))

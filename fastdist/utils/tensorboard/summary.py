@@ -1,4 +1,4 @@
-"""The messages of an event file: what TensorBoard's plugins expect of scalars, histograms, texts.
+"""The messages of an event file, in the formats that TensorBoard's plugins read.
 
 Source  PyTorch, torch/utils/tensorboard/summary.py; TensorBoard, tensorboard/plugins/*/metadata.py
 """
@@ -42,11 +42,11 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-# More of them than a byte says break the plugin's message.
+# With more thresholds, TensorBoard cannot read the message.
 _MOST_THRESHOLDS = 127
 _SMALLEST_COUNT = 1e-7
 _MOST_BYTES = 1 << 31
-# The format's name of a dtype, and the field that has its numbers.
+# For each dtype the format's name, and the field that holds its values.
 _FIELDS = {
     dtypes.float16: ("DT_HALF", "half_val"),
     dtypes.float32: ("DT_FLOAT", "float_val"),
@@ -82,7 +82,7 @@ def scalar(
     new_style: bool = False,
     double_precision: bool = False,
 ) -> Any:
-    """Return the message of one number."""
+    """Return the message of a number."""
     array = make_np(tensor).squeeze()
     if array.ndim != 0:
         raise AssertionError(
@@ -100,9 +100,9 @@ def scalar(
 
 
 def tensor_proto(tag: str, tensor: Tensor) -> Any:
-    """Return the message of a tensor.
+    """Return the message of a whole tensor.
 
-    Raises  ValueError for 2 GB or more, or a dtype that the format does not have
+    Raises  ValueError for 2 GB or more, or for a dtype that the format does not have
     """
     if tensor.numel() * tensor.element_size() >= _MOST_BYTES:
         raise ValueError("tensor is bigger than protocol buffer's hard limit of 2GB in size")
@@ -111,14 +111,14 @@ def tensor_proto(tag: str, tensor: Tensor) -> Any:
     word, field = _FIELDS[tensor.dtype]
     array = make_np(tensor).reshape(-1)
     if tensor.dtype is dtypes.float16:
-        array = array.view(np.uint16)  # the field holds their bits
+        array = array.view(np.uint16)  # the field holds the bits of 16-bit floats
     numbers = array.tolist()
     proto = TensorProto(dtype=word, tensor_shape=_shape(*tensor.shape), **{field: numbers})
     return _message(tag, proto, "tensor")
 
 
 def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Any:
-    """Return the message of the distribution of values; bins is "tensorflow" or np.histogram's.
+    """Return the histogram message of values; bins is "tensorflow", or an argument of np.histogram.
 
     Raises  ValueError for no values
     """
@@ -129,8 +129,8 @@ def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) ->
     counts, limits = np.histogram(array, bins=limits)
     if max_bins is not None and len(counts) > max_bins:
         counts, limits = _merged(counts, limits, len(counts) // max_bins)
-    # From the first bin that is not empty to the last, and an empty one before them: a bin has only
-    # an upper limit.
+    # Keep the bins from the first to the last that is not empty, plus an empty one before them: the
+    # format has only upper limits.
     filled = np.flatnonzero(counts)
     first, last = (filled[0], filled[-1]) if filled.size else (0, len(counts) - 1)
     return histogram_raw(
@@ -155,7 +155,7 @@ def histogram_raw(
     bucket_limits: Any,
     bucket_counts: Any,
 ) -> Any:
-    """Return the message of a histogram that is counted already."""
+    """Return the message of a histogram that the caller computed."""
     counted = HistogramProto(
         min=min,
         max=max,
@@ -169,7 +169,7 @@ def histogram_raw(
 
 
 def _growing_limits() -> list[float]:
-    """Return 0 and, on both sides of it, limits that grow by a tenth from 1e-12 to 1e20."""
+    """Return 0, and limits on both sides of it that grow by a tenth from 1e-12 to 1e20."""
     grown, limit = [], 1e-12
     while limit < 1e20:
         grown.append(limit)
@@ -219,7 +219,7 @@ def pr_curve_raw(
     num_thresholds: int = 127,
     weights: Any = None,
 ) -> Any:
-    """Return the message of a curve of precision and recall that is computed already."""
+    """Return the message of a precision-recall curve that the caller computed."""
     data = np.stack([make_np(row) for row in (tp, fp, tn, fn, precision, recall)])
     count = min(num_thresholds, _MOST_THRESHOLDS)
     content = PrCurvePluginData(version=0, num_thresholds=count).SerializeToString()
@@ -227,7 +227,7 @@ def pr_curve_raw(
 
 
 def custom_scalars(layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> Any:
-    """Return the message that lays out charts: {category: {title: [kind, tags]}}."""
+    """Return the message with the layout of charts: {category: {title: [kind, tags]}}."""
     found = layout_pb2.Layout(
         category=[
             layout_pb2.Category(
@@ -262,7 +262,7 @@ def mesh(
     display_name: str | None = None,
     description: str | None = None,
 ) -> Any:
-    """Return the message of points in space, their colours, and triangles between them."""
+    """Return the message of a mesh: points, colours and triangles."""
     parts = {
         MeshPluginData.VERTEX: vertices,
         MeshPluginData.FACE: faces,
@@ -290,7 +290,8 @@ def hparams(
     metric_dict: dict[str, Any],
     hparam_domain_discrete: dict[str, list[Any]] | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Return the messages of an experiment, of the start of a run with its settings, of its end.
+    """Return the messages of an experiment, of the start of a run with its settings, and of its
+    end.
 
     Raises  TypeError for values that are not dicts; ValueError for a setting that is not a number,
             string, bool or tensor
@@ -330,7 +331,7 @@ def hparams(
 
 def _setting(value: Any) -> tuple[Any, str, Any]:
     number = hparams_api.DataType.Value("DATA_TYPE_FLOAT64")
-    if isinstance(value, int | float):  # a bool is written as a number, as PyTorch writes it
+    if isinstance(value, int | float):  # bools are written as numbers, as in PyTorch
         return number, "number_value", value
     if isinstance(value, str):
         return hparams_api.DataType.Value("DATA_TYPE_STRING"), "string_value", value

@@ -1,4 +1,4 @@
-"""SummaryWriter: puts figures of a run, each with its step and time, into files for TensorBoard."""
+"""SummaryWriter: writes figures of a run, each with its step and time, to files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FileWriter", "SummaryWriter"]
 
 
 class FileWriter:
-    """One file of events. A thread of the package writes it, in the order of the calls."""
+    """One event file. A thread of the package tensorboard writes it, in the order of the calls."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class FileWriter:
         return folder
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
-        """Write a message with its step and its time, which is now unless it is given."""
+        """Write a message with its step and its time, by default now."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)
@@ -51,24 +51,24 @@ class FileWriter:
         self.add_event(Event(summary=summary), global_step, walltime)
 
     def flush(self) -> None:
-        """Wait until all is in the file."""
+        """Wait until all messages are in the file."""
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Write what is left, and end the thread."""
+        """Write all pending messages, and end the thread."""
         self.event_writer.close()
 
     def reopen(self) -> None:
-        """Do nothing: a file is opened when it is made."""
+        """Do nothing: the file is opened when the writer is created."""
 
 
 class SummaryWriter:
-    """Writes figures into log_dir, or into `runs/<date and time>_<host><comment>`.
+    """Writes figures to log_dir, by default `runs/<date and time>_<host><comment>`.
 
-    A run that begins again from purge_step hides what was written from that step on. The file's
-    name ends in filename_suffix. After `close`, the next figure opens another file.
+    A run that restarts at purge_step hides earlier figures from that step on. filename_suffix is
+    appended to the file's name. After `close`, the next figure opens another file.
 
-    Thread  one; a thread of the package does the writing
+    Thread  not thread-safe; a thread of the package tensorboard writes the file
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class SummaryWriter:
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
         self.file_writer: FileWriter | None = None
-        # By folder: a curve of add_scalars has a separate one.
+        # The writers by folder: each curve of add_scalars has a separate folder.
         self.all_writers: dict[str, FileWriter] | None = None
         self._projector = projector.Projector()
         self._get_file_writer()
@@ -131,7 +131,7 @@ class SummaryWriter:
         new_style: bool = False,
         double_precision: bool = False,
     ) -> None:
-        """Write a number. Raises AssertionError for more than one."""
+        """Write a number. Raises AssertionError for a tensor with several elements."""
         message = summary.scalar(
             tag, scalar_value, new_style=new_style, double_precision=double_precision
         )
@@ -144,7 +144,7 @@ class SummaryWriter:
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write numbers whose curves share one chart; each curve has a separate folder."""
+        """Write numbers whose curves share a chart; each curve has a separate folder."""
         walltime = time.time() if walltime is None else walltime
         folder = self._get_file_writer().get_logdir()
         for tag, value in tag_scalar_dict.items():
@@ -154,7 +154,7 @@ class SummaryWriter:
     def add_tensor(
         self, tag: str, tensor: Any, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """Write a tensor whole. Raises ValueError for a dtype that the format does not have."""
+        """Write a whole tensor. Raises ValueError for a dtype that the format does not have."""
         self._add(summary.tensor_proto(tag, tensor), global_step, walltime)
 
     def add_histogram(
@@ -166,9 +166,9 @@ class SummaryWriter:
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
-        """Write how values are distributed; bins is "tensorflow" or what np.histogram takes.
+        """Write a histogram of values; bins is "tensorflow", or an argument of np.histogram.
 
-        Raises  ValueError for no values
+        Raises  ValueError if there are no values
         """
         message = summary.histogram(tag, values, bins, max_bins=max_bins)
         self._add(message, global_step, walltime)
@@ -186,7 +186,7 @@ class SummaryWriter:
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write a histogram that is counted already; bucket_limits are the upper ones."""
+        """Write a histogram that the caller computed; bucket_limits are the upper limits."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError(
                 "len(bucket_limits) != len(bucket_counts), see the document: "
@@ -205,7 +205,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:
-        """Write a picture: uint8, or floats from 0 to 1."""
+        """Write an image: uint8, or floats from 0 to 1."""
         self._add(pictures.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
     def add_images(
@@ -216,7 +216,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Write pictures, eight in a row, as one."""
+        """Write several images as one, eight in a row."""
         self._add(pictures.image(tag, img_tensor, dataformats=dataformats), global_step, walltime)
 
     def add_image_with_boxes(
@@ -230,7 +230,7 @@ class SummaryWriter:
         dataformats: str = "CHW",
         labels: Sequence[str] | str | None = None,
     ) -> None:
-        """Write a picture with rectangles (left, top, right, bottom), and a label to each."""
+        """Write an image with labelled boxes (left, top, right, bottom)."""
         labels = [labels] if isinstance(labels, str) else labels
         if labels is not None and len(labels) != len(box_tensor):
             labels = None
@@ -247,7 +247,7 @@ class SummaryWriter:
         close: bool = True,
         walltime: float | None = None,
     ) -> None:
-        """Write a figure of Matplotlib, or a list of them, and close it."""
+        """Write a Matplotlib figure, or a list of figures, and close them."""
         drawn = pictures.figure_to_image(figure, close)
         self.add_image(tag, drawn, global_step, walltime, "CHW" if drawn.ndim == 3 else "NCHW")
 
@@ -259,7 +259,7 @@ class SummaryWriter:
         fps: float = 4,
         walltime: float | None = None,
     ) -> None:
-        """Write films of shape (batch, time, channels, height, width) side by side."""
+        """Write videos of shape (batch, time, channels, height, width) next to each other."""
         self._add(pictures.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_audio(
@@ -270,13 +270,13 @@ class SummaryWriter:
         sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:
-        """Write a sound: numbers from -1 to 1."""
+        """Write audio samples from -1 to 1."""
         self._add(pictures.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
     def add_text(
         self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """Write a text, which TensorBoard shows as Markdown."""
+        """Write a text, which TensorBoard renders as Markdown."""
         self._add(summary.text(tag, text_string), global_step, walltime)
 
     def add_graph(
@@ -286,14 +286,14 @@ class SummaryWriter:
         verbose: bool = False,
         use_strict_trace: bool = True,
     ) -> NoReturn:
-        """Raise NotImplementedError: programs are not captured as graphs here."""
+        """Raise NotImplementedError: graphs of programs are not supported."""
         raise NotImplementedError(
             "SummaryWriter.add_graph: programs are not captured as graphs here; leave the call out,"
             " or write what print(model) says with add_text"
         )
 
     def add_onnx_graph(self, prototxt: Any) -> NoReturn:
-        """Raise NotImplementedError: ONNX files are not read here."""
+        """Raise NotImplementedError: ONNX files are not supported."""
         raise NotImplementedError("SummaryWriter.add_onnx_graph: ONNX files are not read here")
 
     def add_embedding(
@@ -305,7 +305,7 @@ class SummaryWriter:
         tag: str = "default",
         metadata_header: Sequence[str] | None = None,
     ) -> None:
-        """Write points, one a row, for the projector, each with a label and a picture."""
+        """Write points, one per row, with labels and images, for the projector."""
         self._projector.add(
             self._get_file_writer().get_logdir(),
             mat,
@@ -344,7 +344,7 @@ class SummaryWriter:
         weights: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write a curve of precision and recall that is computed already."""
+        """Write a precision-recall curve that the caller computed."""
         message = summary.pr_curve_raw(
             tag,
             true_positive_counts,
@@ -361,17 +361,19 @@ class SummaryWriter:
     def add_custom_scalars_multilinechart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Show the scalars of these tags in one chart."""
+        """Show the scalars with these tags in one chart."""
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
     def add_custom_scalars_marginchart(
         self, tags: Sequence[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Show one scalar between two bounds: the tags of value, lower and upper."""
+        """Show a scalar with a margin: the tags are the value, the lower and the upper bound."""
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
     def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
-        """Lay out charts: {category: {title: ["Multiline" or "Margin", tags]}}; once a run."""
+        """Set the layout of charts: {category: {title: ["Multiline" or "Margin", tags]}}; once per
+        run.
+        """
         self._add(summary.custom_scalars(layout), None, None)
 
     def add_mesh(
@@ -384,7 +386,7 @@ class SummaryWriter:
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Write points of shape (batch, count, 3), with colours, and triangles between them."""
+        """Write a mesh: points of shape (batch, count, 3), colours and triangles."""
         message = summary.mesh(tag, vertices, colors, faces, config_dict)
         self._add(message, global_step, walltime)
 
@@ -396,7 +398,7 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: Any = None,
     ) -> None:
-        """Write a separate run that compares settings by the metrics they reached.
+        """Write hyperparameters and the metrics reached with them, as a separate run.
 
         Raises  TypeError for values that are not dicts; ValueError for a setting of another type
         """
@@ -414,12 +416,12 @@ class SummaryWriter:
                 run.add_scalar(tag, value, global_step)
 
     def flush(self) -> None:
-        """Wait until all is in the files."""
+        """Wait until all messages are in the files."""
         for writer in (self.all_writers or {}).values():
             writer.flush()
 
     def close(self) -> None:
-        """Write what is left, and end the threads; again is allowed."""
+        """Write all pending messages, and end the threads; it may be called again."""
         writers, self.file_writer, self.all_writers = self.all_writers, None, None
         for writer in (writers or {}).values():
             writer.flush()

@@ -1,8 +1,8 @@
-"""Random numbers by counting, compiled.
+"""The compiled counter-based random numbers, for callers from Python.
 
 The words equal those of fastdist/random_numbers/philox.py bit for bit; float32 numbers are made
-from them. Arithmetic is the bound. LLVM computes eight blocks in one vector; NumPy needs a hundred
-calls.
+from them. Arithmetic is the bottleneck: LLVM computes eight blocks in one vector, while NumPy needs
+a hundred calls.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ _loops = Loops("create.philox_loops")
 
 
 def words_from(seed: int, first: int, blocks: int) -> Array:
-    """Return the words of blocks that follow each other. Shape (blocks, 4), dtype uint32."""
+    """Return the words of consecutive blocks, from `first` on. Shape (blocks, 4), dtype uint32."""
     out = np.empty((blocks, 4), np.uint32)
     _loops.run(np.uint64(first), np.uint64(seed), out)
     return out
 
 
 def words_of(seed: int, places: Array, attempt: int) -> Array:
-    """Return the words of blocks at places, in uint64. Shape (n,) -> (n, 4)."""
+    """Return the words of the blocks at these positions of the stream. Shape (n,) -> (n, 4),
+    uint64.
+    """
     out = np.empty((len(places), 4), np.uint64)
     _loops.places(places, np.uint64(seed), np.uint64(attempt), out)
     return out
 
 
 def uniform(words: Array) -> Array:
-    """Return numbers in [0, 1), 2**-24 apart, in float32."""
+    """Return numbers in [0, 1), multiples of 2**-24, in float32."""
     out = np.empty(len(words), np.float32)
     _loops.uniform(words, out)
     return out
 
 
 def normal(words: Array) -> Array:
-    """Return numbers of mean 0 and deviation 1 of an even number of words, in float32."""
+    """Return normal numbers of mean 0 and deviation 1, in float32; the number of words is even."""
     out = np.empty(len(words), np.float32)
     _loops.normal(words, out)
     return out
@@ -48,7 +50,7 @@ def normal(words: Array) -> Array:
 
 @functools.cache
 def are_stored() -> bool:
-    """Return whether words, and numbers in [0, 1), needed no compiler on the first call of this."""
+    """Return whether words and uniform numbers needed no compiler when this was first called."""
     number, words = np.uint64(0), np.empty((1, 4), np.uint32)
     places = np.empty(1, np.uint64), number, number, np.empty((1, 4), np.uint64)
     return (
@@ -59,7 +61,7 @@ def are_stored() -> bool:
 
 
 def compile_all() -> None:
-    """Have all of it compiled, by a call of each."""
+    """Compile all functions by calling each."""
     words = words_from(0, 0, 1).reshape(-1)
     words_of(0, np.zeros(1, np.uint64), 0)
     uniform(words)

@@ -1,4 +1,4 @@
-"""Numbers in a row, on the CPU."""
+"""Arithmetic sequences (arange, linspace) on the CPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def arange(out: Array, start: float, step: float) -> None:
-    """Write start, start + step, ... into out, a vector: counted in float64 if its dtype is
-    floating, else in int64.
+    """Write start, start + step, ... into out, a vector. They are computed in float64 if its dtype
+    is floating, else in int64.
     """
     kind: Any = np.int64 if out.dtype.kind in "iub" else np.float64
     np.copyto(out, start + np.arange(out.size, dtype=kind) * step, casting="unsafe")
@@ -24,5 +24,7 @@ def arange(out: Array, start: float, step: float) -> None:
 
 @silent
 def evenly(out: Array, start: Any, end: Any) -> None:
-    """Write numbers from start to end, NumPy scalars of one dtype, into out, a vector."""
+    """Write evenly spaced numbers from start to end, NumPy scalars of one dtype, into the vector
+    out.
+    """
     np.copyto(out, evenly_spaced(start, end, out.size), casting="unsafe")

@@ -1,4 +1,4 @@
-"""Random numbers drawn by rejection, written into arrays: see random_numbers/rejection.py."""
+"""Random numbers by rejection sampling, written into arrays: see random_numbers/rejection.py."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def gamma(concentration: Array, out: Array, seed: int, first: int) -> None:
-    """Write gamma numbers of scale 1 into out; 0 for a concentration of 0 and below."""
+    """Write gamma-distributed numbers of scale 1 into out; 0 for a concentration of 0 or less."""
     _write(rejection.gamma, (concentration,), out, seed, first)
 
 
 @silent
 def log_gamma(concentration: Array, out: Array, seed: int, first: int) -> None:
-    """Write the logarithms of gamma numbers of scale 1 into out; -inf for a concentration of 0."""
+    """Write logarithms of gamma-distributed numbers of scale 1; -inf for a concentration of 0."""
     _write(rejection.log_gamma, (concentration,), out, seed, first)
 
 
 @silent
 def poisson(rate: Array, out: Array, seed: int, first: int) -> None:
-    """Write into out how many events of a rate occur; NaN for an invalid rate."""
+    """Write Poisson-distributed counts of a rate into out; NaN for an invalid rate."""
     _write(rejection.poisson, (rate,), out, seed, first)
 
 
 @silent
 def binomial(count: Array, prob: Array, out: Array, seed: int, first: int) -> None:
-    """Write into out how many of count succeed, each with prob."""
+    """Write into out the number of successes in count trials, each with probability prob."""
     _write(rejection.binomial, (count, prob), out, seed, first)
 
 

@@ -1,8 +1,8 @@
-"""Discrete Fourier transforms on the CPU, by SciPy's pocketfft: in the dtype that is given.
+"""Discrete Fourier transforms on the CPU by SciPy's pocketfft, in the dtype of the input.
 
-SciPy computes many rows at once in vector registers, and several axes in one call, on as many
-threads as the call names; NumPy does neither: 1024 of 1024 complex64 take 2.2 times as long, 1e6 of
-them in a row 2.8 times (AMD EPYC, one thread).
+SciPy computes several rows at a time in vector registers, and several axes in one call, on a given
+number of threads. NumPy does not: 1024 transforms of 1024 complex64 take 2.2 times as long, one
+transform of 1e6 takes 2.8 times as long (AMD EPYC, one thread).
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ import numpy as np
 from ..small.call_facts import CallFacts, Run, small
 
 Array = np.ndarray[Any, Any]
-# From so many numbers on a second thread is worth being called.
+# From this many numbers on, several threads are faster.
 _SHARED = 1 << 15
-# A fork ends SciPy's threads before it, and waits forever if another thread gives them work then.
+# Held during a threaded call. A fork first ends SciPy's threads; work that another thread submits
+# to them at that time would never finish.
 _no_fork = threading.RLock()
 os.register_at_fork(
     before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_no_fork.release
 )
-# By what is divided, in SciPy's numbers: nothing, sqrt(n), n. By direction and word.
+# SciPy's code of the divisor (0: 1, 1: sqrt(n), 2: n), by direction and by norm=.
 _DIVISORS: Final = {
     True: {"backward": 0, "ortho": 1, "forward": 2},
     False: {"forward": 0, "ortho": 1, "backward": 2},
@@ -34,32 +35,34 @@ _DIVISORS: Final = {
 
 
 def transform(x: Array, out: Array, axes: tuple[int, ...], norm: str, forward: bool) -> None:
-    """Write the transform of complex x along axes into out, both of one shape."""
+    """Write the transform of complex x along axes into out, which has the same shape."""
     np.copyto(out, _transform(axes, norm, forward, x.shape)(x))
 
 
 def transform_real(
     x: Array, out: Array, axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool
 ) -> None:
-    """Write the transform of real x along axes into out: all of it, or the half that the other
-    follows from, of the last of the axes; doubled, what has such a twin counts twice.
+    """Write the transform of real x along axes into out: all of it, or, if onesided, the half along
+    the last of axes that determines the other half. If doubled, numbers with a mirror image in the
+    other half are multiplied by 2.
     """
     np.copyto(out, _transform_real(axes, norm, onesided, doubled, x.shape)(x))
 
 
 def to_real(x: Array, out: Array, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
-    """Write into out the real numbers, n along the last of axes, of which x is the transform's one
-    half; halved, what has a twin in the other counts half.
+    """Write the inverse transform to real numbers, n along the last of axes, into out; x is one
+    half of the spectrum. If halved, numbers with a mirror image in the other half are first
+    multiplied by 0.5.
     """
     np.copyto(out, _to_real(axes, norm, n, halved, x.shape)(x))
 
 
-# ---- What SciPy has -----------------------------------------------------------------------------
+# ---- SciPy's functions --------------------------------------------------------------------------
 
 
 class _SciPys(NamedTuple):
-    """SciPy's transforms, with the parameters of its pypocketfft: of complex or real numbers to
-    complex ones, of real numbers to a half, of a half to real numbers.
+    """SciPy's transforms, with the parameters of its pypocketfft: complex or real to complex (c2c),
+    real to a half spectrum (r2c), a half spectrum to real (c2r).
     """
 
     c2c: Callable[..., Array]
@@ -69,10 +72,10 @@ class _SciPys(NamedTuple):
 
 @functools.cache
 def _scipys() -> _SciPys:
-    """Return the transforms of SciPy's inner module or, where this SciPy has another one,
-    transforms made of its public functions.
+    """Return the transforms of SciPy's private module. If this SciPy has no such module, wrap its
+    public functions.
 
-    For 16 numbers a public function takes 3.8 us, of which the transform is 0.7 (AMD EPYC).
+    For 16 numbers a public function takes 3.8 us, of which the transform takes 0.7 (AMD EPYC).
     """
     try:
         from scipy.fft._pocketfft import pypocketfft as inner
@@ -106,7 +109,7 @@ def _of_public_functions() -> _SciPys:
 
 
 def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
-    """Return a function that runs with the number of threads that suits so many numbers."""
+    """Return a function that calls run with one thread, or with all if size is large."""
 
     def run_alone(x: Array) -> Array:
         return run(x if x.flags.aligned else x.copy(), 1)
@@ -123,7 +126,8 @@ def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
 
 
 def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int) -> Any:
-    """Return a function of (x, threads): run over so many points, divided by divisor.
+    """Return a function of (x, threads) that transforms over this many points and divides by
+    divisor.
 
     A sum of finite numbers may overflow before it is divided: then x is divided first.
     """
@@ -134,7 +138,8 @@ def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int
     def run_divided(x: Array, threads: int) -> Array:
         found = run(x, divisor, threads)
         numbers = found.reshape(-1).view(found.real.dtype)
-        # The sum of squares may overflow, but is never finite unless all numbers are.
+        # Fast test: a finite sum of squares proves that all numbers are finite, but it may
+        # overflow.
         if math.isfinite(np.dot(numbers, numbers)) or np.isfinite(numbers).all():
             return found
         return run(x * numbers.dtype.type(factor), 0, threads) if np.isfinite(x).all() else found
@@ -142,8 +147,9 @@ def _dividing(run: Callable[[Array, int, int], Array], divisor: int, points: int
     return run_divided
 
 
-# ---- The three ----------------------------------------------------------------------------------
-# They return what computes such a result of x alone: what SciPy returns is fresh and in C order.
+# ---- The three transforms -----------------------------------------------------------------------
+# Each returns a function that computes the result from x alone: SciPy's result is a new array in C
+# order.
 
 
 def _points(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
@@ -167,8 +173,8 @@ def _transform_real(
     axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool, shape: tuple[int, ...]
 ) -> Run:
     if not onesided:
-        # SciPy's own gives the sum of real numbers an imaginary part of -0.0, and so a negative one
-        # the angle -pi. Its transform back has that as well, and is this one's conjugate.
+        # SciPy's forward transform gives the sum of real numbers an imaginary part of -0.0, so that
+        # the angle of a negative sum is -pi. The conjugate of the inverse transform does not.
         back = _transform(axes, _OTHER_WAY[norm], False, shape)
 
         def run_whole(x: Array) -> Array:
@@ -202,7 +208,7 @@ def _to_real(axes: tuple[int, ...], norm: str, n: int, halved: bool, shape: tupl
 
 
 def _inner(axis: int, n: int) -> Any:
-    """Return the index of the numbers with a twin in the omitted half, of n along axis."""
+    """Return the index, along axis, of the numbers of a half spectrum that have a mirror image."""
     return (..., slice(1, (n + 1) // 2), *[slice(None)] * (-1 - axis))
 
 

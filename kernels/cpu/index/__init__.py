@@ -1,1 +1,1 @@
-"""Reads and writes that indices select, on the CPU."""
+"""Indexed reads and writes on the CPU."""

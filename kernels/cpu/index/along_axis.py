@@ -1,4 +1,4 @@
-"""Reading and writing at an index along one axis, by the loops of scatter_loops."""
+"""gather and scatter along one axis, by the loops of scatter_loops."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _loops = Loops("index.scatter_loops")
 
 
 def add_rows(into: Array, index: Array, x: Array) -> int:
-    """Add the rows of the matrix x to those at index of the matrix into, one after the other.
+    """Add row i of the matrix x to row index[i] of the matrix into, in order.
 
-    Return an index that there is not, or INSIDE.
+    Return the first index that is out of bounds, or INSIDE.
     """
     found: int = _loops.add_rows(into, index, x)
     return found
@@ -26,21 +26,21 @@ def add_rows(into: Array, index: Array, x: Array) -> int:
 
 @functools.cache
 def _scattering(way: str) -> tuple[Overloads, Overloads]:
-    """Return the loop along the last axis of matrices, and that along another axis."""
+    """Return the loop for the last axis of matrices, and the loop for another axis."""
     return tuple(  # type: ignore[return-value]
         Overloads("index.scatter_loops", name, way) for name in ("scatter_lines", "scatter")
     )
 
 
 def _run(along_last: Callable[..., int], loop: Callable[..., int], lines: list[Array]) -> int:
-    """Run the loop for lines: along_last, over matrices, if nothing is behind their axis."""
+    """Run the loop along_last on matrices if the axis is the last one, else loop."""
     if lines[0].shape[2] == 1:
         return along_last(*[one[:, :, 0] for one in lines])
     return loop(*lines)
 
 
 def gather(x: Array, index: Array, into: Array, axis: int) -> None:
-    """Write x's element at index along axis into `into`."""
+    """Write the elements of x at index along axis into `into`."""
     found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
     lines = [_lines(one, index.shape, axis) for one in (as_bits(x), index, as_bits(found))]
     met = _run(_loops.gather_lines, _loops.gather, lines)
@@ -51,9 +51,9 @@ def gather(x: Array, index: Array, into: Array, axis: int) -> None:
 
 
 def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
-    """Write src at index along axis into `into`: "set" there, or as scattering.reduce has it.
+    """Write src at index along axis into `into`. way is "set", or a reduction of scattering.reduce.
 
-    Note    src broadcasts to index; half types, which no loop has, can only be set
+    Note    src broadcasts to index; half types, for which there are no loops, can only be set
     """
     part = tuple(slice(None if i == axis else n) for i, n in enumerate(index.shape))
     whole = into[part]
@@ -70,7 +70,7 @@ def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
 
 
 def _lines(x: Array, shape: tuple[int, ...], axis: int) -> Array:
-    """Return x, cut to shape but along axis, as (outer, length, inner)."""
+    """Return x, cut to shape except along axis, reshaped to (outer, length, inner)."""
     x = x[tuple(slice(None if i == axis else n) for i, n in enumerate(shape))]
     outer = int(np.prod(x.shape[:axis], dtype=np.int64))
     return x.reshape(outer, x.shape[axis], int(np.prod(x.shape[axis + 1 :], dtype=np.int64)))

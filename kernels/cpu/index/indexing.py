@@ -1,7 +1,7 @@
-"""Reading and writing at places that tensors name, on the CPU.
+"""Reads and writes at places given by index tensors, on the CPU.
 
-Where several values go to one place, additions happen in the order in which the values lie, and of
-plain writes the last one stays: the same result on each run.
+If several values go to one place, they are added in the order of the index, and of plain writes the
+last one wins: each run gives the same result.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from . import along_axis, place_pairs
 from .indices import INSIDE, MANY, grid_of, own_copy, refuse, require_inside, with_axes
 
 Array = np.ndarray[Any, Any]
-# One array, or None for "all of this axis", for each axis of what is indexed.
+# For each axis of the indexed array an array of indices, or None for the whole axis.
 Places = tuple[Array | None, ...]
-# Places that are copied at a time: 32 KiB, which stay in the nearest cache, and which the C library
-# keeps for the next copy.
+# Indices that are copied at a time: 32 KiB stay in the L1 cache, and the C library reuses the
+# memory for the next copy.
 _BLOCK: Final = 1 << 12
-# From so many places on the loop over a vector is as fast as NumPy, with its launch.
+# From this many indices on, the loop for a vector is as fast as NumPy, launch included.
 _MANY_OF_A_LINE: Final = 2 * MANY
-# NumPy moves fewer numbers faster; to add them, it takes 6 ns for each.
+# For fewer numbers NumPy's moves are faster. Its additions take 6 ns per number.
 _MANY_TO_MOVE: Final = 4 * MANY
 _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-# The compilers below call a loop once, which compiles it for such arrays.
+# Each function below compiles a loop by calling it once with small arrays of these dtypes.
 def _compile_gather(x: Any, index: Any) -> None:
 
     for axis in (0, 1):  # each axis has its own loop
@@ -69,7 +69,9 @@ def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
 
 @silent
 def gather(x: Array, index: Array, out: Array, axis: int) -> None:
-    """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
+    """Write the elements of x at index along axis into out; the other axes of index may be shorter
+    than x's.
+    """
     if not index.size:
         return
     x, index, out = with_axes(x, index, out)
@@ -81,7 +83,7 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
 
 @silent
 def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
-    """Write x into out, and src at index along axis over it; src has index's axes or none."""
+    """Write x into out, then src at index along axis; src has the axes of index, or none."""
     np.copyto(out, x)
     if not index.size:
         return
@@ -116,15 +118,15 @@ def scatter_zeros(x: Array, index: Array, out: Array, axis: int) -> None:
 
 @silent
 def select(x: Array, index: Array, out: Array, axis: int) -> None:
-    """Write the slices of x at index along axis into out."""
+    """Write the slices of x at index along axis into out (index_select)."""
     x, index, out = with_axes(x, index, out)
     require_inside(index, x.shape[axis], axis)
-    # NumPy clips each index where it uses it.
+    # mode="clip" makes NumPy clip each index where it uses it, so a changed index cannot do harm.
     np.take(x, index, axis, out=out, mode="clip")
 
 
 def _add_rows(out: Array, index: Array, src: Array) -> None:
-    """Add the rows of src at index of out, one after the other as np.add.at does."""
+    """Add row i of src to row index[i] of out, in order, as np.add.at does."""
     sums, rows = np.ascontiguousarray(out), np.ascontiguousarray(src)
     width = sums.size // len(sums)
     places = np.ascontiguousarray(index, np.int64)
@@ -137,7 +139,7 @@ def _add_rows(out: Array, index: Array, src: Array) -> None:
 
 @silent
 def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array) -> None:
-    """Write x into out, and add the slices of src, times alpha, at index along axis.
+    """Write x into out, and add the slices of src, times alpha, at index along axis (index_add).
 
     alpha is a number of x's dtype.
     """
@@ -154,7 +156,7 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
         at: tuple[Any, ...] = (*[slice(None)] * axis, own)
         np.add.at(out, at, src)
         return
-    # Nothing is added where an index is outside at the begin. The loops check each one again.
+    # An index that is out of bounds now raises before anything is added; the loops check again.
     require_inside(index, x.shape[axis], axis)
     if by_rows:
         _add_rows(out, index, src)
@@ -174,12 +176,12 @@ def _explained(error: IndexError) -> IndexError:
 
 
 def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
-    """Yield a NumPy index of private copies for each block of places, and which part of what is
-    indexed that is: vectors of one length are copied a block at a time, which stays in the cache.
+    """Yield, for each block of indices, a NumPy index of private copies, and the part of the result
+    that it gives. Vectors of one length are copied in blocks, which stay in the cache.
     """
     first, end = _ends_of(places)
     shapes = {None if place is None else place.shape for place in places[first:end]}
-    # If the vectors adjoin, the result has their axis at the place of the first one.
+    # If the indexed axes are adjacent, the result has their common axis in the place of the first.
     shape = shapes.pop() if len(shapes) == 1 else None
     if shape is None or len(shape) != 1 or shape[0] <= _BLOCK:
         yield _index(places), Ellipsis
@@ -192,7 +194,7 @@ def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
 
 
 def _ends_of(places: Places) -> tuple[int, int]:
-    """Return the first axis that is indexed, and the one behind the last."""
+    """Return the first indexed axis, and the one after the last."""
     used = [axis for axis, place in enumerate(places) if place is not None]
     return used[0], used[-1] + 1
 
@@ -200,9 +202,9 @@ def _ends_of(places: Places) -> tuple[int, int]:
 def _vectors(
     x: Array, places: Places, least: int
 ) -> tuple[int, tuple[int, ...], list[Array]] | None:
-    """Return the first axis of x that places are along, the shape of what they index, and the
-    places as vectors. None if few places index fewer numbers than least, or if there is no loop for
-    them.
+    """Return the first indexed axis of x, the shape of the indexed part, and the indices as
+    vectors. Return None if the indexed part has fewer numbers than least and there are few indices,
+    or if there is no loop for them.
     """
     first, end = _ends_of(places)
     named = [place for place in places[first:end] if place is not None]
@@ -212,18 +214,18 @@ def _vectors(
     shape = (*x.shape[:first], *named[0].shape, *x.shape[end:])
     if named[0].size < MANY and math.prod(shape) < least:
         return None
-    # One or two axes without others around them may have any strides.
+    # If the indexed axes are the only ones, one or two, they may have any strides.
     is_whole = first == 0 and end == x.ndim <= 2 and x.dtype.itemsize <= 8
     if not (x.flags.c_contiguous or is_whole):
         return None
     if any(place.dtype.kind != "i" for place in named):
         return None
-    # Some of the places are private copies; loops check them like the others.
+    # np.ascontiguousarray copies some of the indices; loops check all of them alike.
     return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
 
 
 def _is_line(x: Array, out: Array, place: Any) -> bool:
-    """Return whether the loops for vectors are for these."""
+    """Return whether the loops for vectors can run on these arrays."""
     return (
         place.dtype == np.int64
         and place.flags.c_contiguous
@@ -262,7 +264,7 @@ def _compile_put(dtype: Any, add: bool) -> None:
 
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
-    """Write x at places into out."""
+    """Write the elements of x at places into out."""
     line = places[0] if x.ndim == 1 and out.size >= _MANY_OF_A_LINE else None
     if (
         line is not None
@@ -289,11 +291,11 @@ def take(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x at places of out, or add it there; x broadcasts.
+    """Write x to places of out, or add it there; x broadcasts.
 
-    Raises  IndexError, and nothing is written, for places that out does not have
+    Raises  IndexError, before anything is written, for an index that is out of bounds
     """
-    # Half types, bool and short integers are not for loops that add.
+    # The loops cannot add half types, bool and short integers.
     is_ours = x.dtype == out.dtype and not (accumulate and out.dtype.itemsize < 4)
     kind = out.dtype if accumulate else np.dtype(f"u{min(out.dtype.itemsize, 8)}")
     line = places[0] if is_ours and out.ndim == 1 and x.size >= MANY else None
@@ -328,6 +330,6 @@ def put_zeros(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x into out, then src at places of it, or add it there; src broadcasts."""
+    """Write x into out, then write src to places of out, or add it there; src broadcasts."""
     np.copyto(out, x)
     put(src, out, places, accumulate)

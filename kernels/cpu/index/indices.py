@@ -1,4 +1,4 @@
-"""An index along one axis, what an axis does not have, and elements that are only moved."""
+"""Indices along one axis: bounds checks, private copies, and views as integers for moves."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from fastdist.core.dtypes import WIDE
 from fastdist.core.errors import ShapeError
 
 Array = np.ndarray[Any, Any]
-# From so many elements on a compiled loop does it: 256 rows of 64 float32 are added in 33 us on one
-# core, by np.add.at in 280.
+# From this many elements on, a compiled loop is used: adding 256 rows of 64 float32 takes 33 us on
+# one core, and 280 with np.add.at.
 MANY: Final = 4096
-# The report of a compiled loop that met no index outside: see Note [Indices that change] in
-# bounds.py.
+# The result of a compiled loop in which no index was out of bounds: see Note [Indices that change]
+# in bounds.py.
 INSIDE: Final = 0
-# Copied for a loop on several threads, which writes there what it would return.
+# Copied for each loop on several threads, which writes its result there instead of returning it.
 ALL_INSIDE: Final = np.full(1, INSIDE)
 
 
 class OutOfBounds(ShapeError, IndexError):
-    """A place that an axis does not have: an IndexError to Python, a RuntimeError to PyTorch."""
+    """An index out of bounds: an IndexError as in Python, and a RuntimeError as in PyTorch."""
 
 
 def refuse(index: int, length: int, axis: int) -> Any:
-    """Raise OutOfBounds for an index that an axis of a length does not have."""
+    """Raise OutOfBounds for an index on an axis of this length."""
     raise OutOfBounds(f"index {index} is out of bounds for dimension {axis} with size {length}")
 
 
 def ends(index: Array) -> tuple[int, int]:
-    """Return the smallest and the largest of index, which has some and lies in C order or is small:
-    in a quarter of the time of min and max, which go through Python.
+    """Return the smallest and the largest of index, which is not empty, and is in C order or small.
+    argmin and argmax take a quarter of the time of min and max, which are Python functions.
     """
     return index.item(index.argmin()), index.item(index.argmax())
 
 
 def require_inside(index: Array, length: int, axis: int) -> None:
-    """Raise OutOfBounds if index names what an axis of a length does not have."""
+    """Raise OutOfBounds if an index is out of bounds for an axis of this length."""
     if index.size:
         low, high = ends(index)
         if low < 0 or high >= length:
@@ -45,9 +45,9 @@ def require_inside(index: Array, length: int, axis: int) -> None:
 
 
 def own_copy(index: Array, length: int, axis: int) -> Array:
-    """Return a private copy of index, for NumPy's loops, which do not check what they read.
+    """Return a private copy of index, for NumPy's loops, which read an index again after its check.
 
-    Raises  OutOfBounds if it names what an axis of a length does not have
+    Raises  OutOfBounds for an index that is out of bounds for the length
     """
     own = index.copy()
     require_inside(own, length, axis)
@@ -55,16 +55,16 @@ def own_copy(index: Array, length: int, axis: int) -> Array:
 
 
 def refuse_class(found: int, classes: int) -> Any:
-    """Raise OutOfBounds for a class that there is not among so many."""
+    """Raise OutOfBounds for a class number that is out of range."""
     raise OutOfBounds(
         f"Target {found} is out of bounds. There are {classes} classes, 0 to {classes - 1}"
     )
 
 
 def own_classes(target: Array, classes: int) -> Array:
-    """Return a private copy of classes, for NumPy's loops.
+    """Return a private copy of class numbers, for NumPy's loops.
 
-    Raises  OutOfBounds for one that there is not among so many
+    Raises  OutOfBounds for a number that is out of range
     """
     own = target.copy()
     if own.size:
@@ -75,7 +75,7 @@ def own_classes(target: Array, classes: int) -> Array:
 
 
 def grid_of(index: Array, axis: int) -> tuple[Array, ...]:
-    """Return index along axis, a private copy, as a NumPy index over all axes."""
+    """Return a NumPy index over all axes for index along axis; index is a private copy."""
     return tuple(
         index if i == axis else np.arange(n).reshape((-1,) + (1,) * (index.ndim - 1 - i))
         for i, n in enumerate(index.shape)
@@ -83,12 +83,12 @@ def grid_of(index: Array, axis: int) -> tuple[Array, ...]:
 
 
 def with_axes(*arrays: Array) -> list[Array]:
-    """Return arrays, those without axes seen as vectors of one element."""
+    """Return arrays, with 0-d arrays reshaped to vectors of one element."""
     return [array if array.ndim else array.reshape(1) for array in arrays]
 
 
 def as_bits(x: Array) -> Array:
-    """Return x with numbers that no loop has seen as integers of as many bits."""
+    """Return x with a dtype that loops are compiled for: half types and bool as integers."""
     if x.dtype in WIDE:
         return x.view(np.int16)
     return x.view(np.uint8) if x.dtype == np.bool_ else x

@@ -1,9 +1,10 @@
-"""Compiled loops of x[i, j] and x[i, j] = y, for many places that vectors name.
+"""Compiled loops of x[i, j] and x[i, j] = y, for long vectors of indices.
 
-Vectors name places along adjoining axes: i and j along n and m of arrays (outer, n, m, width), or i
-alone, where j is empty and m is 1. Such arrays must be views of what is indexed. An index below 0
-counts from the end of its axis. Loops check as Note [Indices that change] in bounds.py has it, and
-return the index that they refuse and its axis: 0, 1, or -1 if there is none.
+The vectors index adjacent axes: i and j index axes of lengths n and m of arrays (outer, n, m,
+width), or i alone, with j empty and m = 1. The arrays must be views of the indexed tensor. A
+negative index counts from the end of its axis. Loops check indices as described in Note [Indices
+that change] in bounds.py. They return the index that is out of bounds and its axis, 0 or 1; the
+axis is -1 if all are in bounds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from .indices import INSIDE
 
 @compiled(inline=True)
 def _from_begin(place: Any, length: Any) -> Any:
-    """Return the unsigned place that an index names; it is at least length if it is outside."""
+    """Return the unsigned position of an index; it is at least length if the index is out of
+    bounds.
+    """
     return np.uint64(place + length if place < 0 else place)
 
 
@@ -46,7 +49,7 @@ def take(x: Any, i: Any, j: Any, out: Any) -> Any:
 
 @compiled("index")
 def take_line(x: Any, i: Any, out: Any) -> Any:
-    """Take from a vector: the same, and its launch costs less."""
+    """The same for a vector, with a cheaper launch."""
     n = np.int64(len(x))
     for k in range(len(i)):
         first = i[k]
@@ -82,7 +85,7 @@ def _putting(met: Any) -> Any:
                     b = _from_begin(second, m)
                     if b >= np.uint64(m):
                         return second, 1
-                row = k if x.shape[1] > 1 else 0  # or one row for all places
+                row = k if x.shape[1] > 1 else 0  # or one row for all indices
                 if out.shape[3] == 1:
                     out[o, a, b, 0] = met(out[o, a, b, 0], x[o, row, 0])
                 else:
@@ -96,7 +99,7 @@ def _putting(met: Any) -> Any:
 def _putting_in_line(met: Any) -> Any:
     @compiled("index_put")
     def put(x: Any, i: Any, out: Any) -> Any:
-        """Put into a vector: the same, by a loop of fewer instructions."""
+        """The same for a vector, by a loop of fewer instructions."""
         n = np.int64(len(out))
         for k in range(len(i)):
             first = i[k]
@@ -115,7 +118,7 @@ write_line, add_line = _putting_in_line(_new), _putting_in_line(_sum)
 
 @compiled("index_put")
 def first_outside(i: Any, length: Any) -> Any:
-    """Return the number of the first index that an axis of a length does not have, or -1."""
+    """Return the position in i of the first index that is out of bounds, or -1."""
     found: Any = False
     for k in range(len(i)):
         found |= np.uint64(i[k]) + np.uint64(length) >= np.uint64(2 * length)
@@ -128,7 +131,7 @@ def first_outside(i: Any, length: Any) -> Any:
 
 @compiled("index")
 def join(i: Any, j: Any, n: Any, m: Any, own: Any) -> Any:
-    """Write the places that i and j name along axes of n and m, made one axis, into own."""
+    """Write into own the indices along axes of lengths n and m, merged to one axis."""
     for k in range(len(i)):
         first, second = i[k], j[k]
         a, b = _from_begin(first, n), _from_begin(second, m)

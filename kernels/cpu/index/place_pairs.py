@@ -1,4 +1,4 @@
-"""x[i, j] and x[i, j] = y for many places that vectors name, by the loops of place_loops."""
+"""x[i, j] and x[i, j] = y for long vectors of indices, by the loops of place_loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _loops = Loops("index.place_loops")
 
 
 class Pair:
-    """Vectors of places along adjoining axes of an array, as the loops take them."""
+    """Index vectors for adjacent axes of an array, merged to at most two for the loops."""
 
     def __init__(self, vectors: list[Array], first_axis: int, shape: tuple[int, ...]) -> None:
         self.end = first_axis + len(vectors)
@@ -34,7 +34,7 @@ class Pair:
         self.n, self.m = lengths if len(lengths) == 2 else (lengths[0], 1)
 
     def _require(self, met: tuple[int, int], axis: int = 0) -> None:
-        """Raise OutOfBounds for the index that a loop refused."""
+        """Raise OutOfBounds for the index that a loop found out of bounds."""
         index, refused = met
         if refused >= 0:
             at = self._first + axis + refused
@@ -48,7 +48,7 @@ class Pair:
         self._require(loop(x, self.i, self.j, out))
 
     def require_inside(self) -> None:
-        """Raise OutOfBounds, before anything is written, for an index that is outside now."""
+        """Raise OutOfBounds, before anything is written, if an index is out of bounds now."""
         for axis, (vector, length) in enumerate(((self.i, self.n), (self.j, self.m))):
             at = _loops.first_outside(vector, length)
             if at >= 0:
@@ -59,7 +59,7 @@ _UNSIGNED: Final = {size: np.dtype(f"u{min(size, 8)}") for size in (1, 2, 4, 8, 
 
 
 def _bits(x: Array) -> Array:
-    """Return x with its numbers seen as unsigned integers; complex128, in C order, as two each."""
+    """Return x as unsigned integers; complex128, which is in C order, as two integers each."""
     return x.view(_UNSIGNED[x.dtype.itemsize])
 
 
@@ -72,7 +72,7 @@ def _rows(x: Array, shape: tuple[int, ...], pair: Pair) -> Array:
 
 
 def take_line(x: Array, written: Array, places: Array) -> None:
-    """Copy what places name in the vector x to written; both of these in C order.
+    """Copy the elements of the vector x at places to `written`; both are in C order.
 
     Raises  OutOfBounds
     """
@@ -82,10 +82,11 @@ def take_line(x: Array, written: Array, places: Array) -> None:
 
 
 def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
-    """Write or add x, which has the shape of places, at what these name in the vector written; all
-    in C order.
+    """Write x to the elements of the vector `written` at places, or add it there. x has the shape
+    of
+    places; all are in C order.
 
-    Raises  OutOfBounds; nothing is written unless an index changes during the call
+    Raises  OutOfBounds; before anything is written, unless an index changes during the call
     """
     line, names = x.reshape(-1), places.reshape(-1)
     at = _loops.first_outside(names, len(written))
@@ -100,7 +101,7 @@ def put_line(x: Array, written: Array, places: Array, *, add: bool) -> None:
 
 
 def take(x: Array, written: Array, vectors: list[Array], first_axis: int) -> None:
-    """Copy what vectors name along x's axes, from first_axis on, to written, which is in C order.
+    """Copy the elements of x at vectors, along axes from first_axis on, to `written`, in C order.
 
     Raises  OutOfBounds
     """
@@ -118,10 +119,10 @@ def put(
     *,
     add: bool,
 ) -> None:
-    """Write or add x at what vectors name along written's axes, from first_axis on; x
-    broadcasts to shape, the shape of the indexed part.
+    """Write x to the elements of `written` at vectors, along axes from first_axis on, or add it
+    there. x broadcasts to shape, the shape of the indexed part.
 
-    Raises  OutOfBounds; nothing is written unless an index changes during the call
+    Raises  OutOfBounds; before anything is written, unless an index changes during the call
     """
     pair = Pair(vectors, first_axis, written.shape)
     pair.require_inside()

@@ -1,8 +1,7 @@
-"""Reading and writing at an index along one axis, compiled, for many elements.
+"""gather and scatter along one axis, compiled, for many elements.
 
-Memory is the bound, as each step goes to another place. Each loop stops at the first place that an
-axis
-does not have, and returns it: see Note [Indices that change] in bounds.py.
+Memory is the bottleneck, because each step goes to another place. Each loop stops at the first
+index that is out of bounds, and returns it: see Note [Indices that change] in bounds.py.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .indices import INSIDE
 
 @compiled("index_add")
 def add_rows(into: Any, index: Any, x: Any) -> Any:
-    """Add the rows of the matrix x to those at index of the matrix into, one after the other."""
+    """Add row i of the matrix x to row index[i] of the matrix into, in order."""
     for i in range(len(index)):
         place = np.uint64(index[i])
         if place >= np.uint64(len(into)):
@@ -33,8 +32,8 @@ def add_rows(into: Any, index: Any, x: Any) -> Any:
 
 # Note [Four indices at a time]
 # LLVM does not unroll a loop that may stop at each index. So loops along an axis load and check
-# four indices, then use them in order. A loop over single indices handles the remaining ones, and
-# any four of which one is out of range.
+# four indices, then use them in order. A second loop over single indices handles the remainder, and
+# groups of four in which an index is out of bounds.
 
 
 @compiled("gather")
@@ -170,7 +169,7 @@ def scatter(way: str) -> Callable[..., int]:
     def loop(index: Any, src: Any, out: Any) -> Any:
         for o in range(index.shape[0]):
             for k in range(index.shape[1]):
-                if index.strides[2] == 0:  # one place for a whole slice, as in index_reduce
+                if index.strides[2] == 0:  # one index for a whole slice, as in index_reduce
                     place = np.uint64(index[o, k, 0])
                     if place >= np.uint64(out.shape[1]):
                         return outside(place)

@@ -1,4 +1,4 @@
-"""Where numbers go in ordered rows, and where a condition holds, on the CPU."""
+"""searchsorted and nonzero on the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Array = np.ndarray[Any, Any]
 def _place(x: Array, row: Array, right: bool) -> Any:
     if not row.size or row[-1] == row[-1]:
         return row.searchsorted(x, "right" if right else "left")
-    # NumPy looks for where NaN begins, PyTorch passes on what it met: halved as the twin does.
+    # With NaN in the row NumPy's search differs from PyTorch's, so bisect here as the CUDA kernel
+    # does.
     low, high = np.zeros(x.shape, np.int64), np.full(x.shape, row.size)
     for _ in range(row.size.bit_length()):
         middle = low + (high - low) // 2
@@ -27,9 +28,10 @@ def _place(x: Array, row: Array, right: bool) -> Any:
 
 @silent
 def sorted_places(x: Array, rows: Array, out: Array, right: bool) -> None:
-    """Write into out where each of x goes in the ordered rows, before or (right) behind its equals.
+    """Write into out the position at which each x would be inserted in its sorted row, before or
+    (with right) after equal numbers.
 
-    x and out: (..., m), rows: (..., n), or (n,) for all of x. NaN sorts behind all numbers.
+    x and out: (..., m), rows: (..., n), or (n,) for all of x. NaN sorts after all numbers.
     """
     if rows.ndim == 1:
         out[...] = _place(x, rows, right)
@@ -40,8 +42,8 @@ def sorted_places(x: Array, rows: Array, out: Array, right: bool) -> None:
 
 @silent
 def hits(x: Array, upto: Array, out: Array) -> None:
-    """Write the places where x holds into out, in order; upto is how often it does up to each.
+    """Write the positions at which x is true into out, in order. upto is the running count of them.
 
-    x and upto: (n,), bool and int64; out: as many as x holds.
+    x and upto: (n,), bool and int64; out has one element for each true element of x.
     """
     out[...] = x.nonzero()[0]

@@ -1,1 +1,1 @@
-"""Numba's compiler with a disk cache of our own, launches on threads, and walks through arrays."""
+"""Numba's compiler with a separate disk cache, launches on threads, and loops over arrays."""

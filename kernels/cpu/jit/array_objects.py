@@ -1,4 +1,4 @@
-"""Refusing other objects where a compiled loop is about to read an array's address."""
+"""Type checks of arrays before a compiled loop reads the address of an array's memory."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from typing import Any, Final
 
 import numpy as np
 
-# Note [Addresses of arrays alone] A loop that takes id(array) reads the address of the memory from
-# the object, whatever the object is: a float there would be read at an address of its choice. So
-# each place that takes an id first compares the type, which costs 15 ns an array in Python and 6 in
-# compiled code, where the shortest calls have it (Python 3.11, AMD EPYC, Zen 4). The type is that
-# of type(x), since `x.__class__` may say anything.
+# Note [Addresses of arrays alone] A loop that gets id(array) reads the address of the memory from
+# the object, whatever the object is: from a float it would read an arbitrary address. So code that
+# passes an id first compares the type. That costs 15 ns an array in Python, and 6 in compiled code,
+# which the shortest calls use (Python 3.11, AMD EPYC, Zen 4). The type is type(x), because
+# `x.__class__` can be overridden.
 ARRAY = np.ndarray
 
 # Note [Reading array objects]
-# NumPy's ABI fixes an array object as: header, data, nd, dimensions, strides; CPython's tuple ends
-# in its items. id() is the address in CPython, the only Python that Numba runs on. The arrays are
-# arguments of the caller, so they live until the launch returns, and nobody resizes them. That they
-# are arrays is checked first: see Note [Addresses of arrays alone].
+# NumPy's ABI fixes the start of an array object: header, data, nd, dimensions, strides. CPython's
+# tuple ends with its items. id() is the address in CPython, the only Python that Numba runs on. The
+# arrays are arguments of the caller, so they live until the launch returns, and no other code
+# resizes them. Their types are checked first: see Note [Addresses of arrays alone].
 HEADER: Final = object.__basicsize__
 ITEMS: Final = tuple.__basicsize__
 
-# Results of iteration.run other than 0.
+# Results of iteration.run that mean an error.
 BAD_SHAPE: Final = 1
 OVERLAP: Final = 2
 
 
 def plain(operand: Any) -> Any:
-    """Return an array of a derived class as one of NumPy's class.
+    """Return an array of a subclass of np.ndarray viewed as np.ndarray.
 
-    Raises  TypeError unless it is an array of NumPy
+    Raises  TypeError unless it is a NumPy array
     """
     require_arrays(operand)
     return np.asarray(operand)
 
 
 def gapless(*operands: Any) -> Any:
-    """Yield operands in C order, each itself if it lies so.
+    """Yield operands in C order; other operands are copied.
 
-    Raises  TypeError unless all are arrays of NumPy
+    Raises  TypeError unless all are NumPy arrays
     """
     for operand in operands:
         if type(operand) is not ARRAY:
@@ -47,7 +47,7 @@ def gapless(*operands: Any) -> Any:
 
 
 def require_arrays(*operands: object) -> None:
-    """Raise unless all operands are arrays of NumPy, or of a class derived from them.
+    """Raise an error unless all operands are NumPy arrays, or of a subclass.
 
     Raises  TypeError
     """

@@ -1,16 +1,18 @@
-"""Compiling while NumPy serves: FASTDIST_START=numpy, for programs that must not wait.
+"""Compiling in the background while NumPy computes: FASTDIST_START=numpy, opt-in.
 
-One thread compiles, in the order in which kernels were first wanted, and ends when none is left.
+One thread compiles kernels in the order in which they were first requested, and ends when none is
+left.
 """
 
-# Note [NumPy until then] Both sides compute right results, and they agree within rounding; but the
-# side that serves a call depends on when the compiler is done, so two runs of a program differ in
-# the last bits. That is why users must opt in. It works for pointwise kernels, for those along rows
-# (numpy_rows.py: sums, extremes, softmax, norms, cross entropy), and for code that calls
-# is_numpys_turn and has an alternative: steps of optimisers, products in panels, attention,
-# convolutions, pools, batch norm, recurrent layers, gather, scatter, running extremes, draws,
-# sparse sums, CTC. Others (steps by gradients of few rows, and unusual layouts) wait for the kernel
-# under way and for their own; these come before the kernels that the thread has yet to compile.
+# Note [NumPy until then] NumPy's and Numba's results are both right, and agree within rounding. But
+# which of the two serves a call depends on when the compiler is done, so two runs of a program
+# differ in the last bits. Therefore users must opt in. It works for pointwise kernels, for kernels
+# along rows (numpy_rows.py: sums, extremes, softmax, norms, cross entropy), and for code that calls
+# is_numpys_turn and has an alternative: optimizer steps, products in panels, attention,
+# convolutions, pools, batch norm, recurrent layers, gather, scatter, running extremes, random
+# draws, sparse sums, CTC. Other kernels (steps by gradients of few rows, and unusual layouts) wait
+# for the kernel that is being compiled and for their own; they are compiled before the kernels in
+# the queue.
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ VARIABLE = "FASTDIST_START"
 
 @functools.cache
 def numpy_serves() -> bool:
-    """Say whether NumPy is to serve while the compiler is busy.
+    """Return whether NumPy computes while kernels are compiled in the background.
 
     Raises  DeviceError if FASTDIST_START is set to anything but numpy
     """
@@ -43,22 +45,22 @@ def numpy_serves() -> bool:
 
 
 class _State:
-    # Guards what is below; nothing is taken while it is held.
+    # Guards the attributes below; no other lock is taken while it is held.
     lock = threading.Lock()
     wanted: ClassVar[deque[tuple[Hashable, Callable[[], object]]]] = deque()
-    # Those wanted or under way, and what those that failed raised.
+    # The keys that are queued or being compiled, and the errors of failed ones.
     keys: ClassVar[set[Hashable]] = set()
     errors: ClassVar[dict[Hashable, BaseException]] = {}
-    # Arguments of is_numpys_turn whose kernels are ready.
+    # The (find, given) pairs of is_numpys_turn whose kernels are ready.
     found: ClassVar[set[Hashable]] = set()
     thread: threading.Thread | None = None
 
 
 def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
-    """Have the thread call compile_it, unless the key is queued already.
+    """Let the background thread call compile_it, unless the key is queued already.
 
     Thread  any
-    Raises  what compile_it raised, once; the next call has it tried again
+    Raises  the error of an earlier compile_it of this key, once; the next call queues it again
     """
     with _State.lock:
         error = _State.errors.pop(key, None)
@@ -66,12 +68,14 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
             _State.keys.add(key)
             _State.wanted.append((key, compile_it))
             if _State.thread is None:
-                # Not joined by Python at its end, but by _end, which lets it do no more.
+                # A daemon, so that Python does not wait for the whole queue at exit: _end waits for
+                # one kernel.
                 thread = threading.Thread(target=_work, name="fastdist-compiler", daemon=True)
                 try:
                     thread.start()
                 except RuntimeError:
-                    # Too many threads, or the interpreter ends: a later call tries again.
+                    # There are too many threads, or the interpreter is shutting down: a later call
+                    # tries again.
                     _State.wanted.clear()
                     _State.keys.clear()
                 else:
@@ -81,13 +85,13 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
 
 
 def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
-    """Return whether NumPy must compute in place of the kernel that find(*given) returns.
+    """Return whether NumPy must compute instead of the kernel that find(*given) returns.
 
-    It must if NumPy may serve (FASTDIST_START=numpy), until the background thread has called find,
-    which compiles the kernel and caches it.
+    It must if FASTDIST_START=numpy is set, until the background thread has called find, which
+    compiles and caches the kernel.
 
     Thread  any
-    Raises  what find raised, once
+    Raises  the error of find, once
     """
     if not numpy_serves():
         return False
@@ -118,7 +122,7 @@ def _work() -> None:
         try:
             with compiling_for_nobody():
                 compile_it()
-        except BaseException as raised:  # a thread has nobody to raise to: the next call has
+        except BaseException as raised:  # raised by the next call
             error = raised
         with _State.lock:
             _State.keys.discard(key)
@@ -128,13 +132,15 @@ def _work() -> None:
 
 @functools.cache
 def _release_once() -> None:
-    """Release what the first kernels have left: not each time, for tensors reuse that memory."""
+    """Release memory that the first kernels used, only once, because tensors reuse later memory."""
     release_unused_memory()
 
 
 @atexit.register
 def _end() -> None:
-    """Wait for the kernel under way, which is then kept, and for no other."""
+    """At exit, wait for the kernel that is being compiled, so that it is stored, but not for the
+    queue.
+    """
     with _State.lock:
         _State.wanted.clear()
         thread = _State.thread
@@ -143,8 +149,8 @@ def _end() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # The child does not have the thread; a fork waits for the kernel under way, see waiting.py, and
-    # the next call requests the other kernels again.
+    # The child does not have the thread. A fork waits for the kernel that is being compiled, see
+    # waiting.py, and the next calls request the other kernels again.
     _State.lock = threading.Lock()
     _State.wanted, _State.keys, _State.thread = deque(), set(), None
 

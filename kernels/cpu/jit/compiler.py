@@ -1,7 +1,7 @@
-"""Numba's compiler with the disk cache in our own directory.
+"""Numba's compiler, with the disk cache in fastdist's directory.
 
-A kernel that is found there loads in about 2 ms; compiling it costs 60 to 400 ms. Numba's default
-is `__pycache__` next to the source, that is site-packages.
+Loading a cached kernel takes about 2 ms; compiling it takes 60 to 400 ms. Numba's default directory
+is `__pycache__` next to the source, which is in site-packages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .object_emitter import NotForObjectsError, object_of_callback, object_of_en
 from .source_stamp import sources_stamp
 from .waiting import compiling
 
-# Untyped on purpose: which parts of Numba carry types changes from version to version.
+# Typed as Any, because which parts of Numba have types changes from version to version.
 _caching: Any = numba.core.caching
 _CFunc: Any = numba.core.ccallback.CFunc
 _linalg: Any = numba.np.linalg
@@ -41,10 +41,10 @@ _SEAL_BYTES: Final = hashlib.sha256().digest_size
 
 
 def _import_without_scipy() -> None:
-    """Import the module of Numba's that imports scipy.linalg to find out whether it is there.
+    """Import numba.np.arraymath without its import of scipy.linalg, which only tests for SciPy.
 
-    It is, fastdist needs it. Numba's own kernels for matrices import it when they are compiled; of
-    ours none does, and it takes 80 ms.
+    SciPy is there, because fastdist requires it. Numba's own linear algebra kernels import it when
+    they are compiled; fastdist's kernels do not need it, and the import takes 80 ms.
     """
     ensure_blas, _linalg.ensure_blas = _linalg.ensure_blas, lambda: None
     try:
@@ -59,7 +59,7 @@ _import_without_scipy()
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._py_file = py_file
-        # Not from the file: of generated code there is none where nothing can be written.
+        # Not read from the file: generated code has no file if no directory is writable.
         source = "".join(linecache.getlines(py_file)).encode()
         self._stamp = hashlib.sha256(source).hexdigest()[:16] + sources_stamp()
         self._line = py_func.__code__.co_firstlineno
@@ -68,13 +68,13 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         return str(cache_directory("numba") or shipped_directory("numba"))
 
     def ensure_cache_path(self) -> None:
-        pass  # it was looked at when it was found
+        pass  # its owner was checked when it was found
 
     def get_source_stamp(self) -> str:
         return self._stamp
 
     def get_disambiguator(self) -> str:
-        # Environments with unlike Numbas share the directory: each would write over the other's.
+        # Environments with different versions of Numba share the directory.
         return f"{self._line}-{numba.__version__}"
 
     @classmethod
@@ -87,15 +87,16 @@ class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
-    """An index and its data files, each with a hash of it and of the sources at its end: a torn one
-    and one of other sources, or of another Numba, are as good as none.
+    """An index and its data files. Each ends with a hash of its content and of the sources. A file
+    that is incomplete, or belongs to other sources or another Numba, counts as missing.
 
-    A data file says whose code it holds. Two processes that save at once may give both the same
-    number, and an index is written before its data file: what lies under a number may be another's.
+    A data file also has the key of its kernel. Two processes that save at the same time may use the
+    same file number, and an index is written before its data file, so a file may hold another
+    kernel.
 
-    Unpickled unseen, a file that a power cut left short, or another Numba wrote, would raise nearly
-    any exception, and one with a hole in it could hand over broken code. The hash stands at the end
-    because unpickling stops before it: a reader that does not know of it is not disturbed.
+    Without the hash, unpickling an incomplete file, or a file of another Numba, could raise nearly
+    any exception, and a damaged file could give broken code. The hash is at the end, because
+    unpickling stops before it: readers that do not know it are not disturbed.
     """
 
     _is_shipped = False
@@ -125,20 +126,21 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
     def _load_data(self, name: str) -> Any:
         content = self._read(self._data_path(name))
         if content is None:
-            raise FileNotFoundError(name)  # what our caller takes for "compile it"
+            raise FileNotFoundError(name)  # the caller then compiles
         return pickle.loads(content)
 
     def _read(self, path: str) -> bytes | None:
-        """Return the file's content if it is complete and ours. It is read once, as another process
-        may replace the file at any moment.
+        """Return the file's content if the file is complete and has the right owner. It is read
+        only once, because another process may replace it at any moment.
         """
         try:
-            # The seal does not prove who wrote it, as everybody can make one. The proof is that
-            # cache_directory checked the folder's owner; but the folder may have been open to
-            # others once, and still hold their files.
+            # The hash does not prove who wrote the file, because anyone can compute it.
+            # cache_directory checks the folder's owner. But the folder may have been writable for
+            # others earlier, and may still hold their files, so the file's owner is checked as
+            # well.
             content = read_own_file(path, or_roots=self._is_shipped)
         except OSError:
-            return None  # there is none, or a link in its place
+            return None  # it does not exist, or is a symbolic link
         if content is None:
             return None
         written, seal = content[:-_SEAL_BYTES], content[-_SEAL_BYTES:]
@@ -146,13 +148,13 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
 
 
 class _ShippedFile(_CacheFile):
-    """One that came with an image: root may have written it, and nobody writes to it here."""
+    """A file that was shipped in an image: it may belong to root, and is never written here."""
 
     _is_shipped = True
 
 
 class _Places:
-    """Where a function's code may be: in the user's folder, and in that of an image."""
+    """The folders that may have a function's code: the user's, and one shipped in an image."""
 
     def __init__(self, name: str, stamp: str) -> None:
         own, shipped = cache_directory("numba"), shipped_directory("numba")
@@ -186,21 +188,21 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = _Places(self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # Numba's own would pickle what a closure holds, and with a compiled function or an
-        # intrinsic a name made by chance: no other process would find what is kept.
+        # Numba's own key pickles the closure. With a compiled function or an intrinsic in it, that
+        # contains a random name, so no other process would find the stored code.
         return sig, codegen.magic_tuple(), repr(_closure_of(self._py_func))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except (OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError):
-            return None  # a foreign file: compile, and write over it
+            return None  # not a valid file: compile, and overwrite it
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except OSError:
-            self.disable()  # the disk is full or went away: the next process compiles again
+            self.disable()  # the disk is full or gone: the next process compiles again
 
 
 def _has_places() -> bool:
@@ -208,7 +210,7 @@ def _has_places() -> bool:
 
 
 def _closure_of(function: Any) -> Any:
-    """Return the closure's content, which distinguishes functions with the same source."""
+    """Return the closure's content: it distinguishes functions that have the same source."""
     inside = []
     for cell in function.__closure__ or ():
         value = cell.cell_contents
@@ -220,17 +222,17 @@ def _closure_of(function: Any) -> Any:
 def compiled(
     serves: str = "", *, inline: bool = False, alone: bool = True, **options: Any
 ) -> Callable[..., Any]:
-    """Return a decorator like numba.njit: nogil, NumPy's division, and our cache.
+    """Return a decorator like numba.njit, with nogil, NumPy's division, and this module's cache.
 
-    Raises  ValueError for a kernel without `serves`, the op by which messages name it
-    Note    alone=False is for parts of compiled functions, which Python cannot call; inline for
-            parts that are always inlined; neither has a name in messages
+    Raises  ValueError for a kernel without `serves`, the name of its op in messages
+    Note    alone=False is for helpers of compiled functions, which Python cannot call; inline is
+            for helpers that are always inlined; neither needs a name
     """
     if not (serves or inline or not alone):
         raise ValueError('compiled("NAME OF THE OP") says what a kernel is for, in messages')
 
     def decorate(function: Callable[..., Any]) -> Any:
-        # No fastmath by default: contract (a * b + c rounded once) is for whoever asks.
+        # No fastmath by default: a function that wants contract (a * b + c rounded once) sets it.
         options.setdefault("error_model", "numpy")
         if inline or not alone:
             return numba.njit(forceinline=inline, **PART, **options)(function)
@@ -245,7 +247,9 @@ def compiled(
 
 
 def _compile(compile_it: Callable[[Any], Any], serves: str, signature: Any) -> Any:
-    """Do what a dispatcher does when it is called with types that it has not met."""
+    """Compile a signature as the dispatcher does at a call with new types, and announce the
+    wait.
+    """
     with compiling(_kernel_of(serves, signature)):
         return compile_it(signature)
 
@@ -255,8 +259,8 @@ def _kernel_of(serves: str, signature: Any) -> str:
 
 
 def _in_dtype(signature: Any) -> str:
-    """Return words for the first floating dtype among the arrays that a kernel takes, or else for
-    the first dtype; nothing for a kernel that takes addresses.
+    """Return text for the first floating dtype among the arrays that a kernel takes, or else for
+    the first dtype; an empty text for a kernel that takes addresses.
     """
     arrays = [str(one.dtype) for one in tuple(signature) if isinstance(one, numba.types.Array)]
     floating = [one for one in arrays if one.startswith(("float", "complex"))]
@@ -264,9 +268,10 @@ def _in_dtype(signature: Any) -> str:
 
 
 def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
-    """Return the builtin behind one signature: 25 ns a call, and it does not check its arguments.
+    """Return the builtin function of one signature. A call takes 25 ns, and arguments are not
+    checked.
 
-    Note    where kernel_cache compiles for object code, that is loaded: its checks are the same
+    Note    if kernel_cache wants object code, its function is returned, which checks its arguments
     Source  Numba's CompileResult.entry_point
     """
     noted = recorder()
@@ -283,7 +288,7 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
 
 
 def entry_for(dispatcher: Any, types: Sequence[tuple[Any, ...]]) -> Callable[..., Any]:
-    """Return the function for arguments of such types, as kernel_cache.type_of names them."""
+    """Return the function for arguments of these types, in the form of kernel_cache.type_of."""
     if recorder() is None:
         found: Callable[..., Any] = dispatcher
         return found
@@ -302,7 +307,7 @@ def _type_named(name: str, *more: Any) -> Any:
 
 
 class Callback:
-    """The C function of a signature, at its `address`; `what` it is in words."""
+    """A C function of a signature, at `address`; `what` describes it in messages."""
 
     def __init__(self, function: Callable[..., Any], signature: Any, what: str) -> None:
         options = {"nopython": True, "error_model": "numpy"}
@@ -322,20 +327,22 @@ class Callback:
             if _has_places():
                 made._cache = _Cache(function)
             made.compile()
-        # Kept: the code lives as long as its library.
+        # A reference, because the code lives only as long as its library.
         self._made = made
         self.address = made.address
         self.was_cached = made.cache_hits > 0
 
 
 class Loop:
-    """A compiled inner loop, over gapless memory.
+    """A compiled inner loop over contiguous memory.
 
-    `elements_per_thread` is the least share for which a further thread pays, `what` is the kernel
-    in words.
+    `elements_per_thread` is the least number of elements for which another thread pays. `what` is a
+    description of the kernel.
 
-    Units   `address` is that of its C function, void (i64 pointers, i64 count); `sizes_address`
-            that of the operands' item sizes in bytes, inputs first; of a number 0, see iteration.py
+    Units   `address` is the address of its C function, void (i64 pointers, i64 count);
+    `sizes_address`
+            that of the item sizes of the operands in bytes, inputs first; 0 for an operand that is
+            one number, see iteration.py
     """
 
     __slots__ = (

@@ -1,9 +1,9 @@
-"""Walking arrays of any shape and strides in gapless runs, compiled.
+"""Compiled iteration over arrays of any shape and strides, in contiguous runs.
 
-The arrays' shapes, strides and addresses are read from the array objects themselves; axes are
-dropped, ordered and merged; the inner loop is then handed rows where memory is gapless, otherwise
-blocks packed into small buffers. So a launch costs about 1.5 us instead of the 10 us that NumPy's
-metadata cost when asked for from Python, and a loop exists once, without strides.
+Shapes, strides and addresses are read from the array objects. Axes are dropped, reordered and
+merged. The inner loop then gets rows where memory is contiguous, and otherwise blocks that are
+packed into small buffers. So a launch costs about 1.5 us, while reading NumPy's metadata in Python
+takes 10 us, and each inner loop is compiled only once, without strides.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from .array_objects import BAD_SHAPE, HEADER, ITEMS, OVERLAP
 from .compiler import compiled, entry_point
 from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, on_threads, select, stack_words
 
-# Elements of a packed block: all blocks of a launch stay in the first-level cache.
+# Elements of a packed block: all blocks of a launch stay in the L1 cache.
 BLOCK: Final = 1024
-# Rows shorter than this are run along another axis, whose elements are then packed.
+# If rows are shorter than this, another axis is the inner one, and its elements are packed.
 _SHORT: Final = 16
-# Rows up to this long are run several at a time where they can: see Note [Tiles of short rows].
+# Rows up to this length are run several at a time if possible: see Note [Tiles of short rows].
 _TILED: Final = 256
-# A number is repeated in a row of at least as many: shorter rows are run along another axis.
+# The least row length for which a repeated number is expanded; for shorter rows another axis is the
+# inner one.
 _REPEATED: Final = 6
-# A repeated number is written in stores of a cache line, so a block may be overrun by one less.
+# A repeated number is stored in whole cache lines, which may overrun the block by one line.
 _LINE_BYTES: Final = 64
 
 _MAX_NDIM: Final = 64
 
 # Note [Words instead of arrays]
-# The functions below keep their tables in 64-bit words on the stack and pass their addresses.
-# With NumPy arrays in their place Numba takes 6 s to compile them instead of 2.3 (once a machine),
-# and every wrapper for callers from Python and C, which the parts do not have, would add to that.
-# A plan is: bases (count), shape (64), strides (64 x count, an axis after the other).
+# The functions below keep their tables in 64-bit words on the stack and pass their addresses. With
+# NumPy arrays instead, Numba takes 6 s to compile them, not 2.3 (once per machine), and wrappers
+# for callers from Python and C, which the helpers do not have, would add to that. A plan consists
+# of: base addresses (count), shape (64), strides (64 x count, one axis after the other).
 _step = compiled(inline=True)
 _part = compiled(alone=False)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]
@@ -44,7 +45,7 @@ _get, _put = LOAD["int64"], STORE["int64"]
 
 @_step
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a separate function for each min.
+    # Numba compiles a separate function for each use of min.
     return select(a < b, a, b)
 
 
@@ -62,7 +63,7 @@ def _strides_of(plan: Any, count: Any, axis: Any) -> Any:
 def _read(operands: Any, count: Any, plan: Any) -> Any:
     """Fill the plan from a tuple of count arrays, the output last.
 
-    Returns the number of axes, or -1 where an input does not broadcast to the output.
+    Returns the number of axes, or -1 if an input does not broadcast to the output.
     """
     shape = _shape_of(plan, count)
     out = _get(operands + ITEMS, count - 1)
@@ -89,7 +90,7 @@ def _read(operands: Any, count: Any, plan: Any) -> Any:
 
 @_part
 def _overlaps(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
-    """Say whether an input shares bytes with the output without being the same view."""
+    """Return whether an input shares bytes with the output without being the same view."""
     out = count - 1
     out_low, out_high = _extent(ndim, count, plan, sizes, out)
     for i in range(out):
@@ -108,7 +109,7 @@ def _overlaps(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
     low = _get(plan, i)
     size = _get(sizes, i)
-    high = low + select(size == 0, np.int64(1), size)  # a number's first byte stands for it
+    high = low + select(size == 0, np.int64(1), size)  # count the first byte of a single number
     for axis in range(ndim):
         reach = _get(_strides_of(plan, count, axis), i) * (_get(_shape_of(plan, count), axis) - 1)
         if reach < 0:
@@ -120,9 +121,9 @@ def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
 
 @_part
 def _simplify(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
-    """Order axes by the output's strides and merge what is one run; return how many are left."""
+    """Order axes by the output's strides and merge contiguous ones; return the number of axes."""
     shape = _shape_of(plan, count)
-    kept: Any = np.int64(0)  # a literal would make Numba compile the callee again
+    kept: Any = np.int64(0)  # with a literal Numba would compile the callee again
     for axis in range(ndim):
         if _get(shape, axis) != 1:
             _swap(plan, count, kept, axis)
@@ -185,14 +186,15 @@ def _swap_words(words: Any, a: Any, b: Any) -> None:
 
 
 # Note [Tiles of short rows]
-# A row costs 8 ns besides its elements, as much as 100 float32. Rows that lie one behind another in
-# the output are therefore run several at a time. An input whose rows do so as well is read where it
-# is; another's rows are packed into a block: each is gapless, or one number that is repeated. A row
-# that is repeated for all others is packed once. One core of an AMD EPYC (Zen 4), float32: (13264,
-# 1) by (13264, 16) took 1790 us and takes 50; (16,) with (13264, 16) took 113 and takes 21.
+# A row costs 8 ns in addition to its elements, as much as 100 float32. Therefore rows that are
+# adjacent in the output are run several at a time. If an input's rows are adjacent as well, it is
+# read in place; otherwise its rows are packed into a block: each row is contiguous, or one repeated
+# number. One row that is broadcast to all rows is packed once. One core of an AMD EPYC (Zen 4),
+# float32: (13264, 1) by (13264, 16) took 1790 us and takes 50; (16,) with (13264, 16) took 113 and
+# takes 21.
 @_part
 def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
-    """Return whether rows, along the last axis of the simplified shape, are run several at once."""
+    """Return whether rows, along the last simplified axis, can be run several at a time."""
     inner, out = _get(_shape_of(plan, count), ndim - 1), count - 1
     if ndim < 2 or inner > _TILED:
         return False
@@ -209,7 +211,7 @@ def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 
 @_part
 def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, size: Any) -> None:
-    """Copy count elements of size bytes between strided memories."""
+    """Copy count elements of `size` bytes from one strided memory to another."""
     if size == 4:
         for k in range(count):
             _store32(target + k * target_step, 0, _load32(source + k * step, 0))
@@ -226,7 +228,7 @@ def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, siz
 
 @_step
 def _fill_line(source: Any, target: Any, size: Any) -> None:
-    """Write the number of size bytes at source into all of a line, in stores that LLVM joins."""
+    """Fill a cache line with the number at source, of `size` bytes, in stores that LLVM merges."""
     if size == 4:
         single = _load32(source, 0)
         for k in range(_LINE_BYTES // 4):
@@ -247,12 +249,15 @@ def _fill_line(source: Any, target: Any, size: Any) -> None:
 
 @_step
 def _repeat(source: Any, target: Any, count: Any, size: Any) -> None:
-    """Write the number of size bytes at source count times, and on to the end of a line."""
+    """Write the number at source, of `size` bytes, count times, and on to the end of a cache
+    line.
+    """
     end, line = target + count * size, target + 2 * _LINE_BYTES
     _fill_line(source, target, size)
     if target + _LINE_BYTES < end:
         _fill_line(source, target + _LINE_BYTES, size)
-    # Copies of a line take half of the time of its stores, but wait for the first of these.
+    # Copying a line takes half the time of storing it, but must wait for the first stores to
+    # finish.
     while line < end:
         copy_bytes(target, line, np.int64(_LINE_BYTES))
         line += _LINE_BYTES
@@ -262,7 +267,7 @@ def _repeat(source: Any, target: Any, count: Any, size: Any) -> None:
 def _pack_rows(
     source: Any, above: Any, step: Any, target: Any, rows: Any, inner: Any, size: Any
 ) -> None:
-    """Copy rows, each gapless or of one number that is repeated, one behind another."""
+    """Copy rows one after the other; each row is contiguous, or one repeated number."""
     for row in range(rows):
         if step == 0:
             _repeat(source + row * above, target + row * inner * size, inner, size)
@@ -274,7 +279,7 @@ def _pack_rows(
 def _run_tiles(
     loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, end: Any
 ) -> None:
-    """Run rows begin to end of the simplified shape, several at a time."""
+    """Run the rows from begin to end of the simplified shape, several at a time."""
     row = stack_words(3 * count + _MAX_NDIM + count * BLOCK + 8)
     pointers, filled = row + 8 * count, row + 16 * count
     index = row + 24 * count
@@ -303,20 +308,20 @@ def _run_tiles(
                     _put(filled, i, source)
         call_loop(loop, pointers, n * inner)
         begin += n
-        # To the last of these rows, and on from there.
+        # Advance to the last of these rows, and then to the next one.
         _put(index, ndim - 2, at + n - 1)
         for i in range(count):
             _put(row, i, _get(row, i) + (n - 1) * _get(above, i))
         _next_row(count, ndim, plan, row, index)
 
 
-# Words that _run keeps next to its blocks: the row's addresses, the loop's arguments, the source of
-# each block, the index of the row.
+# The words of _run on the stack, before its blocks: the row's addresses, the loop's arguments, the
+# source of each block, the index of the row.
 @_part
 def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, end: Any) -> None:
-    """Run elements begin to end of the simplified shape, last axis fastest."""
-    # A line more, for blocks to begin at one: 1e6 float32 by one number in a block took 74 us, from
-    # where lines begin 62 (AMD EPYC, Zen 4).
+    """Run the elements from begin to end of the simplified shape, last axis fastest."""
+    # One line more, so that blocks can begin at a cache line: 1e6 float32 with one repeated number
+    # take 62 us then, otherwise 74 (AMD EPYC, Zen 4).
     row = stack_words(3 * count + _MAX_NDIM + count * BLOCK + 8)
     pointers, filled = row + 8 * count, row + 16 * count
     index = row + 24 * count
@@ -338,7 +343,7 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
             else:
                 block = blocks + i * (8 * BLOCK)
                 _put(pointers, i, block)
-                # A repeated number fills its block once.
+                # A block is filled with a repeated number only once.
                 if i < out and step != 0:
                     _pack(source, step, block, size, n, size)
                 elif i < out and _get(filled, i) != source:
@@ -360,7 +365,7 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
 def _enter_row(
     count: Any, ndim: Any, plan: Any, sizes: Any, number: Any, row: Any, index: Any
 ) -> Any:
-    """Set row and index to row number; return how many elements the loop may take at once."""
+    """Set row and index to a row number; return how many elements the loop may take per call."""
     most = np.int64(1) << 62
     for i in range(count):
         _put(row, i, _get(plan, i))
@@ -393,7 +398,7 @@ def _next_row(count: Any, ndim: Any, plan: Any, row: Any, index: Any) -> None:
 
 @_part
 def _prepare(operands: Any, count: Any, sizes: Any, plan: Any) -> Any:
-    """Fill the plan; return its number of axes, or minus an error."""
+    """Fill the plan; return its number of axes, or the negative of an error code."""
     ndim = _read(operands, count, plan)
     if ndim < 0:
         return -BAD_SHAPE
@@ -410,11 +415,11 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
     return total
 
 
-# The words of a share: loop, count, ndim, plan, sizes, total, elements, and whether
-# rows are counted, and not their elements.
+# The words of a job: loop, count, ndim, plan, sizes, total, elements per share, and whether rows
+# are counted instead of elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run shares from the first on, each of so many elements or rows."""
+    """Run a number of shares, from number `first` on, each of equally many elements or rows."""
     total, each = _get(job, 5), _get(job, 6)
     begin, end = _lesser(first * each, total), _lesser((first + shares) * each, total)
     loop, count, ndim = _get(job, 0), _get(job, 1), _get(job, 2)
@@ -431,11 +436,11 @@ _on_threads = on_threads(_run_shares)
 def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: Any) -> Any:
     """Run a loop over a tuple of arrays, inputs first; operands is the tuple's address.
 
-    loop is the address of its code, sizes that of the count item sizes (0 of an input that has no
-    axes, and of which the loop takes one number), pool that of the function that enters a pool of
-    threads; one thread needs none. A thread's share is a range of elements, so results do not
-    depend on their number. Returns 0, BAD_SHAPE where an input does not broadcast to the output, or
-    OVERLAP where one shares only some of its bytes.
+    loop is the address of the loop's code. sizes is the address of the count item sizes; the size
+    is 0 for an input that the loop takes as one number. pool is the address of the function that
+    runs work on a thread pool; one thread needs no pool. Each thread gets a range of elements, so
+    results do not depend on the number of threads. Returns 0; BAD_SHAPE if an input does not
+    broadcast to the output; or OVERLAP if an input shares only some bytes with the output.
     """
     plan = stack_words(count + _MAX_NDIM + _MAX_NDIM * count)
     ndim = _prepare(operands, count, sizes, plan)
@@ -444,7 +449,7 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
         tiled = _can_tile(ndim, count, plan, sizes)
         if tiled:
             total //= _get(_shape_of(plan, count), ndim - 1)
-        # Each thread gets whole cache lines, so that no two write to one line.
+        # Each thread gets whole cache lines, so that no two threads write to the same line.
         elements = ((total + threads - 1) // threads + 63) // 64 * 64
         job = stack_words(np.int64(8))
         _put(job, 0, loop)
@@ -463,5 +468,5 @@ def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: An
 
 
 def runner() -> Any:
-    """Return run, compiled."""
+    """Return run as a compiled function."""
     return entry_point(run, (numba.int64,) * 6)

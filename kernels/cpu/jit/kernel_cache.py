@@ -1,14 +1,14 @@
-"""Compiled kernels by name: loaded from object code without Numba, else compiled.
+"""Compiled kernels by name: loaded from stored object code, or compiled by Numba.
 
-A kernel is named by a function of a module of kernels/cpu, which makes it, and its arguments. The
-module imports Numba, so it is not imported where the cache has the kernel. Elsewhere one process of
-a host compiles, and the others load the file that it has stored.
+A kernel is named by a function in a module of kernels/cpu, which makes the kernel, and by its
+arguments. The module imports Numba, so it is imported only if the store does not have the kernel.
+Then one process of the host compiles it, and the others load the file that this process stored.
 """
 
-# Note [Kernels without Numba] The import of Numba takes 0.5 s of CPU and 100 MB, and the first
-# kernel that it loads 0.2 s more. Object code is mapped and linked in 0.2 to 0.6 ms (AMD EPYC,
-# Zen 4). A kernel that needs Numba at run time (a symbol that machine_code.py does not know)
-# stays in Numba's own cache, and so do all on other systems: see can_load_objects.
+# Note [Kernels without Numba] Importing Numba takes 0.5 s of CPU time and 100 MB, and the first
+# kernel that it loads takes 0.2 s more. Object code is mapped and linked in 0.2 to 0.6 ms (AMD
+# EPYC, Zen 4). A kernel that needs Numba at run time (a symbol that machine_code.py does not know)
+# stays in Numba's own cache. On systems where can_load_objects is false, all kernels do.
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from .waiting import compiling, waiting_for
 _logger = logging.getLogger(__name__)
 
 Kernel = TypeVar("Kernel")
-# The function that object code defines for callers from Python or from C.
+# The name of the function in object code that Python or C calls.
 ENTRY: Final = "fastdist_entry"
 _PACKAGE: Final = __package__.rpartition(".")[0]
 
 
 class Recorder:
-    """Notes which object code a maker compiled, to store it, or why it was left to Numba.
+    """Records the object code that a maker compiles, to store it, or why it was left to Numba.
 
-    `exact` asks for an entry that answers other types with NotImplemented.
+    `exact` requests a function that returns NotImplemented for arguments of other types.
     """
 
     def __init__(self, *, exact: bool) -> None:
@@ -52,17 +52,17 @@ class Recorder:
         self.why_numba = ""
 
     def load(self, data: bytes) -> MachineCode:
-        """Return object code in memory, and note it."""
+        """Load object code into memory, and record it."""
         self.codes.append(data)
         return MachineCode(data)
 
     def leave_to_numba(self, why: object) -> None:
-        """Note that a kernel is not for object code."""
+        """Record why a kernel cannot be stored as object code."""
         self.why_numba = str(why)
 
 
 class _State(threading.local):
-    # By the innermost maker that is at work in this thread.
+    # The recorders of the makers that run in this thread, innermost last.
     recorders: ClassVar[list[Recorder | None]] = []
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ _found: dict[tuple[Any, ...], Any] = {}
 
 
 def recorder() -> Recorder | None:
-    """Return the recorder of the kernel that is compiled now; None where Numba's cache keeps it."""
+    """Return the recorder of the kernel that is being compiled; None if Numba's cache stores it."""
     recorders = _state.recorders
     return recorders[-1] if recorders else None
 
@@ -89,7 +89,7 @@ def _recording(one: Recorder | None) -> Iterator[None]:
 
 
 class FoundLoop:
-    """A compiled inner loop, over gapless memory: see compiler.Loop, which has the same fields."""
+    """A loaded inner loop over contiguous memory, with the fields of compiler.Loop."""
 
     __slots__ = ("_code", "_sizes", "address", "elements_per_thread", "sizes_address", "was_cached")
 
@@ -103,11 +103,12 @@ class FoundLoop:
 
 
 def find_function(module: str, maker: str, *given: Any) -> Callable[..., Any]:
-    """Return the compiled function that maker(*given) of a module returns.
+    """Return the compiled function that the maker of a module returns: maker(*given).
 
     `module` is relative to kernels/cpu, such as "nn.window_loops". The arguments, and their repr,
-    must be the same in each process for the same kernel. The function takes numbers as Python's
-    int() and float() do, and raises TypeError for arrays of another type than it is compiled for.
+    must be the same in each process for the same kernel. The function converts numbers like
+    Python's int() and float(), and raises TypeError for arrays of other types than it was compiled
+    for.
 
     Thread  any
     """
@@ -119,7 +120,7 @@ def find_function(module: str, maker: str, *given: Any) -> Callable[..., Any]:
 
 
 def find_loop(module: str, maker: str, *given: Any) -> Any:
-    """Return the compiler.Loop that maker(*given) of a module returns, or a FoundLoop like it.
+    """Return the compiler.Loop, or an equivalent FoundLoop, that maker(*given) of a module returns.
 
     Thread  any
     """
@@ -131,7 +132,7 @@ def find_loop(module: str, maker: str, *given: Any) -> Any:
 
 
 def stored_loop(module: str, maker: str, *given: Any) -> Any:
-    """Return the loop of find_loop where that needs no compiler, else None.
+    """Return the loop of find_loop if no compiler is needed, else None.
 
     Thread  any
     """
@@ -143,7 +144,7 @@ def stored_loop(module: str, maker: str, *given: Any) -> Any:
 
 
 def find_address(module: str, maker: str) -> int:
-    """Return the address of the C function whose compiler.Callback maker() of a module returns.
+    """Return the address of the C function of the compiler.Callback that a module's maker returns.
 
     Thread  any
     """
@@ -165,7 +166,7 @@ _kept: list[Any] = []
 
 
 def is_stored(module: str, maker: str, *given: Any) -> bool:
-    """Return whether find_address, or find_loop where something is given, needs no compiler."""
+    """Return whether find_address, or find_loop if arguments are given, needs no compiler."""
     return _is_stored((module, maker, repr(given) if given else ""), exact=False)
 
 
@@ -182,11 +183,11 @@ def _is_stored(key: tuple[str, str, str], *, exact: bool) -> bool:
 
 
 class Overloads:
-    """A compiled function of a module, called with arrays and numbers: it is found, or compiled,
-    for the types of what it is called with, as Numba's dispatchers do. With `given`, the function
-    is what the one of that name returns for it.
+    """A compiled function of a module, for any argument types. Like Numba's dispatcher, a call
+    finds or compiles the version for the types of its arguments. With `given`, the name is that of
+    a function that returns the function for these values.
 
-    Note    the loaded function compares the types itself, so a call takes 60 ns more than its work
+    Note    the loaded versions compare the types themselves, which adds 60 ns to a call
     """
 
     __slots__ = ("_functions", "_given", "_module", "_name")
@@ -203,7 +204,7 @@ class Overloads:
         return self._find(given)(*given)
 
     def is_stored(self, *given: Any) -> bool:
-        """Return whether a call with such arguments needs no compiler."""
+        """Return whether a call with these arguments needs no compiler."""
         return _is_stored(self._key(tuple(map(type_of, given))), exact=True)
 
     def _key(self, types: tuple[tuple[Any, ...], ...]) -> tuple[str, str, str]:
@@ -217,7 +218,7 @@ class Overloads:
             return found
 
         def make(found: Any) -> Callable[..., Any]:
-            # By its name: compiler imports this module.
+            # Imported by name, because compiler imports this module.
             entry_for = _maker("jit.compiler", "entry_for")
             function: Callable[..., Any] = entry_for(
                 found(*self._given) if self._given else found, types
@@ -226,19 +227,19 @@ class Overloads:
 
         found = _find(key, make, lambda code, _: code.function(ENTRY), exact=True)
         if not can_load_objects():
-            self._functions = (found,)  # Numba's dispatcher, which takes all types
+            self._functions = (found,)  # Numba's dispatcher, which accepts all types
         elif _is_exact(found):
             self._functions = (*self._functions, found)
         return found
 
 
 def _is_exact(function: Callable[..., Any]) -> bool:
-    """Return whether a function answers other types with NotImplemented: one that was loaded."""
+    """Return whether a function was loaded, and so returns NotImplemented for other types."""
     return type(function) is type(len) and function.__name__ == ENTRY
 
 
 class Loops:
-    """The compiled functions of a module, each as Overloads, by their names."""
+    """The compiled functions of a module, as attributes of type Overloads."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -250,9 +251,9 @@ class Loops:
 
 
 def type_of(value: Any) -> tuple[Any, ...]:
-    """Return the type of an argument, which decides on the code, in names and numbers.
+    """Return the type of an argument as names and numbers; the compiled version depends on it.
 
-    Raises  TypeError for what compiled functions do not take
+    Raises  TypeError for an argument that compiled functions do not accept
     """
     kind = type(value)
     if kind is np.ndarray:
@@ -295,7 +296,7 @@ def _find(
     *,
     exact: bool = False,
 ) -> Kernel:
-    """Return a kernel: the stored one, or that of make(the maker), which is then stored."""
+    """Return a stored kernel, or compile it with make(the maker) and store it."""
     module, name, _ = key
     if not can_load_objects():
         kernel = make(_maker(module, name))
@@ -316,7 +317,7 @@ def _find(
 def _load(
     key: tuple[str, str, str], from_code: Callable[[MachineCode, str], Kernel], *, exact: bool
 ) -> tuple[str, Stored | None, Kernel | None]:
-    """Return the key of a kernel in the store, what is stored there, and the kernel made of it."""
+    """Return the key of a kernel in the store, the stored file, and the kernel loaded from it."""
     with time_range("fastdist::load_kernel", "kernel load"):
         text = _text_of(key, exact=exact)
         stored = object_store.read(text)
@@ -328,12 +329,12 @@ def _load(
 
 @functools.cache
 def _release_once() -> None:
-    """Release memory after the first kernel: its modules, and the sources that were digested."""
+    """Release memory after the first kernel was loaded: modules, and sources that were hashed."""
     release_unused_memory()
 
 
 def _text_of(key: tuple[str, str, str], *, exact: bool) -> str:
-    """Return the key of a kernel in the store: all that its code depends on."""
+    """Return the key of a kernel in the store: everything that its code depends on."""
     return "\n".join((*key, str(exact), module_stamp(key[0]), machine_stamp()))
 
 
@@ -352,7 +353,8 @@ def _loaded(
     try:
         return from_code(MachineCode(stored.code), stored.notes)
     except (BrokenObjectError, ValueError, OSError) as error:
-        # Whole, for it is sealed, but not for this system: compiled, and written over.
+        # The file is complete, because its hash is right, but not for this system: compile, and
+        # overwrite.
         _logger.info("%s of %s is compiled again: %s", name, module, error)
         return None
 
@@ -367,11 +369,11 @@ def _made(
     *,
     exact: bool,
 ) -> Kernel:
-    if stored is not None and not stored.code:  # one for Numba
+    if stored is not None and not stored.code:  # it is in Numba's cache
         with _recording(None):
             return make(maker)
     newer = object_store.read(text)
-    if newer is not None and newer != stored:  # another process was quicker
+    if newer is not None and newer != stored:  # another process has compiled it meanwhile
         loaded = _loaded(newer, from_code, *text.split("\n")[:2])
         if loaded is not None:
             return loaded

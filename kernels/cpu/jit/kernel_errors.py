@@ -1,4 +1,4 @@
-"""Raising what a compiled kernel raised."""
+"""Raises the exceptions of compiled kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 class _Reader(pickle.Unpickler):
-    """Finds exceptions of Python, and no other name."""
+    """Unpickles Python's built-in exceptions, and no other names."""
 
     def find_class(self, module: str, name: str) -> Any:
         found = getattr(__import__("builtins"), name, None) if module == "builtins" else None
@@ -18,8 +18,8 @@ class _Reader(pickle.Unpickler):
 
 
 def raise_pickled(data: bytes) -> NoReturn:
-    """Raise an exception that Numba pickled when it compiled a kernel: its class, its arguments
-    and the place in the source.
+    """Raise an exception that Numba pickled when it compiled a kernel: its class, arguments and
+    source location.
     """
     kind, given, _ = _Reader(io.BytesIO(data)).load()
     raise kind(*given)

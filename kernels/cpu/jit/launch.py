@@ -1,9 +1,9 @@
-"""Launching compiled loops on one or several threads, and which thread pool does it.
+"""Runs compiled loops on one or several threads, and chooses the thread pool.
 
-Numba's OpenMP pool may be entered by several Python threads at once; its own `workqueue` pool, used
-where no OpenMP library loads, aborts the process then, so it is entered under a lock. A child
-forked after a launch inherits a pool without threads, in which OpenMP dies: its kernels run on one
-thread.
+Several Python threads may use Numba's OpenMP pool at the same time. Numba's own `workqueue` pool,
+used where no OpenMP library can be loaded, would abort the process then, so it is used under a
+lock. A child forked after a launch inherits a pool without threads, in which OpenMP would crash: it
+runs kernels on one thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Loop = Any
 
 
 def _most_threads() -> int:
-    """Return how many threads Numba's pool has: NUMBA_NUM_THREADS, by default the cores."""
+    """Return the size of Numba's pool: NUMBA_NUM_THREADS, by default the number of cores."""
     asked = os.environ.get("NUMBA_NUM_THREADS", "")
     is_plain = not asked or (asked.isdigit() and int(asked) > 0)
     if "numba" in sys.modules or not (is_plain and can_load_objects()):
@@ -46,7 +46,7 @@ def _most_threads() -> int:
 
 
 def _initial_threads() -> int:
-    # OMP_NUM_THREADS is how launchers of several processes on one machine share out its cores.
+    # Launchers set OMP_NUM_THREADS to divide a machine's cores among several processes.
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     most = _most_threads()
     return min(int(asked), most) if asked.isdigit() and int(asked) > 0 else most
@@ -55,29 +55,29 @@ def _initial_threads() -> int:
 class _Pool:
     """The thread pool of this process."""
 
-    # The address of the function that enters the pool, 0 until there is one.
+    # The address of the function that runs work on the pool; 0 before the pool is started.
     address: int = 0
     # The name of the pool, and the file of its library.
     layer: str = ""
     library: str = ""
     lock: AbstractContextManager[Any] = nullcontext()
     threads: int = _initial_threads()
-    # A forked child without the threads of the pool that it inherited.
+    # True in a forked child: the pool's threads exist only in the parent.
     orphaned: bool = False
-    # Held while the pool is chosen.
+    # Held while the pool is chosen and started.
     start_lock = threading.Lock()
 
 
 def get_num_threads() -> int:
-    """Return how many threads one kernel may use."""
+    """Return the number of threads that one kernel may use."""
     return 1 if _Pool.orphaned else _Pool.threads
 
 
 def set_num_threads(count: int) -> None:
-    """Set how many threads one kernel may use, in the whole process.
+    """Set the number of threads that one kernel may use, for the whole process.
 
     Raises  ValueError if count is not positive
-    Note    more than Numba's pool has (NUMBA_NUM_THREADS, by default the cores) counts as that many
+    Note    at most the size of Numba's pool (NUMBA_NUM_THREADS, by default the number of cores)
     """
     if count < 1:
         raise ValueError(f"set_num_threads expects a positive integer, got {count!r}")
@@ -85,38 +85,38 @@ def set_num_threads(count: int) -> None:
 
 
 def threading_layer() -> str:
-    """Return the name of the pool that runs kernels: omp, tbb or workqueue. Starts it."""
+    """Start the pool that runs kernels, and return its name: omp, tbb or workqueue."""
     _open_pool()
     return _Pool.layer
 
 
 def pool() -> tuple[int, AbstractContextManager[Any]]:
-    """Return the address of what enters the pool of threads, which is started for it, and what is
-    held meanwhile.
+    """Start the thread pool if needed. Return the address of the function that runs work on it, and
+    a lock that must be held during the call.
     """
     return _Pool.address or _open_pool(), _Pool.lock
 
 
 def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
-    """Return the function that runs loop over operands, inputs first, which broadcast to the last
-    one, the output.
+    """Return the function that runs loop over operands. The inputs come first; they broadcast to
+    the last operand, the output.
 
     Thread  any, several at once; releases the GIL
     Raises  ShapeError if they do not broadcast
     """
     run = _runner()
-    # Bound to names of the closure: looked up one by one they cost half of a short launch.
+    # Local names: as attributes they would cost half of a short launch.
     address, sizes, share = loop.address, loop.sizes_address, loop.elements_per_thread
     two_shares, array_type, pool = 2 * share, ARRAY, _Pool
 
     def launch(operands: tuple[Array, ...]) -> None:
         for operand in operands:
-            # A NumPy scalar has a dtype and a shape as well, but not an array's memory.
+            # A NumPy scalar has a dtype and a shape as well, but no array memory.
             if type(operand) is not array_type:
                 require_arrays(operand)
         size = operand.size
-        # Addresses instead of arrays: see Note [Reading array objects]. The tuple lives in this
-        # frame until the call is over, the loop as long as this function.
+        # Pass addresses instead of arrays: see Note [Reading array objects]. The tuple lives in
+        # this frame until the call returns; the loop lives as long as this function.
         if size < two_shares or pool.threads < 2 or pool.orphaned:
             status = run(address, id(operands), len(operands), sizes, 1, 0)
         else:
@@ -135,8 +135,9 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
 
 
 def row_launcher(loop: Loop) -> Callable[..., None]:
-    """Return the function that runs a loop of row_code over a tuple of arrays in C order, which it
-    does not check: (operands, rows, n, a, b). Its `alone`, of operands, rows and n, enters no pool.
+    """Return the function of (operands, rows, n, a, b) that runs a loop of row_code. The operands
+    are a tuple of arrays in C order, which is not checked. Its attribute `alone`, a function of
+    (operands, rows, n), uses no thread pool.
 
     Thread  any, several at once; releases the GIL
     """
@@ -162,10 +163,10 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     def prepare(
         rows: int, n: int, a: float, b: float, *, checks: bool = False
     ) -> tuple[Callable[[int, int], int | None], Array]:
-        """Return a function that runs over so many rows, and its words: it takes their address and
-        that of the tuple of operands. It uses threads only where they may pay. If it checks, it
-        returns 1, and has done nothing, where the first operand is not an array, or is of a derived
-        class; else its caller has checked that.
+        """Return a function for this many rows, and its words. The function takes the addresses of
+        the words and of the tuple of operands. It uses threads only for enough elements. With
+        checks, it returns 1 without running if the first operand is not a plain array; otherwise
+        the caller must have checked that.
         """
         words = np.array([address, rows, n, 0, 0, id(array_type)])
         words[3:5].view(np.float64)[:] = a, b
@@ -185,7 +186,7 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         for operand in operands:
             if type(operand) is not array_type:
                 require_arrays(operand)
-        if n:  # by which loops divide
+        if n:  # loops divide by n
             run(address, id(operands), rows, n, 0.0, 0.0, 1, 0)
 
     launch.alone = alone  # type: ignore[attr-defined]
@@ -196,11 +197,11 @@ _Shares: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 
 
 def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
-    """Call work for ranges that make up 0 to count, on so many threads of the pool.
+    """Call work for ranges that make up 0 to count, on this many threads of the pool.
 
-    Exceptions of work are raised here. It must not enter a pool, and pays where most of its time
-    goes into code that releases the GIL. Python's own threads would wait for cores on which those
-    of the pool still spin after a launch.
+    An exception in work is raised here. work must not use a pool itself. This pays if work spends
+    most of its time in code that releases the GIL. New Python threads would have to wait for the
+    cores on which the pool's threads still spin after a launch.
     """
     failed: list[BaseException] = []
 
@@ -208,14 +209,14 @@ def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
         try:
             first = ctypes.c_int64.from_address(words + 8).value
             work(range(first, first + shares))
-        except BaseException as error:  # raised below, in the thread that asked for the work
+        except BaseException as error:  # raised below, in the calling thread
             failed.append(error)
 
     loop = _Shares(run)
-    # Not by ctypes.cast, after which loop would hold itself, and with it all that work sees.
+    # ctypes.cast would create a reference cycle that keeps loop, and all objects of work, alive.
     address = ctypes.c_void_p.from_buffer(loop).value
     enter, lock = pool()
-    # A KeyboardInterrupt between the two functions would be lost: ctypes prints and forgets it.
+    # In the callback, ctypes would print and drop a KeyboardInterrupt, so it is delayed.
     with interrupt_held(), lock:
         _row_runner()(address, 0, count, 0, 0.0, 0.0, threads, enter)
     if failed:
@@ -245,8 +246,8 @@ def _runner() -> Callable[..., int]:
 def _open_pool() -> int:
     with _Pool.start_lock:
         if not _Pool.address:
-            # omp before tbb, which Numba would take first: the fork rule below is made for omp. A
-            # user's NUMBA_THREADING_LAYER stands above either.
+            # Prefer omp to tbb, which Numba would try first, because the rule for forks is made for
+            # omp. A user's NUMBA_THREADING_LAYER has priority.
             is_free = os.environ.get("NUMBA_THREADING_LAYER", "default") in ("default", "omp")
             if not (is_free and can_load_objects() and _start_omp()):
                 _start_pool_of_numba()
@@ -256,9 +257,10 @@ def _open_pool() -> int:
 
 
 def _start_omp() -> bool:
-    """Start Numba's OpenMP pool without Numba; return False where its library does not load.
+    """Start Numba's OpenMP pool without importing Numba; return False if its library cannot be
+    loaded.
 
-    Note    Numba, if it comes later, loads the same library, and says how many threads it has
+    Note    if Numba is imported later, it loads the same library, with the same number of threads
     """
     spec = importlib.util.find_spec("numba")
     if spec is None or not spec.submodule_search_locations:
@@ -272,7 +274,7 @@ def _start_omp() -> bool:
         library: Any = importlib.util.module_from_spec(found)
         loader.exec_module(library)
     except ImportError:
-        return False  # there is no libgomp, or no such file
+        return False  # libgomp or the file is missing
     for name in ("launch_threads", "set_num_threads"):
         ctypes.CFUNCTYPE(None, ctypes.c_int)(getattr(library, name))(_most_threads())
     _Pool.layer, _Pool.library, _Pool.address = "omp", path, library.parallel_for
@@ -294,25 +296,25 @@ def _start_pool_of_numba() -> None:
     _Pool.address = llvmlite.binding.address_of_symbol("numba_parallel_for")
 
 
-# omp_pause_hard of omp.h
+# The constant omp_pause_hard in omp.h.
 _PAUSE_HARD: Final = 2
 
 
 def end_idle_threads() -> None:
-    """End the threads that wait for this thread's launches; its next one starts others.
+    """End the idle OpenMP threads of the calling thread; its next launch starts new ones.
 
-    Note    a fork copies none of them, and what they leave behind makes OpenMP die in the child
+    Note    a fork does not copy them, and OpenMP would crash in the child because of their state
     """
     if not _Pool.address or _Pool.layer != "omp":
         return
-    # Found through what is linked to it: a process may hold the OpenMP of other packages as well.
+    # Looked up in the pool's library, because the process may have loaded other OpenMP libraries.
     pause = getattr(ctypes.CDLL(_Pool.library), "omp_pause_resource_all", None)
-    if pause is not None:  # of OpenMP 5
+    if pause is not None:  # since OpenMP 5
         pause(_PAUSE_HARD)
 
 
 def _after_fork_in_child() -> None:
-    # The lock may have been held by a thread that does not exist here.
+    # Another thread, which does not exist here, may have held the lock.
     _Pool.start_lock = threading.Lock()
     _Pool.orphaned = _Pool.address != 0
 

@@ -1,7 +1,7 @@
-"""LLVM instructions that Numba's Python does not reach: typed memory, select, rounding, bit casts.
+"""LLVM instructions that Numba does not expose: typed memory, select, rounding, bit casts.
 
-Each is one instruction, so that LLVM sees loops it can vectorise: Python's `a if c else b` is a
-branch to Numba, its `max` a function that LLVM cannot widen.
+Each is a single instruction, so that LLVM gets loops that it can vectorize. Numba compiles Python's
+`a if c else b` to a branch, and its `max` to a function that LLVM cannot vectorize.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from numba.core import cgutils, registry
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
-    """Return Numba's intrinsic: the caller gives no typing context, which mypy could not know."""
+    """Return Numba's intrinsic, typed so that mypy does not demand the typing context from
+    callers.
+    """
     return numba.extending.intrinsic(function)
 
 
@@ -37,13 +39,13 @@ _registry: Any = registry
 
 
 # Note [Loops that read before they write]
-# LLVM checks at run time that memory does not overlap before it computes in vectors, and else runs
-# a scalar loop, as in place. A pointwise loop needs no check: each iteration writes only to places
-# that it has read itself, and no other iteration reads or writes them. So any order of reads and
-# writes that computes before it writes gives the same numbers, and reads are put into a scope that
-# writes are declared not to alias. All other loops use LOAD and STORE: a loop that is inlined next
-# to another one would share its scope. One core of an AMD EPYC (Zen 4), float32: add_ of 1e6 91 us,
-# 186 through a block that was copied; relu_ 46 us, 159.
+# LLVM checks at run time that input and output memory do not overlap before it computes in vectors;
+# otherwise, as for an in-place op, it runs a scalar loop. A pointwise loop needs no check: each
+# iteration writes only places that it has read itself, and no other iteration reads or writes them.
+# So every order that computes before it writes gives the same numbers, and reads are put into an
+# alias scope that writes are declared not to alias. All other loops use LOAD and STORE, because a
+# loop that is inlined next to another one would share its scope. One core of an AMD EPYC (Zen 4),
+# float32: add_ of 1e6 91 us, 186 through a copied block; relu_ 46 us, 159.
 def _scope(builder: Any) -> Any:
     module = builder.module
     return module.add_metadata([module.add_metadata(["read", module.add_metadata(["loop"])])])
@@ -66,7 +68,7 @@ def _write(builder: Any, value: Any, pointer: Any, *, apart: bool) -> None:
 def _loader(element: Any, *, apart: bool) -> Callable[..., Any]:
     @intrinsic
     def load(typingctx: Any, address: Any, index: Any) -> Any:
-        """Return element number index of the gapless array at address."""
+        """Return the element with this index of the contiguous array at address."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             memory = context.get_data_type(element)
@@ -85,7 +87,7 @@ def _loader(element: Any, *, apart: bool) -> Callable[..., Any]:
 def _storer(element: Any, *, apart: bool) -> Callable[..., Any]:
     @intrinsic
     def store(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
-        """Write value into element number index of the gapless array at address."""
+        """Write value to the element with this index of the contiguous array at address."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             memory = context.get_data_type(element)
@@ -101,9 +103,9 @@ def _storer(element: Any, *, apart: bool) -> Callable[..., Any]:
 
 
 # Note [Half types in memory] A loop that computes in float32 may read and write half types, which
-# are widened and rounded on the way: one pass over the tensor is enough. For float16 that is one
-# instruction where the processor has it (F16C on x86), elsewhere a call of a library function that
-# does not exist: check can_round_float16 first. bfloat16 is the upper half of float32.
+# are widened and rounded on the way, so one pass over the tensor is enough. For float16 that is one
+# instruction if the processor has it (F16C on x86). Otherwise LLVM calls a library function that
+# does not exist, so check can_round_float16 first. bfloat16 is the upper half of float32.
 _HALF, _SINGLE = ir.HalfType(), ir.FloatType()
 _INT16, _INT32 = ir.IntType(16), ir.IntType(32)
 
@@ -123,7 +125,7 @@ def _widen_bfloat16(builder: Any, bits: Any) -> Any:
 def _round_to_bfloat16(builder: Any, value: Any) -> Any:
     bits = builder.bitcast(value, _INT32)
     last = builder.and_(builder.lshr(bits, _INT32(16)), _INT32(1))
-    # Half of what is dropped is added, less one bit where the number would end even.
+    # Round to nearest even: add half of the dropped part, less one bit if the result would be even.
     rounded = builder.add(builder.add(bits, last), _INT32(0x7FFF))
     nan = builder.or_(builder.and_(bits, _INT32(0x80000000)), _INT32(0x7FC00000))
     is_nan = builder.fcmp_unordered("uno", value, value)
@@ -133,7 +135,7 @@ def _round_to_bfloat16(builder: Any, value: Any) -> Any:
 def _half_loader(widen: Callable[[Any, Any], Any], *, apart: bool) -> Callable[..., Any]:
     @intrinsic
     def load(typingctx: Any, address: Any, index: Any) -> Any:
-        """Return element number index of the gapless array at address, as float32."""
+        """Return the element with this index of the contiguous array at address, as float32."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = builder.gep(builder.inttoptr(args[0], _INT16.as_pointer()), [args[1]])
@@ -148,7 +150,7 @@ def _half_loader(widen: Callable[[Any, Any], Any], *, apart: bool) -> Callable[.
 def _half_storer(rounded: Callable[[Any, Any], Any], *, apart: bool) -> Callable[..., Any]:
     @intrinsic
     def store(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
-        """Round a float32 into element number index of the gapless array at address."""
+        """Round a float32, and write it to the element with this index of the array at address."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = builder.gep(builder.inttoptr(args[0], _INT16.as_pointer()), [args[1]])
@@ -191,7 +193,7 @@ def has_float16() -> bool:
 
 @intrinsic
 def load_word(typingctx: Any, address: Any) -> Any:
-    """Return the 64-bit integer at address."""
+    """Return the 64-bit integer at an address."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.load(builder.inttoptr(args[0], _INT64.as_pointer()))
@@ -201,7 +203,7 @@ def load_word(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def load_int(typingctx: Any, address: Any) -> Any:
-    """Return the C int at address."""
+    """Return the C int at an address."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value = builder.load(builder.inttoptr(args[0], ir.IntType(32).as_pointer()))
@@ -212,7 +214,7 @@ def load_int(typingctx: Any, address: Any) -> Any:
 
 @intrinsic
 def call_loop(typingctx: Any, function: Any, pointers: Any, count: Any) -> Any:
-    """Call the compiled inner loop at the address function, a `void (i64, i64)`."""
+    """Call the compiled inner loop, a `void (i64, i64)`, at the address `function`."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [_INT64, _INT64])
@@ -223,11 +225,11 @@ def call_loop(typingctx: Any, function: Any, pointers: Any, count: Any) -> Any:
 
 
 def on_threads(part: Any) -> Callable[..., Any]:
-    """Return the function on_threads(pool, data, count, threads), which calls the compiled part
-    part(first, count, data) for shares of 0 to count on so many threads. part may not raise.
+    """Return a function on_threads(pool, data, count, threads). It calls the compiled function
+    part(first, count, data) for shares of 0 to count on this many threads. part may not raise.
 
-    Note    pool is the address of a pool's parallel_for, as Numba's own pools have it: it takes a
-            gufunc's loop, whose one operand is here the number of a share, an element of 1 byte
+    Note    pool is the address of a parallel_for in the form of Numba's pools: it takes the loop of
+            a gufunc, which here has one operand, the number of a share, as an element of 1 byte
     """
 
     @intrinsic
@@ -273,7 +275,7 @@ def on_threads(part: Any) -> Callable[..., Any]:
 
 @intrinsic
 def stack_words(typingctx: Any, count: Any) -> Any:
-    """Return the address of count 64-bit words that live until the function returns."""
+    """Return the address of count 64-bit words on the stack, valid until the function returns."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.ptrtoint(builder.alloca(_INT64, args[0]), _INT64)
@@ -296,7 +298,7 @@ def copy_bytes(typingctx: Any, source: Any, target: Any, count: Any) -> Any:
 
 @intrinsic
 def select(typingctx: Any, condition: Any, a: Any, b: Any) -> Any:
-    """Return a where condition holds, else b; both are computed. a and b have one type."""
+    """Return a if condition holds, else b. Both are computed; they have the same type."""
     if a != b or condition != types.boolean:
         return None
 
@@ -374,7 +376,7 @@ def fmod(typingctx: Any, x: Any, y: Any) -> Any:
 
 @intrinsic
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a * b + c rounded once, on every machine; slow where the machine has no such thing."""
+    """Return a * b + c, rounded once on every machine; slow without an FMA instruction."""
     if not isinstance(a, types.Float) or a != b or a != c:
         return None
 

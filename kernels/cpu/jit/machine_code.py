@@ -1,7 +1,7 @@
-"""Object code in memory: mapped, linked to the functions that it needs, and callable from Python.
+"""Object code in memory: mapped, linked with the functions that it needs, callable from Python.
 
-Memory is written to first and executed afterwards, never both at once, and stays until the process
-ends: NumPy frees arrays by compiled code at the interpreter's end, and threads of a pool may run.
+Memory is first written and then made executable, never both at the same time. It is never unmapped:
+at the interpreter's exit NumPy may free arrays by compiled code, and pool threads may still run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from .object_file import (
     read_object,
 )
 
-# Symbols that a kernel may need, a fixed list: an unknown one would be a crash at the first call.
+# The symbols that a kernel may need. The list is fixed, because an unknown symbol would crash the
+# first call.
 _C_NAMES: Final = """
     memcpy memmove memset bcmp memcmp aligned_alloc malloc free malloc_usable_size madvise
     acos acosf acosh acoshf asin asinf asinh asinhf atan atanf atan2 atan2f atanh atanhf cbrt cbrtf
@@ -45,9 +46,9 @@ _PYTHON_NAMES: Final = """
     _Py_NotImplementedStruct
 """
 _OF_C, _OF_PYTHON = frozenset(_C_NAMES.split()), frozenset(_PYTHON_NAMES.split())
-# Functions that Numba brings, and the C library has.
+# Functions of the C library that Numba replaces by its own.
 _OF_NUMBA: Final = {"numba_nextafter": "nextafter", "numba_nextafterf": "nextafterf"}
-# Types of NumPy, by names of ours.
+# NumPy's types, by the names that object code uses.
 _OF_NUMPY: Final = {
     f"fastdist_numpy_{name}": getattr(np, name)
     for name in (
@@ -62,12 +63,12 @@ _NEAR: Final = 1 << 31
 
 
 def known_symbols() -> frozenset[str]:
-    """Return the names of symbols that object code may need."""
+    """Return the names of all symbols that object code may need."""
     return _OF_C | _OF_PYTHON | _OF_NUMPY.keys() | _OF_NUMBA.keys()
 
 
 class _Method(ctypes.Structure):
-    """CPython's PyMethodDef."""
+    """CPython's struct PyMethodDef."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -78,10 +79,10 @@ class _Method(ctypes.Structure):
 
 
 class MachineCode:
-    """An object in memory, linked; it is never unloaded.
+    """Object code in memory, linked; it is never unloaded.
 
-    Raises  BrokenObjectError for an object that is broken, or needs a symbol that is not known;
-            OSError where no memory can be had, or made executable
+    Raises  BrokenObjectError for invalid object code, or for an unknown symbol; OSError if memory
+            cannot be mapped or made executable
     """
 
     def __init__(self, data: bytes) -> None:
@@ -93,7 +94,7 @@ class MachineCode:
     def address(self, name: str) -> int:
         """Return the address of a symbol that the object defines.
 
-        Raises  BrokenObjectError if it does not
+        Raises  BrokenObjectError if it defines no such symbol
         """
         at = self._symbols.get(name)
         if at is None:
@@ -101,9 +102,9 @@ class MachineCode:
         return self._base + at
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Return the builtin of a symbol, a C function in the form METH_FASTCALL."""
+        """Return the builtin function for a symbol, a C function in the form METH_FASTCALL."""
         method = _Method(name.encode(), self.address(name), _FASTCALL, None)
-        _kept.append(method)  # the builtin reads it as long as it lives
+        _kept.append(method)  # the builtin refers to it
         made: Callable[..., Any] = _python().PyCFunction_NewEx(ctypes.byref(method), None, None)
         return made
 
@@ -113,8 +114,8 @@ _kept: list[_Method] = []
 
 @functools.cache
 def _python() -> Any:
-    """Return the C functions of this process, called while the interpreter's lock is held: no fork
-    of another thread finds one half done.
+    """Return the C functions of this process, called with the GIL held, so that no fork happens in
+    the middle of a call.
     """
     found = ctypes.PyDLL(None, use_errno=True)
     found.mmap.restype = ctypes.c_void_p
@@ -137,7 +138,7 @@ def _libm() -> Any:
 def _address_of(name: str) -> int:
     """Return the address of a symbol on the list.
 
-    Raises  BrokenObjectError for another one
+    Raises  BrokenObjectError for any other symbol
     """
     if name in _OF_NUMPY:
         return id(_OF_NUMPY[name])
@@ -146,7 +147,7 @@ def _address_of(name: str) -> int:
         raise BrokenObjectError(f"the object code of a kernel needs {name!r}, which is not known")
     for library in (_python, _libm):
         try:
-            # in_dll, and not the function's pointer: it serves data, such as None, as well.
+            # in_dll instead of the function pointer, because it also works for data, such as None.
             return ctypes.addressof(ctypes.c_char.in_dll(library(), name))
         except ValueError:
             continue
@@ -154,7 +155,7 @@ def _address_of(name: str) -> int:
 
 
 def _mapped(image: Image, needed: dict[str, int]) -> int:
-    """Return the address of an image in memory."""
+    """Map an image into memory, linked; return its address."""
     size = max(image.size, mmap.PAGESIZE)
     base = _python().mmap(None, size, _READ | _WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     if base in (None, ctypes.c_void_p(-1).value):
@@ -165,7 +166,7 @@ def _mapped(image: Image, needed: dict[str, int]) -> int:
         _protect(base, image, CODE, _READ | _EXECUTE)
         _protect(base, image, CONSTANTS, _READ)
     except BaseException:
-        _python().munmap(base, size)  # nothing in it has run
+        _python().munmap(base, size)  # none of it has run
         raise
     return int(base)
 
@@ -177,7 +178,7 @@ def _protect(base: int, image: Image, kind: str, to: int) -> None:
 
 
 def _linked(image: Image, base: int, needed: dict[str, int]) -> bytes:
-    """Return the bytes of an image for an address."""
+    """Return the bytes of an image, linked for its address."""
     memory = bytearray(image.size)
     for part in image.parts:
         memory[part.offset : part.offset + len(part.content)] = part.content

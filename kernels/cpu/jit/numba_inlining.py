@@ -1,8 +1,8 @@
-"""Parts of compiled functions: typed and lowered, but no machine code is made of them alone.
+"""Compiles helper functions of kernels: typed and lowered, but without separate machine code.
 
-Numba makes every function that another one calls ready to be called from Python as well: it is
-optimised, compiled and loaded separately, before its code is optimised again inside its caller.
-That was half of the compile time of kernels with many small functions.
+Numba makes every function that another one calls callable from Python as well: it is optimized,
+compiled and loaded separately, and then optimized again inside its caller. This took half of the
+time to compile kernels with many small functions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numba.core.compiler_machinery import register_pass
 
 from .numba_passes import KernelLibrary, PassesOfKernels, passes_with
 
-# Untyped on purpose: which parts of Numba carry types changes from version to version.
+# Typed as Any, because which parts of Numba have types changes from version to version.
 _Lowering: Any = typed_passes.NativeLowering
 _registered: Any = register_pass
 
 
 class _PartLibrary(KernelLibrary):
-    """Code that is only to be linked into other code, which is then optimised as a whole."""
+    """Code that is only linked into other code, which is then optimized as a whole."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -34,7 +34,7 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
     _name = "part_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        """Do what Numba's own pass does, but for loading the code."""
+        """Do the same as Numba's pass, without loading the code."""
         context = state.targetctx
         library = state.library = _PartLibrary(context.codegen(), state.func_id.func_qualname)
         library.enable_object_caching()
@@ -42,8 +42,8 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
         super().run_pass(state)
         library.finalize()
         made = state["cr"]
-        # Callers find the code by what Python would call, which must be a builtin. This one is
-        # unlike all others, and whoever does call it gets an error.
+        # Callers look up the code by the object that Python would call, which must be a builtin.
+        # Each gets a distinct one, which raises an error if it is called.
         never_called = [made.fndesc.qualname].remove
         context.insert_user_function(never_called, made.fndesc, [library])
         state["cr"] = made._replace(cfunc=never_called)
@@ -51,7 +51,7 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
 
 
 class PartCompiler(PassesOfKernels):
-    """The compiler of a part of a kernel."""
+    """The compiler of a helper function of a kernel."""
 
     def define_pipelines(self) -> list[Any]:
         return [passes_with(self.state, _PartLowering)]

@@ -1,16 +1,15 @@
-"""Numba's passes for kernels: only those that change them, and each once.
+"""Numba's compiler passes for kernels: only those that have an effect on them, each once.
 
-Numba serves any function: it looks for features that kernels do not use, and tries dozens of
-templates to find the `+` of two integers, at each `+` again.
+Numba supports any function: it looks for features that kernels do not use, and at each `+` of two
+integers it tries dozens of templates again.
 """
 
 # Note [Less of a compiler] On one core of an AMD EPYC (Zen 4) eleven first calls (add, sum, pools,
 # batch norm, an LSTM, a convolution, Adam ...) took 6.8 s with an empty cache, and take 6.1. Half
-# of that is Python's; a tenth of its calls resolved operators of numbers. A twentieth of the time
-# went into passes that change nothing here: kernels contain no closures (InlineClosureLikes), nor
-# the NumPy expressions over whole arrays that NopythonRewrites looks for. LLVM's passes over each
-# function, and its first ones over the module, prune reference counts before the optimising passes,
-# which prune them again.
+# of that is Python code; a tenth of its calls resolved operators on numbers. A twentieth of the
+# time went into passes without effect: kernels contain no closures (InlineClosureLikes), and no
+# expressions over whole NumPy arrays (NopythonRewrites). LLVM's passes over each function, and its
+# first ones over the module, prune reference counts; the optimizing passes prune them again.
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from numba.core import codegen, compiler, typed_passes, types
 from numba.core.compiler_machinery import register_pass
 from numba.core.typing import context as typing_context
 
-# Untyped on purpose: which parts of Numba carry types changes from version to version.
+# Typed as Any, because which parts of Numba have types changes from version to version.
 _Library: Any = codegen.JITCodeLibrary
 _Lowering: Any = typed_passes.NativeLowering
 _Compiler: Any = compiler.CompilerBase
@@ -35,7 +34,7 @@ _NEEDLESS: Final = ("InlineClosureLikes", "InlineOverloads", "NopythonRewrites")
 
 
 def passes_with(state: Any, lowering: Any) -> Any:
-    """Return Numba's passes for njit, those that kernels need, with their own lowering."""
+    """Return those of Numba's njit passes that kernels need, with this lowering pass."""
     passes = _builder.define_nopython_pipeline(state)
     passes.passes = [
         (lowering if each is _Lowering else each, why)
@@ -47,14 +46,14 @@ def passes_with(state: Any, lowering: Any) -> Any:
 
 
 class KernelLibrary(_Library):  # type: ignore[misc]
-    """Code that LLVM optimises as a whole, and once: not function by function before."""
+    """Code that LLVM optimizes once, as a whole, not function by function before."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         made = self._codegen._module_pass_manager()
-        # An older Numba has LLVM's former pass manager, without a builder.
+        # An older Numba uses LLVM's legacy pass manager, without a builder.
         passes, *builder = made if isinstance(made, tuple) else (made,)
         passes.run(self._final_module, *builder)
 
@@ -64,9 +63,9 @@ class _KernelLowering(_Lowering):  # type: ignore[misc]
     _name = "kernel_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        """Do what Numba's own pass does, with a library of ours where Numba has what it takes."""
+        """Do the same as Numba's pass, with KernelLibrary if this version of Numba supports it."""
         maker = state.targetctx.codegen()
-        # An older Numba has LLVM's former pass manager, which all this was not measured with.
+        # An older Numba uses LLVM's legacy pass manager, for which these savings were not measured.
         if hasattr(maker, "_pass_builder"):
             state.library = KernelLibrary(maker, state.func_id.func_qualname)
             state.library.enable_object_caching()
@@ -82,26 +81,24 @@ _OPERATORS: Final = frozenset(
         *("imul", "itruediv", "ifloordiv", "imod", "ilshift", "irshift", "iand", "ior", "ixor"),
     )
 )
-# By operator and the numbers' types: how Numba says that they are operated on.
+# Operator and number types -> Numba's signature of the operation.
 _signatures: Final[dict[Any, Any]] = {}
 
 
 class _Typing(_Context):  # type: ignore[misc]
-    """Numba's own context, with a cache of the signatures of operators of numbers.
+    """Numba's typing context, with a cache of the signatures of operators on numbers.
 
-    Note    a number whose value is known counts as any of its type next to one whose value is not;
-            two known values are compared by Numba while it compiles
+    Note    next to a number of unknown value, a literal has the same signature as its type;
+            operations on two literals are evaluated by Numba at compile time
     """
 
     def __init__(self, of: Any) -> None:
         self.__dict__ = of.__dict__
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """Return the signature of a call, that of an operator between numbers as it was found
-        first.
-        """
-        # Numba asks by the operator or by its type, which is another where it has learnt more of it
-        # and knows how to do what it resolved itself.
+        """Return the signature of a call; for operators on numbers from the cache."""
+        # Numba asks with the operator or with its type. The type object can change when Numba
+        # learns more about it, and is only valid in the context that resolved it.
         kind = func if isinstance(func, _types.BaseFunction) else self._lookup_global(func)
         is_operator = getattr(kind, "typing_key", None) in _OPERATORS
         plain = tuple([_types.unliteral(one) for one in args]) if is_operator else ()
@@ -116,12 +113,12 @@ class _Typing(_Context):  # type: ignore[misc]
         return found
 
 
-# One: Numba keeps what it has resolved by context.
+# A single context, because Numba caches what it has resolved by context.
 _typing_like: Final = functools.cache(_Typing)
 
 
 class PassesOfKernels(_Compiler):  # type: ignore[misc]
-    """The compiler of our functions; a subclass gives the passes."""
+    """Base of the compilers for kernels; a subclass defines the passes."""
 
     def __init__(self, typing_context: Any, *rest: Any) -> None:
         super().__init__(_typing_like(typing_context), *rest)

@@ -1,16 +1,16 @@
-"""Object code of compiled functions, with the function that Python or C calls, written as LLVM IR.
+"""Object code of compiled functions, with a wrapper for callers from Python or C, in LLVM IR.
 
-The wrapper takes the place of Numba's own for callers from Python and from C: it needs nothing of
-Numba when it runs, so a later process loads the code without Numba.
+The wrapper replaces Numba's own wrappers. It does not need Numba at run time, so a later process
+can load the code without Numba.
 """
 
-# Note [What a wrapper checks] An entry takes the types of one signature. As Numba's wrapper does,
-# it takes any object that Python's int() or float() converts for a number, and raises what these
-# raise. A caller that chose the entry by types wants "exact" ones: then the answer to another type,
-# of a number too, is NotImplemented, and no number is converted. An array must be of NumPy's class,
-# or of one derived from it, of the dtype, in native byte order, of the number of axes, and in the
-# order that the signature names; an exact entry also compares whether it is writable and aligned.
-# Errors that a kernel raises are raised: see kernel_errors.py.
+# Note [What a wrapper checks] A wrapper takes the types of one signature. Like Numba's wrapper, it
+# accepts as a number any object that Python's int() or float() converts, and raises their errors.
+# "Exact" wrappers are for callers that choose a wrapper by types: for any other type, also of a
+# number, they return NotImplemented, and no number is converted. An array must be of NumPy's class
+# or a subclass, with the dtype, number of axes and order of the signature, in native byte order. An
+# exact wrapper also compares whether it is writable and aligned. Errors that a kernel raises are
+# raised: see kernel_errors.py.
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .machine_code import known_symbols
 from .numba_passes import KernelLibrary, PassesOfKernels, passes_with
 from .object_file import BrokenObjectError, read_object
 
-# Untyped on purpose: which parts of Numba carry types changes from version to version.
+# Typed as Any, because different versions of Numba annotate different parts.
 _Lowering: Any = typed_passes.NativeLowering
 _registered: Any = register_pass
 _cgutils: Any = cgutils
@@ -42,11 +42,11 @@ _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _OBJECT: Final = _I8.as_pointer()
 _OBJECTS: Final = _OBJECT.as_pointer()
 _DOUBLE: Final = ir.DoubleType()
-# Bytes behind the begin of CPython's and NumPy's objects: see Note [Reading array objects].
+# Offsets in bytes of fields of CPython's and NumPy's objects: see Note [Reading array objects].
 _TYPE, _VALUE, _DATA, _NDIM, _SHAPE, _STRIDES, _DTYPE, _FLAGS = 8, 16, 16, 24, 32, 40, 56, 64
 _BYTE_ORDER, _TYPE_NUMBER = 26, 28
 _IN_C_ORDER, _IN_F_ORDER, _ALIGNED, _WRITABLE = 0x1, 0x2, 0x100, 0x400
-# NumPy's numbers of dtypes; some have two.
+# NumPy's type numbers of dtypes; some dtypes have two.
 _NUMBERS_OF_DTYPES: Final = {
     "bool": (0,), "int8": (1,), "uint8": (2,), "int16": (3,), "uint16": (4,), "int32": (5,),
     "uint32": (6,), "int64": (7, 9), "uint64": (8, 10), "float32": (11,), "float64": (12,),
@@ -55,22 +55,22 @@ _NUMBERS_OF_DTYPES: Final = {
 _SIGNED: Final = (_types.int8, _types.int16, _types.int32, _types.int64)
 _UNSIGNED: Final = (_types.uint8, _types.uint16, _types.uint32, _types.uint64)
 _FLOATING: Final = (_types.float32, _types.float64)
-# Begins the names of what compiled code may raise, pickled.
+# The prefix of the symbols of pickled exceptions that compiled code may raise.
 _PICKLED: Final = ".const.picklebuf."
 
 
 class NotForObjectsError(Exception):
-    """A function needs what only Numba has: it stays with Numba."""
+    """A function needs Numba at run time, so Numba's own cache must store it."""
 
 
 class _Library(KernelLibrary):
-    """Code that is optimised as a whole and not loaded."""
+    """Code that is optimized as a whole, but not loaded."""
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
 
     def _optimize_final_module(self) -> None:
-        # Only the entry is seen from outside: what it calls is inlined, or dropped.
+        # Only the entry is visible outside: the functions that it calls are inlined or dropped.
         for function in self._final_module.functions:
             if not function.is_declaration and function.name != ENTRY:
                 function.linkage = "internal"
@@ -82,7 +82,7 @@ class _ObjectLowering(_Lowering):  # type: ignore[misc]
     _name = "object_lowering"
 
     def run_pass(self, state: Any) -> bool:
-        """Do what Numba's own pass does, without its wrappers, and load nothing."""
+        """Do the same as Numba's pass, without its wrappers, and do not load the code."""
         state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         state.flags.no_cpython_wrapper = True
@@ -97,10 +97,10 @@ class _ObjectCompiler(PassesOfKernels):
 
 @_locked  # type: ignore[untyped-decorator]
 def object_of_entry(dispatcher: Any, signature: tuple[Any, ...], *, exact: bool) -> bytes:
-    """Return the object code of a compiled function for one signature, with an ENTRY in the form
+    """Return the object code of a compiled function for one signature. Its ENTRY has the form
     METH_FASTCALL. See Note [What a wrapper checks].
 
-    Raises  NotForObjectsError
+    Raises  NotForObjectsError if it needs Numba at run time
     """
     made = _compile(dispatcher, signature, None)
     data, _ = _emit(made, lambda module: _Wrapper(module, made, exact=exact).build())
@@ -109,9 +109,10 @@ def object_of_entry(dispatcher: Any, signature: tuple[Any, ...], *, exact: bool)
 
 @_locked  # type: ignore[untyped-decorator]
 def object_of_callback(dispatcher: Any, signature: Any) -> bytes:
-    """Return the object code of a compiled function for one signature, with an ENTRY that C calls.
+    """Return the object code of a compiled function for one signature, with an ENTRY for callers in
+    C.
 
-    Raises  NotForObjectsError, for a function that may raise too
+    Raises  NotForObjectsError if it needs Numba at run time, or may raise an exception
     """
     made = _compile(dispatcher, signature.args, signature.return_type)
     context, nothing = made.target_context, signature.return_type == _types.none
@@ -150,8 +151,8 @@ def _compile(dispatcher: Any, given: tuple[Any, ...], result: Any) -> Any:
 
 
 def _emit(made: Any, build: Callable[[Any], None]) -> tuple[bytes, str]:
-    """Return the object code of what was compiled, with an entry that build adds to a module, and
-    the text of all as LLVM optimised it.
+    """Return the object code of a compiled function, with an entry that build adds to a module, and
+    the optimized LLVM IR of the whole.
     """
     library = made.library
     module = library.create_ir_module("entry")
@@ -170,10 +171,10 @@ def _emit(made: Any, build: Callable[[Any], None]) -> tuple[bytes, str]:
     return data, str(library._final_module)
 
 
-# Note [Arrays of kernels] What holds an array that a kernel makes is Numba's MemInfo: a count of
-# holders, two pointers of a destructor, the address and the size of the data, and one pointer more.
-# Compiled code counts, calls the first of these functions for a new array, and the second where the
-# count is 0. Here they are C's malloc and free: no destructor is needed.
+# Note [Arrays of kernels] An array that a kernel allocates is owned by Numba's MemInfo: a reference
+# count, two pointers of a destructor, the address and the size of the data, and one more pointer.
+# Compiled code counts references, calls the first of these functions for a new array, and the
+# second when the count reaches 0. Here they call C's malloc and free: no destructor is needed.
 _HOLDER_BYTES, _COUNT, _ADDRESS, _SIZE = 48, 0, 24, 32
 
 
@@ -208,7 +209,7 @@ def _add_allocation(module: Any, name: str) -> None:
 
 
 def _called(made: Any, module: Any, builder: Any, values: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the status of a call of the compiled function, and its result."""
+    """Emit a call of the compiled function; return its status and its result."""
     context, described = made.target_context, made.fndesc
     function = context.declare_function(module, described)
     status, out = context.call_conv.call_function(
@@ -218,7 +219,7 @@ def _called(made: Any, module: Any, builder: Any, values: Sequence[Any]) -> tupl
 
 
 class _Wrapper:
-    """The function in the form METH_FASTCALL of one signature."""
+    """Builds the METH_FASTCALL function for one signature."""
 
     def __init__(self, module: Any, made: Any, *, exact: bool) -> None:
         self._module, self._made, self._exact = module, made, exact
@@ -247,20 +248,22 @@ class _Wrapper:
         self._answer_mismatch()
 
     def _python(self, name: str, result: Any, *values: Any) -> Any:
-        """Call a function of Python, or of C, with values."""
+        """Emit a call of a function of Python's C API, or of C, with values."""
         kind = ir.FunctionType(result, [one.type for one in values])
         function = _cgutils.get_or_insert_function(self._module, kind, name)
         return self._builder.call(function, values)
 
     def _data(self, name: str) -> Any:
-        """Return the address of a symbol that is data."""
+        """Return the address of a data symbol."""
         found = self._module.globals.get(name)
         if found is None:
             found = ir.GlobalVariable(self._module, _I8, name)
         return found
 
     def _require(self, condition: Any, otherwise: Any = None) -> None:
-        """Go on where a condition holds, else to the block for mismatches, or to another one."""
+        """Continue if a condition holds, else jump to `otherwise`, by default the block for
+        mismatches.
+        """
         on = self._builder.append_basic_block("on")
         branch = self._builder.cbranch(condition, on, otherwise or self._mismatch)
         branch.set_weights([99, 1])
@@ -271,13 +274,13 @@ class _Wrapper:
         return self._builder.load(self._builder.bitcast(place, kind.as_pointer()))
 
     def _is_of(self, thing: Any, *names: str) -> Any:
-        """Return whether an object is of a type, given by the symbol of it, or of another."""
+        """Return whether an object's type is one of the types with these symbols."""
         builder, of = self._builder, self._field(thing, _TYPE, _OBJECT)
         found = [builder.icmp_unsigned("==", of, self._data(name)) for name in names]
         return functools.reduce(builder.or_, found)
 
     def _value(self, thing: Any, kind: Any) -> Any:
-        """Return the value of an object as compiled code takes it."""
+        """Return the value of an object in the form that compiled code takes."""
         if isinstance(kind, _types.Array):
             return self._array(thing, kind)
         if isinstance(kind, _types.BaseTuple):
@@ -297,7 +300,7 @@ class _Wrapper:
         return builder.icmp_signed("!=", found, _I32(0))
 
     def _number(self, thing: Any, kind: Any) -> Any:
-        """Return the number that int() or float() makes of an object, as Numba's wrapper does."""
+        """Return an object converted by int() or float(), as Numba's wrapper does."""
         is_floating = kind in _FLOATING
         builder, memory = self._builder, self._context.get_value_type(kind)
         quick = "PyFloat_Type" if is_floating else "PyLong_Type"
@@ -317,7 +320,9 @@ class _Wrapper:
         return value if memory == _I64 else builder.trunc(value, memory)
 
     def _read(self, number: Any, kind: Any) -> Any:
-        """Return the value of a Python int or float, in 64 bits; what does not fit has failed."""
+        """Return a Python int or float in 64 bits; if it does not fit, jump to the failure
+        block.
+        """
         builder = self._builder
         if kind in _FLOATING:
             return self._python("PyFloat_AsDouble", _DOUBLE, number)
@@ -331,7 +336,9 @@ class _Wrapper:
         return value
 
     def _exact_number(self, thing: Any, kind: Any) -> Any:
-        """Return the value of a number of NumPy of a type; Python's are int64 and float64."""
+        """Return the value of a NumPy scalar of a type; Python's numbers count as int64 and
+        float64.
+        """
         builder, memory = self._builder, self._context.get_value_type(kind)
         python = {_types.int64: "PyLong_Type", _types.float64: "PyFloat_Type"}.get(kind)
         of_numpy = f"fastdist_numpy_{kind}"
@@ -360,7 +367,7 @@ class _Wrapper:
         return self._context.make_tuple(builder, kind, values)
 
     def _array(self, thing: Any, kind: Any) -> Any:
-        """Return an array of NumPy as Numba holds it, without an owner: the caller is that."""
+        """Return a NumPy array in Numba's form, without an owner: the caller holds the array."""
         builder, context = self._builder, self._context
         numbers = _NUMBERS_OF_DTYPES.get(str(kind.dtype))
         if numbers is None:
@@ -388,7 +395,7 @@ class _Wrapper:
         return made._getvalue()
 
     def _require_kind_of(self, thing: Any, name: str) -> None:
-        """Go on with an object of a type, given by its symbol, or of one derived from it."""
+        """Continue if an object is of the type with this symbol or of a subclass, else fail."""
         builder = self._builder
         derived, on = builder.append_basic_block("derived"), builder.append_basic_block("on")
         builder.cbranch(self._is_of(thing, name), on, derived)
@@ -437,13 +444,13 @@ class _Wrapper:
         self._require(_cgutils.is_not_null(builder, made), self._failed)
         for i, one in enumerate(kind):
             item = self._object(builder.extract_value(value, i), one)
-            # An item that is missing, where memory ran out, has raised: the tuple is left alone.
+            # If memory runs out, creating an item has raised; the tuple is not built.
             self._require(_cgutils.is_not_null(builder, item), self._failed)
             self._python("PyTuple_SetItem", _I32, made, _I64(i), item)
         return made
 
     def _raise(self, status: Any) -> None:
-        """Raise what compiled code raised, which it has pickled when it was compiled."""
+        """Raise the exception of compiled code, which was pickled when the code was compiled."""
         builder = self._builder
         name = self._text("fastdist.kernels.cpu.jit.kernel_errors")
         module = self._python("PyImport_ImportModule", _OBJECT, name)

@@ -1,7 +1,7 @@
-"""Relocatable objects as LLVM writes them for x86-64 Linux, read without LLVM.
+"""Parses relocatable objects that LLVM writes for x86-64 Linux, without LLVM.
 
-Each number of an object is checked before it is used: against the bytes that are there, and against
-the limits below. A file that is cut short, or that was forged, is refused with words.
+Each number of an object is checked against the file's size and the limits below before it is used.
+A truncated or forged file is rejected with a message.
 
 Source  the ELF-64 object file format; the System V ABI of AMD64, chapter 4
 """
@@ -18,17 +18,17 @@ _RELOCATION: Final = struct.Struct("<QQq")
 _MAGIC: Final = b"\x7fELF"
 _64_BITS, _LITTLE_ENDIAN, _RELOCATABLE, _X86_64 = 2, 1, 1, 62
 
-# Types and flags of sections.
+# Section types and flags.
 _PROGBITS, _SYMTAB, _RELA, _NOBITS, _UNWIND = 1, 2, 4, 8, 0x70000001
 _WRITE, _ALLOC, _EXECUTE, _TLS = 1, 2, 4, 0x400
-# Indices that name no section.
+# Reserved section indices that do not refer to a section.
 _UNDEFINED, _RESERVED, _ABSOLUTE = 0, 0xFF00, 0xFFF1
-# Relocations: an absolute address, and distances in 32 and 64 bits.
+# Relocation types: an absolute address, and distances in 32 and 64 bits.
 ABSOLUTE_64, NEAR_32, NEAR_CALL_32, DISTANCE_64 = 1, 2, 4, 24
 _WIDTHS: Final = {ABSOLUTE_64: 8, NEAR_32: 4, NEAR_CALL_32: 4, DISTANCE_64: 8}
 
 PAGE: Final = 4096
-# A kernel of ours has at most 20 sections, 200 relocations and 100 KB.
+# A kernel of this project has at most 20 sections, 200 relocations and 100 KB.
 _MOST_SECTIONS: Final = 4096
 _MOST_BYTES: Final = 64 << 20
 CODE, CONSTANTS, VARIABLES = "code", "constants", "variables"
@@ -36,20 +36,20 @@ _KINDS: Final = (CODE, CONSTANTS, VARIABLES)
 
 
 class BrokenObjectError(ValueError):
-    """An object is not what LLVM writes for a kernel."""
+    """The bytes are not an object of the form that LLVM writes for a kernel."""
 
 
 class Part(NamedTuple):
-    """Bytes of a section and where they go: an offset in the mapping, which ends in zeros."""
+    """The bytes of a section and their offset in the mapping, followed by zeros."""
 
     offset: int
     content: bytes
 
 
 class Relocation(NamedTuple):
-    """A place in the mapping and the address that is written there, of a kind above.
+    """A place in the mapping and the address to write there, with one of the types above.
 
-    `target` is an offset in the mapping, or the name of a symbol that is elsewhere.
+    `target` is an offset in the mapping, or the name of an undefined symbol.
     """
 
     offset: int
@@ -59,10 +59,10 @@ class Relocation(NamedTuple):
 
 
 class Image(NamedTuple):
-    """The memory that an object becomes.
+    """The memory image of an object.
 
-    `spans` has the bounds of code, constants and variables: whole pages, in this order. `symbols`
-    has the offsets of names that the object defines.
+    `spans` has the bounds of code, constants and variables, in this order, each whole pages.
+    `symbols` has the offsets of the symbols that the object defines.
     """
 
     size: int
@@ -72,7 +72,7 @@ class Image(NamedTuple):
     symbols: dict[str, int]
 
     def undefined(self) -> set[str]:
-        """Return the names of symbols that must be found elsewhere."""
+        """Return the names of symbols that the object needs, but does not define."""
         return {one.target for one in self.relocations if isinstance(one.target, str)}
 
 
@@ -158,10 +158,10 @@ def _content(data: bytes, section: _Section) -> bytes:
 def _places(
     sections: list[_Section],
 ) -> tuple[dict[int, int], int, dict[str, tuple[int, int]]]:
-    """Return where sections go, how many bytes that are, and the spans of each kind."""
+    """Return the offsets of sections, the total size, and the span of each kind."""
     kinds: dict[str, list[int]] = {kind: [] for kind in _KINDS}
     for i, one in enumerate(sections):
-        # Tables for unwinding the stack are not mapped: no exception passes through a kernel.
+        # Unwind tables are not mapped, because no exception passes through a kernel.
         if not one.flags & _ALLOC or one.type == _UNWIND:
             continue
         if one.type not in (_PROGBITS, _NOBITS) or one.flags & _TLS:
@@ -257,7 +257,7 @@ def _target(
     if at is None:
         raise _refuse(f"a relocation is by {symbol.name!r}, which is in no section that is loaded")
     size = sections[symbol.section].size
-    # A distance is from the end of its field, so the sum may be a few bytes before the section.
+    # A distance is relative to the end of its field, so the sum may point just before the section.
     if symbol.value > size or not -PAGE <= symbol.value + addend <= size + PAGE:
         raise _refuse(f"{symbol.name!r} is at {symbol.value} of a section of {size} bytes")
     return at + symbol.value

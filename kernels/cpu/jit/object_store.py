@@ -1,7 +1,7 @@
-"""Files of object code: each is one kernel, sealed, and read only where it is one's own.
+"""Files of object code, one per kernel, with a hash. They are only read from trusted folders.
 
-Which folders may hold them is for cache_directory to say: see Compiled kernels in SECURITY.md. A
-file that is torn, of another version, or of another kernel counts as missing, and is replaced.
+cache_directory decides which folders are trusted: see Compiled kernels in SECURITY.md. A file that
+is incomplete, of another version, or of another kernel counts as missing, and is replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fastdist.system.cache_directory import cache_directory, shipped_directory
 from fastdist.system.digest import sha256
 from fastdist.system.own_folder import read_own_file
 
-# A change of the format, or of what is stored under a key, gets another number.
+# Increased when the format changes, or what is stored under a key.
 _BEGIN: Final = b"fastdist object 1\n"
 _SEAL_BYTES: Final = 32
 _LENGTHS: Final = struct.Struct("<III")
@@ -29,15 +29,15 @@ SUFFIX: Final = ".object"
 _WRITTEN_ASIDE: Final = ".tmp"
 _LOCK: Final = ".lock"
 _LEFT_AFTER_S: Final = 86_400.0
-# A worker that compiles takes seconds; one that hangs is not waited for any longer.
+# Compiling takes seconds. After this time a process that holds the lock is assumed to hang.
 _LOCKED_AT_MOST_S: Final = 120.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.05
 
 
 class Stored(NamedTuple):
-    """The file of a kernel: its object code, and notes of the process that stored it.
+    """The stored form of a kernel: its object code, and notes of the process that stored it.
 
-    No code means that this kernel is one for Numba's own cache.
+    If the code is empty, Numba's own cache stores the kernel.
     """
 
     code: bytes
@@ -45,7 +45,7 @@ class Stored(NamedTuple):
 
 
 def read(key: str) -> Stored | None:
-    """Return the kernel stored under a key, in the user's own folder or in one of an image."""
+    """Return the kernel stored under a key, in the user's folder or in the one of an image."""
     for folder, is_shipped in ((cache_directory(FOLDER), False), (shipped_directory(FOLDER), True)):
         if folder is None:
             continue
@@ -60,15 +60,15 @@ def read(key: str) -> Stored | None:
 
 
 def write(key: str, stored: Stored) -> None:
-    """Store a kernel under a key, if there is a folder, and it has room."""
+    """Store a kernel under a key, if there is a folder with free space."""
     import tempfile  # imported late: it takes 0.4 MB, and only processes that compile need it
 
     folder = cache_directory(FOLDER)
     if folder is None:
         return
     _remove_leftovers(folder)
-    # Written aside and renamed: another process sees all of the file or none. Where the
-    # disk is full, or the folder went away, the next process compiles again.
+    # Write to a temporary file and rename it, so that other processes see the whole file or none.
+    # If the disk is full, or the folder was removed, the next process compiles again.
     with (
         contextlib.suppress(OSError),
         tempfile.NamedTemporaryFile(dir=folder, suffix=_WRITTEN_ASIDE, delete=False) as file,
@@ -84,21 +84,22 @@ def write(key: str, stored: Stored) -> None:
 
 @functools.cache
 def _remove_leftovers(folder: str) -> None:
-    """Remove what processes left that were killed while they compiled or wrote, a day ago."""
+    """Remove files older than a day that killed processes left while they compiled or wrote."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             path = os.path.join(folder, name)
             if name.endswith((_WRITTEN_ASIDE, _LOCK)):
-                with contextlib.suppress(OSError):  # another process removes it
+                with contextlib.suppress(OSError):  # another process may remove it
                     if os.lstat(path).st_mtime < time.time() - _LEFT_AFTER_S:
                         os.unlink(path)
 
 
 @contextlib.contextmanager
 def locked(key: str) -> Iterator[None]:
-    """Be the only process of this host that compiles a kernel, where there is a folder for it.
+    """Hold the lock under which only one process of this host compiles a kernel, if there is a
+    folder.
 
-    Note    the lock ends with its process; one that hangs is waited for two minutes
+    Note    the lock ends with its process; if the process hangs, others wait at most two minutes
     """
     folder = cache_directory(FOLDER)
     path = "" if folder is None else f"{_path_of(folder, key)}{_LOCK}"
@@ -109,14 +110,16 @@ def locked(key: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is locked: whoever waits for it finds the kernel, and looks no further.
+        # Removed while it is locked: processes that wait for it then find the kernel in the store.
         with contextlib.suppress(OSError):
             os.unlink(path)
         os.close(file)
 
 
 def _lock_file(path: str) -> int | None:
-    """Return a descriptor of a file that is locked by this one, None where none can be."""
+    """Return the descriptor of a lock file that this process has locked; None if that is
+    impossible.
+    """
     import fcntl
 
     try:
@@ -133,7 +136,7 @@ def _lock_file(path: str) -> int | None:
             if time.monotonic() > until:
                 break
         except OSError:
-            break  # a file system without locks
+            break  # the file system does not support locks
         never.wait(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
     os.close(file)
@@ -151,7 +154,7 @@ def _sealed(stored: Stored, key: str) -> bytes:
 
 
 def _unsealed(file: bytes, key: str) -> Stored | None:
-    """Return the kernel in a file; None unless the file is whole, and of this key."""
+    """Return the kernel in a file; None unless the file is complete and belongs to this key."""
     begin, seal = file[: len(_BEGIN)], file[len(_BEGIN) :][:_SEAL_BYTES]
     content = file[len(_BEGIN) + _SEAL_BYTES :]
     if begin != _BEGIN or seal != bytes(sha256(content).digest()):

@@ -1,4 +1,4 @@
-"""Which sources, packages and processor compiled code belongs to; Numba is not loaded for it."""
+"""Hashes of the sources, packages and processor that compiled code depends on, without Numba."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from fastdist.system.blas import read_cpu
 from fastdist.system.digest import sha256
 
-# Sources that a compiled function may inline: a change in any of these makes all kernels stale.
+# Sources that any compiled function may inline: a change in one of them invalidates all kernels.
 _INLINED: Final = (
     *(
         f"jit/{name}.py"
@@ -39,7 +39,7 @@ _INLINED: Final = (
 )  # fmt: skip
 _FOLDER: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PACKAGES: Final = ("numba", "llvmlite")
-# Variables of Numba that change no code.
+# Environment variables of Numba that do not change the code.
 _OF_NO_CODE: Final = frozenset({"NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE_DIR"})
 _OBJECT_BYTES: Final = 16
 
@@ -55,7 +55,9 @@ def sources_stamp() -> str:
 
 @functools.cache
 def module_stamp(module: str) -> str:
-    """Return a hash of a module of kernels/cpu, such as "nn.ctc_loops", and of what it inlines."""
+    """Return a hash of a module of kernels/cpu, such as "nn.ctc_loops", and of all that it
+    inlines.
+    """
     content = _read(f"{module.replace('.', '/')}.py")
     return str(sha256(content).hexdigest()[:16]) + sources_stamp()
 
@@ -67,7 +69,7 @@ def _read(name: str) -> bytes:
 
 @functools.cache
 def _versions() -> str:
-    """Return the text of the versions of the packages that compile; they are not imported."""
+    """Return the versions of the packages that compile, as a text; they are not imported."""
     found = []
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -82,7 +84,7 @@ def _versions() -> str:
 
 @functools.cache
 def machine_stamp() -> str:
-    """Return the text of the processor, Python and NumPy, on which object code depends too."""
+    """Return the processor, Python and NumPy as a text: object code depends on them, too."""
     cpu = read_cpu()
     parts = (
         *(cpu.vendor, cpu.family, cpu.model, *sorted(cpu.features)),
@@ -93,7 +95,7 @@ def machine_stamp() -> str:
 
 @functools.cache
 def can_round_float16() -> bool:
-    """Return whether compiled code may hold float16: see Note [Half types in memory]."""
+    """Return whether compiled code may use float16: see Note [Half types in memory]."""
     if can_load_objects():
         return "f16c" in read_cpu().features
     from .machine import has_float16
@@ -103,8 +105,8 @@ def can_round_float16() -> bool:
 
 @functools.cache
 def can_load_objects() -> bool:
-    """Return whether object code is loaded here: on Linux with x86-64, by the usual CPython, and
-    where nobody has configured how Numba makes code.
+    """Return whether object code can be loaded here: on x86-64 Linux with standard CPython, if no
+    variable changes how Numba generates code.
     """
     configured = [
         name for name in os.environ if name.startswith("NUMBA_") and name not in _OF_NO_CODE

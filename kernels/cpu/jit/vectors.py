@@ -1,6 +1,6 @@
-"""Vectors of LLVM, for intrinsics: what its own vectorizer does not find in short loops.
+"""LLVM vectors for intrinsics, for short loops that LLVM does not vectorize itself.
 
-A vector that is longer than those of the machine becomes several of them.
+A vector that is longer than the machine's registers uses several of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ INT64: Final = ir.IntType(64)
 
 
 def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[Any]]) -> list[Any]:
-    """Build a loop of count iterations, at least one, and return the final values; turn(i, values)
-    builds one iteration. All values stay in registers, as far as there are any.
+    """Build a loop of count iterations, at least one, and return the final values. turn(i, values)
+    builds one iteration and returns the new values, which LLVM keeps in registers if they fit.
     """
     before = builder.block
     body, done = [builder.append_basic_block(name) for name in ("turn", "done")]
@@ -35,23 +35,25 @@ def loop(builder: Any, count: Any, values: list[Any], turn: Callable[..., list[A
 
 
 class Vectors:
-    """Builds what is done with vectors of so many lanes of an element. Addresses are of i64."""
+    """Builds operations on vectors with a number of lanes of one type. Addresses are i64 values."""
 
     def __init__(self, builder: Any, element: Any, lanes: int) -> None:
         self._builder, self._element, self._lanes = builder, element, lanes
         self.type = ir.VectorType(element, lanes)
 
     def constant(self, numbers: Any) -> Any:
-        """Return the vector of numbers."""
+        """Return a constant vector of these numbers."""
         return ir.Constant(self.type, list(numbers))
 
     def splat(self, value: Any) -> Any:
-        """Return the vector whose lanes are all value."""
+        """Return a vector with value in all lanes."""
         one = self._builder.insert_element(ir.Constant(self.type, ir.Undefined), value, _at(0))
         return self._builder.shuffle_vector(one, one, self._mask([0] * self._lanes))
 
     def load(self, address: Any, stride: Any = 1) -> Any:
-        """Load elements from address on, so many elements apart, and read nothing behind them."""
+        """Load elements from address on, stride elements apart, without reading beyond the last
+        one.
+        """
         kind, lanes = self.type.as_pointer(), self._lanes
         if not isinstance(stride, int):
             return self._load_apart(address, stride)
@@ -73,7 +75,7 @@ class Vectors:
         return made
 
     def load_some(self, address: Any, count: Any) -> Any:
-        """Return the first `count` elements at address and zeros, and read no others."""
+        """Load the first `count` elements at address, followed by zeros, and read no others."""
         kind = ir.FunctionType(self.type, [self._pointer, INT32, self._bits, self.type])
         load = self._masked("load", kind)
         zeros = self.constant([0] * self._lanes)
@@ -81,7 +83,7 @@ class Vectors:
         return self._builder.call(load, [place, _at(1), self._are_before(count), zeros])
 
     def store_some(self, value: Any, address: Any, count: Any) -> None:
-        """Write the first `count` lanes, or all, to address."""
+        """Store the first `count` lanes at address; all if count is larger."""
         kind = ir.FunctionType(ir.VoidType(), [self.type, self._pointer, INT32, self._bits])
         place = self._builder.inttoptr(address, self._pointer)
         self._builder.call(
@@ -89,12 +91,12 @@ class Vectors:
         )
 
     def first_of(self, value: Any, count: Any) -> Any:
-        """Return the first `count` lanes of value and zeros."""
+        """Return the first `count` lanes of value, followed by zeros."""
         zeros = self.constant([0] * self._lanes)
         return self._builder.select(self._are_before(count), value, zeros)
 
     def total(self, value: Any) -> Any:
-        """Return the sum of all lanes, halves upon halves."""
+        """Return the sum of all lanes, by adding halves to each other."""
         n = self._lanes
         while n > 1:
             n //= 2
@@ -111,7 +113,7 @@ class Vectors:
 
     @property
     def _pointer(self) -> Any:
-        # To a vector: LLVM before 17 tells pointers by what they point to.
+        # Cast to a pointer to a vector: before LLVM 17 pointers have element types.
         return self.type.as_pointer()
 
     @property
@@ -125,22 +127,24 @@ class Vectors:
         return ir.Function(module, kind, name) if found is None else found
 
     def number(self, address: Any) -> Any:
-        """Return the element at address."""
+        """Load the element at address."""
         pointer = self._builder.inttoptr(address, self._element.as_pointer())
         return self._builder.load(pointer, align=1)
 
     def store(self, value: Any, address: Any) -> None:
-        """Write a vector to address."""
+        """Store a vector at address."""
         pointer = self._builder.inttoptr(address, self._pointer)
         self._builder.store(value, pointer, align=1)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """Return a * b + c, rounded once where the machine has that."""
+        """Return a * b + c, rounded once if the machine has FMA."""
         product = self._builder.fmul(a, b, flags=("contract",))
         return self._builder.fadd(product, c, flags=("contract",))
 
     def shuffled(self, a: Any, b: Any) -> tuple[Any, Any]:
-        """Return the lanes of two vectors in turn, the lower halves' and the upper halves'."""
+        """Return the lanes of two vectors interleaved: those of the lower halves, and of the upper
+        ones.
+        """
         n = self._lanes
         turns = [i + of for i in range(n) for of in (0, n)]
         masks = turns[:n], turns[n:]
@@ -148,11 +152,11 @@ class Vectors:
         return low, high
 
     def moved(self, address: Any, elements: int) -> Any:
-        """Return the address so many elements on."""
+        """Return the address plus a constant number of elements."""
         return self._builder.add(address, ir.Constant(INT64, elements * self._size))
 
     def behind(self, address: Any, elements: Any) -> Any:
-        """Return the address so many elements on, a number of i64."""
+        """Return the address plus a number of elements, which is an i64 value."""
         return self._builder.add(
             address, self._builder.mul(elements, ir.Constant(INT64, self._size))
         )

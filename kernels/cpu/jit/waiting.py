@@ -1,13 +1,13 @@
-"""Waiting for Numba: one thread compiles at a time, waiting is announced, and a fork waits too.
+"""Waiting for Numba: only one thread compiles at a time, waits are announced, forks wait as well.
 
-It is loaded before Numba is, and does not load it.
+This module is loaded before Numba, and does not load it.
 """
 
 # Note [Announced waits] A call waits for its kernel, so that each run gives the same bits. After
-# half a second one line on stderr says why, once a process; later waits go to the log. People read
-# a terminal and the output below a notebook's cell. Elsewhere there is no line: stderr may be the
-# protocol of a worker, or a file that a test compares. The log (at INFO, which is off by default)
-# has each wait.
+# half a second one line on stderr says why, once per process; later waits are only logged. The line
+# is written only where people read it: on a terminal, and below a notebook's cell. Elsewhere stderr
+# may be a worker's protocol, or a file that a test compares. Each wait is logged, at INFO, which is
+# off by default.
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fastdist.system.held_interrupt import interrupt_held
 _logger = logging.getLogger(__name__)
 
 NOTIFY_AFTER_S = 0.5
-# A fork waits no longer than this for imports of other threads. See Note [Forks and imports].
+# The longest time that a fork waits for imports of other threads. See Note [Forks and imports].
 _IMPORTS_TAKE_S: Final = 20.0
 _KEPT: Final = (
     "it is cached for later runs; `fastdist info --warm` compiles common kernels beforehand"
@@ -42,7 +42,7 @@ _MOST_WORDS: Final = 50
 
 
 def describe_kernel(tree: Node, out_dtype: Any) -> str:
-    """Return a description of a pointwise kernel for people."""
+    """Return a description of a pointwise kernel for messages."""
     text = to_text(tree)
     short = text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}..."
     return f"the kernel of {short} in {out_dtype}"
@@ -51,21 +51,21 @@ def describe_kernel(tree: Node, out_dtype: Any) -> str:
 class _State:
     """The state that the threads of this process share."""
 
-    # Held while Numba compiles or loads, and across a fork: a child in which it is held by nobody
-    # could wait forever. Numba's own lock is taken inside it. No module is imported under it that
-    # compiles while it is imported.
+    # Held while Numba compiles or loads, and during a fork, because a child could wait forever for
+    # a lock that another thread held. Numba's own lock is taken inside it. While it is held, no
+    # module is imported that compiles during its import.
     lock = threading.RLock()
-    # Guards those below; nothing is taken while it is held.
+    # Guards the attributes below; no other lock is taken while it is held.
     counts_lock = threading.Lock()
-    # The threads that wait for the one that compiles, and what tells a thread for which nobody
-    # waits that none does any more.
+    # The threads that wait for the compiler, and the condition that wakes the background thread
+    # when there are none.
     waiters: ClassVar[set[int]] = set()
     nobody_waits = threading.Condition(counts_lock)
     resting = 0
     was_collecting = False
     was_notified = False
-    # False in a fork that began before another thread's import had registered the handlers below:
-    # those that come before a fork did not run in it.
+    # Whether the handler before a fork has taken the lock. It has not if the fork began before
+    # another thread's import had registered the handlers.
     held_for_fork = False
 
 
@@ -78,9 +78,9 @@ _local = _Local()
 
 @contextlib.contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Hold the compiler; `what` is the text for announcements. A Ctrl-C is raised at the end.
+    """Hold the compiler; `what` is the text for announcements. A Ctrl-C is delayed until the end.
 
-    Thread  any, waits for the one that compiles
+    Thread  any; waits for the thread that compiles
     """
     with waiting_for(what), _first_of_all(), interrupt_held():
         yield
@@ -88,7 +88,7 @@ def compiling(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _first_of_all() -> Iterator[None]:
-    """Hold the lock; background compilation waits meanwhile."""
+    """Hold the compiler's lock; background compilation waits for this thread."""
     with _State.counts_lock:
         _State.waiters.add(threading.get_ident())
     try:
@@ -96,7 +96,7 @@ def _first_of_all() -> Iterator[None]:
             _wait_is_over()
             yield
     finally:
-        _wait_is_over()  # a Ctrl-C may have come before the lock did
+        _wait_is_over()  # a Ctrl-C may have prevented the call above
 
 
 def _wait_is_over() -> None:
@@ -108,8 +108,8 @@ def _wait_is_over() -> None:
 
 @contextlib.contextmanager
 def compiling_for_nobody() -> Iterator[None]:
-    """Hold the compiler in a background thread: nothing is announced, and threads that wait for a
-    kernel come first.
+    """Hold the compiler in the background thread. Nothing is announced, and threads that wait for a
+    kernel have priority.
     """
     _local.is_waiting = True
     try:
@@ -123,23 +123,23 @@ def compiling_for_nobody() -> Iterator[None]:
 
 @contextlib.contextmanager
 def waiting_for(what: str) -> Iterator[None]:
-    """Announce what the block waits for once it has taken half a second. See Note [Announced
+    """If the block takes more than half a second, announce what it waits for. See Note [Announced
     waits].
 
-    Note    inner blocks belong to the outermost one's wait. Python's collector is paused meanwhile:
-            a quarter of the time of importing Numba goes into looking for what it has just made
+    Note    nested blocks are parts of the outermost one's wait. Python's garbage collector is
+            paused: otherwise it takes a quarter of the time of importing Numba
     """
     if _local.is_waiting:
         yield
         return
     over = threading.Event()
-    # Find the op here: the watcher has its own stack.
+    # Find the op now, because the watcher thread has another stack.
     watcher = threading.Thread(
         target=_watch, args=(over, what + _for_op()), name="fastdist-waiting", daemon=True
     )
     _local.is_waiting = True
     try:
-        # At the interpreter's end no thread can start, and no announcement is needed.
+        # During the interpreter's shutdown no thread can start, and no announcement is needed.
         with contextlib.suppress(RuntimeError):
             watcher.start()
         with _collector_at_rest():
@@ -168,13 +168,13 @@ def _tell(what: str) -> None:
     with _State.counts_lock:
         is_first, _State.was_notified = not _State.was_notified, True
     if is_first and sys.stderr is not None and _is_read(sys.stderr):
-        with contextlib.suppress(OSError):  # a terminal that was hung up: nobody reads it
+        with contextlib.suppress(OSError):  # the terminal may be closed
             sys.stderr.write(f"fastdist: {text}\n")
             sys.stderr.flush()
 
 
 def _is_read(stream: Any) -> bool:
-    # Jupyter's stream writes to the cell that runs, and its isatty() is False.
+    # Jupyter's stream writes to the running cell, but its isatty() is False.
     return bool(stream.isatty()) or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
@@ -206,7 +206,7 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     _after_fork()
-    # Other threads that waited do not exist in this process.
+    # The other waiting threads do not exist in the child.
     _State.counts_lock = threading.Lock()
     _State.nobody_waits, _State.waiters = threading.Condition(_State.counts_lock), set()
     was_resting, _State.resting = _State.resting, 0
@@ -215,7 +215,9 @@ def _after_fork_in_child() -> None:
 
 
 def _before_fork() -> None:
-    """Take the lock while no other thread imports: one that does may want the lock as well."""
+    """Take the lock while no other thread imports, because an importing thread may need it as
+    well.
+    """
     until = time.monotonic() + _IMPORTS_TAKE_S
     while True:
         wait_for_imports(until)

@@ -1,9 +1,8 @@
-"""Linear algebra of batches of matrices, on the CPU: NumPy's LAPACK, and SciPy's where it has none.
+"""Linear algebra of batches of matrices, on the CPU, by NumPy's LAPACK functions, else SciPy's.
 
-Shapes are (..., n, m), batch axes first. A matrix whose result cannot be computed gives NaN, and a
-nonzero `info`, one integer a matrix: the others are as they would be alone. `info` is 0 on success;
-for a factorization with a pivot of 0, or one that is not positive, it is that pivot's number from
-1.
+Shapes are (..., n, m), batch axes first. If a matrix's result cannot be computed, it is NaN, and
+its `info`, one integer per matrix, is not 0; other matrices are not affected. `info` is 0 on
+success. For a factorization it is the number, from 1, of the first pivot that is 0 or not positive.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _Failed = np.linalg.LinAlgError
 
 
 def _matrices(*arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Yield views of one matrix, or row, of each array for each place of the batch axes; the first
-    array's are (..., n, m).
+    """Yield, for each index of the batch axes, views of one matrix or row of each array. The first
+    array has the shape (..., n, m).
     """
     for index in np.ndindex(arrays[0].shape[:-2]):
         yield tuple([array[index] for array in arrays])
 
 
 def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) -> bool:
-    """Let work fill outs for the whole batch; where it fails, for each matrix alone. Return whether
-    it failed.
+    """Let work fill outs for the whole batch; if that fails, let it run on each matrix separately.
+    Return whether it failed.
     """
     info.fill(0)
     try:
@@ -55,11 +54,13 @@ def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) 
 
 
 def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
-    """Write the triangle L of x = L @ L.H into out, or L.H; one triangle of x is read."""
+    """Write the triangle L of x = L @ L.H into out, or L.H if upper; reads only one triangle
+    of x.
+    """
 
     def factor(x: Array, out: Array) -> None:
         np.copyto(out, np.linalg.cholesky(x, upper=upper))
-        # NumPy notices a pivot below 0, not one that is NaN.
+        # NumPy reports a negative pivot, but not a NaN.
         _require_finite(out.diagonal(0, -2, -1))
 
     if _one_by_one(factor, x, info, out):
@@ -68,7 +69,7 @@ def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
 
 
 def _first_minor(x: Array, upper: bool) -> int:
-    """Return the order of the first leading minor of x that is not positive-definite."""
+    """Return the order of the first leading minor of x that is not positive definite."""
     below, above = 0, int(x.shape[-1])
     while above - below > 1:
         middle = (below + above) // 2
@@ -82,7 +83,7 @@ def _first_minor(x: Array, upper: bool) -> int:
 
 
 def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular: bool) -> None:
-    """Write x with a @ x = b into out; a (..., n, n) is triangular, its other half is not read.
+    """Write x with a @ x = b into out; a (..., n, n) is triangular, and its other half is not read.
 
     Batch axes broadcast to out's.
     """
@@ -110,7 +111,8 @@ def solve_triangular(a: Array, b: Array, out: Array, upper: bool, unitriangular:
 
 
 def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
-    """Write x with a @ x = b into out; factor is a's Cholesky factor; one triangle is read.
+    """Write x with a @ x = b into out; factor is a's Cholesky factor, of which one triangle is
+    read.
 
     Batch axes broadcast to out's.
     """
@@ -120,15 +122,15 @@ def cholesky_solve(b: Array, factor: Array, out: Array, upper: bool) -> None:
     solve_triangular(above, out, out, True, False)
 
 
-# So many times more matrices than rows, and it is faster to go by rows through all of them at once:
-# 256 of (8, 8), with right sides of 2, take 0.12 ms instead of 0.35, 32 of them as long either way
-# (minima of 5 runs of CPU time, AMD EPYC, one thread).
+# With this many times more matrices than rows, substituting one row of all matrices at a time is
+# faster: 256 of (8, 8), with right sides of 2, take 0.12 ms instead of 0.35; for 32 of them both
+# take the same time (minima of 5 runs of CPU time, AMD EPYC, one thread).
 _MANY = 4
 
 
 @silent
 def _substitute(a: Array, out: Array, upper: bool, unitriangular: bool) -> None:
-    """Write the x of a @ x = out over out, an unknown of every matrix at a time."""
+    """Solve a @ x = out in place, one unknown of all matrices at a time."""
     n = a.shape[-1]
     for i in reversed(range(n)) if upper else range(n):
         found = out[..., i : i + 1, :]
@@ -139,12 +141,12 @@ def _substitute(a: Array, out: Array, upper: bool, unitriangular: bool) -> None:
         np.subtract(left, np.multiply(a[..., rest, i : i + 1], found), out=left)
 
 
-# Note [Matrices that are not finite] OpenBLAS's getrf scales a column by one over its pivot, and
-# takes what is scaled by 0, one over infinity, for 0: NaN in it is lost. The determinant is a
-# number then, and the matrix a singular one. Such matrices are eliminated here step by step, which
-# loses nothing.
+# Note [Matrices that are not finite] OpenBLAS's getrf scales a column by one over its pivot. If the
+# pivot is infinite, the factor is 0, and the scaled column is set to 0, which loses NaN: then the
+# determinant is a number, and the matrix looks singular. Such matrices are eliminated here column
+# by column, which loses nothing.
 def _not_finite(x: Array) -> Any:
-    """Return the places of matrices that hold NaN or infinities."""
+    """Return the batch indices of matrices that contain NaN or infinities."""
     finite = np.isfinite(x)
     return () if finite.all() else map(tuple, np.argwhere(~finite.all((-2, -1))))
 
@@ -163,7 +165,7 @@ def inverse(x: Array, out: Array, info: Array) -> None:
 
 
 def solve(a: Array, b: Array, out: Array, info: Array) -> None:
-    """Write the x of a @ x = b into out. Batch axes broadcast to out's; info has a's."""
+    """Write x with a @ x = b into out. Batch axes broadcast to out's; info has a's."""
     info.fill(0)
     try:
         np.copyto(out, np.linalg.solve(a, b))
@@ -173,7 +175,7 @@ def solve(a: Array, b: Array, out: Array, info: Array) -> None:
                 np.copyto(found, np.linalg.solve(one, right))
             except _Failed:
                 found.fill(np.nan)
-        with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
+        with np.errstate(all="ignore"):  # @silent does not affect this NumPy function
             for index in np.ndindex(info.shape):
                 info[index] = np.linalg.slogdet(a[index])[0] == 0
         _find_zero_pivots(a, info)
@@ -191,13 +193,13 @@ def _broadcast(a: Array, b: Array, out: Array) -> tuple[Array, Array]:
 
 @silent
 def _by_steps(x: Array) -> tuple[Array, Array, int]:
-    """Compute the result of `_factored` by elimination, column by column."""
+    """Compute the result of `_factored` by Gaussian elimination, column by column."""
     found, info = x.copy(), 0
     rows, columns = x.shape
     pivots = np.arange(1, min(rows, columns) + 1, dtype=np.int32)
     for k in range(len(pivots)):
         sizes = np.abs(found[k:, k])
-        # LAPACK compares: NaN is a pivot only where it is on the diagonal.
+        # LAPACK compares sizes: NaN is chosen as the pivot only if it is on the diagonal.
         best = k if np.isnan(sizes[0]) else k + int(np.nanargmax(sizes))
         pivots[k] = best + 1
         found[[k, best]] = found[[best, k]]
@@ -211,7 +213,7 @@ def _by_steps(x: Array) -> tuple[Array, Array, int]:
 
 @silent
 def _solve_by_steps(a: Array, b: Array, out: Array) -> int:
-    """Write the x of a @ x = b into out, for one matrix; return the number of a pivot that is 0."""
+    """Write x with a @ x = b into out, for one matrix; return the number of a zero pivot, or 0."""
     factors, pivots, info = _by_steps(a)
     if info:
         out.fill(np.nan)
@@ -225,15 +227,15 @@ def _solve_by_steps(a: Array, b: Array, out: Array) -> int:
 
 
 def _find_zero_pivots(x: Array, info: Array) -> None:
-    """Let info that says of a matrix that it is singular say where."""
+    """For matrices that info marks as singular, set info to the number of the first zero pivot."""
     for index in map(tuple, np.argwhere(info)):
         diagonal = np.diagonal(_factored(x[index])[0])
         info[index] = 1 + int(np.argmax(diagonal == 0)) if (diagonal == 0).any() else len(diagonal)
 
 
 def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
-    """Write L, below a diagonal of ones that is left out, and U of x = P @ L @ U into out, and the
-    row, from 1, with which each was swapped, into pivots.
+    """Write L and U of x = P @ L @ U into out, without L's diagonal of ones. pivots gets for each
+    row the number of the row, from 1, that it was swapped with.
     """
     for one, found, swaps, status in _matrices(x, out, pivots, info[..., None]):
         found[...], swaps[...], status[0] = _factored(one)
@@ -249,8 +251,9 @@ def _factored(x: Array) -> tuple[Array, Array, int]:
 
 
 def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> None:
-    """Write L, with the blocks of D on and below its diagonal, of x = L @ D @ L.H (or L.T) into
-    out, and LAPACK's pivots, from 1, negative for blocks of two; x's lower triangle is read.
+    """Write L, and the blocks of D on and below the diagonal, of x = L @ D @ L.H (or L.T) into out.
+    pivots gets LAPACK's pivots, from 1, negative for blocks of two. Only x's lower triangle is
+    read.
     """
     info.fill(0)
     name = "hetrf" if hermitian and np.iscomplexobj(x) else "sytrf"
@@ -261,13 +264,13 @@ def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> No
 
 
 def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) -> None:
-    """Write the x of A @ x = b into out, by what ldl writes of A, pivots in a column; NaN for
-    pivots of no factorization. Batch axes broadcast to out's.
+    """Write x with A @ x = b into out; a and pivots (as a column) are ldl's results for A. Invalid
+    pivots give NaN. Batch axes broadcast to out's.
     """
     name = "hetrs" if hermitian and np.iscomplexobj(a) else "sytrs"
     swaps = np.broadcast_to(pivots, (*out.shape[:-2], *pivots.shape[-2:]))
     for one, right, given, found in _matrices(*_broadcast(a, b, out), swaps, out):
-        own = np.array(given[:, 0], np.int32)  # LAPACK writes at them: nobody else changes these
+        own = np.array(given[:, 0], np.int32)  # private: LAPACK writes at these indices
         if not found.size:
             continue
         if valid_pivots(own):
@@ -277,9 +280,9 @@ def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) ->
 
 
 def permutation(pivots: Array, out: Array) -> None:
-    """Write into out which row stands where after the swaps, counted from 1, of pivots.
+    """Write into out the order of the rows after the swaps of pivots, which count from 1.
 
-    Raises  IndexError for a row that there is not
+    Raises  IndexError for a pivot that is out of range
     """
     own, n = pivots.copy(), out.shape[-1]
     low, high = ends(own) if own.size else (1, n)
@@ -294,7 +297,7 @@ def permutation(pivots: Array, out: Array) -> None:
 
 def determinant(x: Array, out: Array) -> None:
     """Write the determinant of x into out."""
-    with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
+    with np.errstate(all="ignore"):  # @silent does not affect this NumPy function
         np.copyto(out, np.linalg.det(x))
         for index in _not_finite(x):
             diagonal, parity = _diagonal_by_steps(x[index])
@@ -302,7 +305,7 @@ def determinant(x: Array, out: Array) -> None:
 
 
 def log_determinant(x: Array, out: Array, sign: Array) -> None:
-    """Write the logarithm of the determinant's size into out, and its sign."""
+    """Write the logarithm of the determinant's absolute value into out, and its sign into sign."""
     with np.errstate(all="ignore"):
         sign[...], out[...] = np.linalg.slogdet(x)
         for index in _not_finite(x):
@@ -311,20 +314,20 @@ def log_determinant(x: Array, out: Array, sign: Array) -> None:
             out[index] = np.sum(np.log(sizes))
             if np.iscomplexobj(x):
                 sign[index] = np.prod(diagonal / sizes) * parity
-            else:  # of NaN PyTorch says 0
+            else:  # PyTorch gives 0 for NaN
                 sign[index] = np.prod(np.nan_to_num(np.sign(diagonal))) * parity
 
 
 def _diagonal_by_steps(x: Array) -> tuple[Array, int]:
-    """Return the diagonal of x eliminated, and the sign of the swaps."""
+    """Return the diagonal of U after Gaussian elimination, and the sign of the row swaps."""
     factors, pivots, _ = _by_steps(x)
     swaps = np.count_nonzero(pivots != np.arange(1, len(pivots) + 1))
     return np.diagonal(factors), -1 if swaps % 2 else 1
 
 
 def eigh(x: Array, out: Array, vectors: Array, info: Array, upper: bool) -> None:
-    """Write the eigenvalues of symmetric x, ascending, into out, and vectors as columns; one
-    triangle of x is read.
+    """Write the eigenvalues of symmetric x, ascending, into out, and the eigenvectors as columns
+    into vectors; reads only one triangle of x.
     """
 
     def factor(x: Array, out: Array, vectors: Array) -> None:
@@ -345,7 +348,9 @@ def eigenvalues(x: Array, out: Array, info: Array, upper: bool) -> None:
 
 
 def eig(x: Array, out: Array, vectors: Array, info: Array) -> None:
-    """Write the eigenvalues of any square x into out, and vectors as columns."""
+    """Write the eigenvalues of any square x into out, and the eigenvectors as columns into
+    vectors.
+    """
 
     def factor(x: Array, out: Array, vectors: Array) -> None:
         _require_finite(x)
@@ -385,7 +390,9 @@ def singular_values(x: Array, out: Array, info: Array) -> None:
 
 
 def _require_finite(x: Array) -> None:
-    """Raise for elements that are not finite: LAPACK may loop forever with them."""
+    """Raise an error for elements that are not finite, because LAPACK may loop forever with
+    them.
+    """
     if not np.isfinite(x).all():
         raise _Failed
 
@@ -394,8 +401,8 @@ def _require_finite(x: Array) -> None:
 def pseudo_inverse(
     x: Array, atol: Array, rtol: Array, out: Array, values: Array, info: Array
 ) -> None:
-    """Write the pseudoinverse of x into out, and its singular values, of which those that are not
-    above the larger of atol and rtol times the largest count as 0.
+    """Write the pseudoinverse of x into out, and its singular values into values. A singular value
+    counts as 0 if it is at most the larger of atol and rtol times the largest one.
     """
     u = np.empty((*x.shape[:-1], values.shape[-1]), x.dtype)
     right = np.empty((*values.shape, x.shape[-1]), x.dtype)
@@ -411,7 +418,7 @@ def pseudo_inverse(
 
 
 def qr(x: Array, out: Array, upper: Array, mode: str) -> None:
-    """Write Q and R of x = Q @ R into out and upper; of mode "r" R alone."""
+    """Write Q and R of x = Q @ R into out and upper; with mode "r" only R."""
     if mode == "r":
         np.copyto(upper, np.linalg.qr(x, "r"))
         return
@@ -419,8 +426,8 @@ def qr(x: Array, out: Array, upper: Array, mode: str) -> None:
 
 
 def reflectors(x: Array, out: Array, scales: Array) -> None:
-    """Write R of x = Q @ R and, below its diagonal, the vectors of the reflections whose product is
-    Q, into out; their scales into scales.
+    """Write R of x = Q @ R into out, with the Householder vectors whose reflections give Q below
+    its diagonal, and their scales into scales.
     """
     if x.size:
         found, scales[...] = np.linalg.qr(x, "raw")
@@ -429,9 +436,10 @@ def reflectors(x: Array, out: Array, scales: Array) -> None:
 
 @functools.cache
 def _scipys(library: str, function: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
-    """Return a function of SciPy's "blas" or "lapack" for a dtype.
+    """Return SciPy's "blas" or "lapack" function of this name for a dtype.
 
-    Note    imported on first use: it is there for the few functions that NumPy lacks, and slow
+    Note    imported at first use, because it is slow, and needed only for the few functions that
+            NumPy lacks
     """
     module = importlib.import_module(f"scipy.linalg.{library}")
     share_blas_threads()

@@ -1,4 +1,4 @@
-"""How panels tile products, and the ways in which they are made; Numba is not needed for it."""
+"""How products are divided into panels and tiles; this module does not need Numba."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 from fastdist.system.blas import read_cpu
 
-# How b becomes panels. PACKED packs each panel before it is multiplied. LAYING packs all panels for
-# later calls, and multiplies nothing. LAID multiplies panels that were packed before. TURNED packs
-# b.T, and ADDS adds the product to the result.
+# Bit flags: how b is packed into panels. PACKED packs each panel before it is multiplied. LAYING
+# packs all panels for later calls, and multiplies nothing. LAID multiplies panels that were packed
+# before. TURNED packs b.T. ADDS adds the product to the result.
 PACKED: Final = 1
 LAYING: Final = 2
 LAID: Final = 4
@@ -18,7 +18,7 @@ ADDS: Final = 16
 
 
 class Tiling(NamedTuple):
-    """How numbers of a dtype are tiled: lanes of a vector, and rows of a tile."""
+    """The tile of a dtype: the lanes of a vector, and the rows of the tile."""
 
     dtype: str
     lanes: int
@@ -26,16 +26,16 @@ class Tiling(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of a number."""
+        """The size of a number in bytes."""
         return 4 if self.dtype == "float32" else 8
 
 
 @functools.cache
 def tiling(dtype: str) -> Tiling:
-    """Return how float32 or float64 is tiled on this machine."""
+    """Return the tiling of float32 or float64 on this machine."""
     features = read_cpu().features
     wide = "avx512f" in features
     width = 64 if wide else 32 if "avx2" in features else 16
-    # x86 has sixteen registers below AVX-512, others thirty-two.
+    # x86 has sixteen vector registers without AVX-512; other machines have thirty-two.
     rows = 8 if wide or "sse2" not in features else 6
     return Tiling(dtype, width // (4 if dtype == "float32" else 8), rows)

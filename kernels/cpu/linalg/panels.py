@@ -1,10 +1,10 @@
-"""Products of matrices in tiles that stay in registers, compiled, for one thread.
+"""Matrix products in tiles that stay in registers, compiled, for one thread.
 
-A tile is eight rows of the result by two vectors, or six where there are sixteen registers. Each
-step along the inner axis takes two vectors of b and one number of a for each row: sixteen
-multiply-adds, which hide ten loads. Nothing is packed: a may have any strides; b and the result
-need gapless rows only. That suits the middling products of models, where a BLAS packs about as long
-as it multiplies, and machines that are newer than the BLAS.
+A tile is eight rows of the result by two vectors, or six rows on machines with sixteen registers.
+Each step along the inner axis loads two vectors of b, and one number of a for each row: sixteen
+multiply-adds, which hide ten loads. Nothing is packed: a may have any strides, while the rows of b
+and of the result must be contiguous. That suits the medium-size products of models, where a BLAS
+packs about as long as it multiplies, and machines that are newer than the BLAS.
 
 GFLOP/s of one core of an AMD EPYC (Zen 5), OpenBLAS 0.3.31 with its SkylakeX and Haswell kernels:
   (n, k) @ (k, m)    here   SkylakeX   Haswell
@@ -30,28 +30,28 @@ from ..jit.machine import LOAD, intrinsic, select
 from ..jit.vectors import INT64, Vectors, loop
 from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, Tiling, tiling
 
-# Steps for which the panel of b, two vectors wide, and a band of tiles of a stay in the caches.
+# The number of steps for which two vectors of b per step, and a band of a, stay in the caches.
 _DEPTH: Final = 256
 _BAND: Final = 8
 _get: Final = LOAD["int64"]
 
 
 def _vectors(how: Tiling, builder: Any) -> Vectors:
-    """Return the builder of vectors for a tiling."""
+    """Return the builder of vector operations for a tiling."""
     element = ir.FloatType() if how.dtype == "float32" else ir.DoubleType()
     return Vectors(builder, element, how.lanes)
 
 
 def _tile(how: Tiling, rows: int, vectors: int) -> Any:
-    """Return the function that makes so many rows by so many vectors of a product."""
+    """Return the function that computes a tile of this many rows and vectors of a product."""
 
     @intrinsic
     def tile(
         typingctx: Any, a: Any, a_row: Any, a_step: Any, b: Any, b_step: Any, c: Any, c_row: Any,
         steps: Any, adds: Any,
     ) -> Any:  # fmt: skip
-        """Write the sum over so many steps to the address c, or add it to what is there. Addresses
-        and strides are in bytes; there is one step at least.
+        """Write the sum over a number of steps to the address c, or add it to the values there.
+        Addresses and strides are in bytes; there is at least one step.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -79,7 +79,7 @@ def _tile(how: Tiling, rows: int, vectors: int) -> Any:
 
 
 def _summed(builder: Any, how: Tiling, rows: int, vectors: int, walk: Any, steps: Any) -> Any:
-    """Return the sums over all steps, those of a row after another, which never leave registers."""
+    """Return the sums over all steps, row after row; they never leave registers."""
     a, a_row, a_step, b, b_step = walk
     lot = _vectors(how, builder)
 
@@ -102,7 +102,7 @@ def _turn(how: Tiling) -> Any:
 
     @intrinsic
     def turn(typingctx: Any, x: Any, x_row: Any, to: Any, to_row: Any) -> Any:
-        """Write the transpose of lanes x lanes numbers at address x to address to."""
+        """Write the transpose of a block of lanes x lanes numbers at address x to address `to`."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x, x_row, to, to_row = args
@@ -111,7 +111,7 @@ def _turn(how: Tiling) -> Any:
             for _ in range(lanes):
                 rows.append(lot.load(x))
                 x = builder.add(x, x_row)
-            # Each round shuffles the whole block as a pack of cards; log2(lanes) rounds transpose.
+            # Each round is a perfect shuffle of the whole block; log2(lanes) rounds transpose it.
             for _ in range(lanes.bit_length() - 1):
                 pairs = zip(rows[: lanes // 2], rows[lanes // 2 :], strict=True)
                 rows = [half for a, b in pairs for half in lot.shuffled(a, b)]
@@ -128,7 +128,7 @@ def _turn(how: Tiling) -> Any:
 def _copy(how: Tiling) -> Any:
     @intrinsic
     def copy(typingctx: Any, source: Any, to: Any) -> Any:
-        """Copy one vector between addresses."""
+        """Copy one vector from one address to another."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             lot = _vectors(how, builder)
@@ -140,7 +140,7 @@ def _copy(how: Tiling) -> Any:
     return copy
 
 
-@functools.cache  # what it is compiled of is long, and both kernels have it
+@functools.cache  # shared, because it takes long to compile, and both kernels use it
 def _filler(how: Tiling) -> Any:
     wide_tile, slim_tile, wide_row, slim_row = [
         _tile(how, rows, vectors) for rows in (how.rows, 1) for vectors in (2, 1)
@@ -152,7 +152,7 @@ def _filler(how: Tiling) -> Any:
         a: Any, a_row: Any, a_step: Any, b: Any, b_step: Any, c: Any, c_row: Any, rows: Any,
         steps: Any, adds: Any, wide: Any,
     ) -> None:  # fmt: skip
-        """Make so many rows of one panel of the result, two vectors wide or one."""
+        """Compute a number of rows of one panel of the result, which is one or two vectors wide."""
         whole = rows - rows % height
         for i in range(0, whole, height):
             x, to = a + i * a_row, c + i * c_row
@@ -175,7 +175,7 @@ def _layer(how: Tiling) -> Any:
 
     @compiled(inline=True)
     def lay_panel(b: Any, b_row: Any, k: Any, panel: Any, count: Any, turned: Any) -> None:
-        """Lay together so many columns of b, or rows if turned, the first one at address b."""
+        """Pack count columns of b (rows if turned), starting at address b, into the panel."""
         step = count * size
         for part in range(0, count, lanes):
             to = panel + part * size
@@ -191,7 +191,7 @@ def _layer(how: Tiling) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a separate function for each min.
+    # Numba compiles a separate function for each use of min.
     return select(a < b, a, b)
 
 
@@ -270,25 +270,26 @@ def _in_panels(how: Tiling) -> Any:
 
 @functools.cache
 def multiplier(dtype: str) -> Callable[[int, int, int, bool], object]:
-    """Return multiply(a, b, out, adds), which writes a @ b into out, or adds it to what is there,
-    for float32 or float64.
+    """Return multiply(a, b, out, adds) for float32 or float64. It writes a @ b into out, or adds it
+    to the values there.
 
-    Arrays are given by their ids: whoever calls holds them meanwhile. Shapes (n, k), (k, m) ->
-    (n, m), m a multiple of tiling(dtype).lanes; rows of b and of out are gapless.
+    Arrays are given by their ids; the caller must keep them alive. Shapes (n, k), (k, m) -> (n, m),
+    m a multiple of tiling(dtype).lanes; the rows of b and out are contiguous.
     """
     return entry_point(_plain(tiling(dtype)), (types.int64,) * 4)
 
 
 @functools.cache
 def panel_multiplier(dtype: str) -> Callable[[int, int, int, int, int], object]:
-    """Return multiply_in_panels(a, b, out, more, way), which does the same by panels of b. Ways:
+    """Return multiply_in_panels(a, b, out, more, way), the same product by packed panels of b.
+    Ways:
 
-    PACKED packs each panel first, into more, which has room for 2 * lanes * k numbers; with TURNED
-    b is (m, k), and k is a multiple of lanes.
-    LAYING packs all panels into out, which is (k, m), and multiplies nothing; a may be b.
-    LAID takes panels that LAYING packed as b. They may have more rows and columns: it uses the
-    first rows, and the columns from number `more` on, a multiple of lanes.
+    PACKED packs each panel first, into more, which has space for 2 * lanes * k numbers; with TURNED
+    b is (m, k), and k is a multiple of lanes. LAYING packs all panels into out, which is (k, m),
+    and multiplies nothing; a may be b. LAID takes as b panels that LAYING has packed. They may have
+    more rows and columns than needed: the first rows are used, and the columns from number `more`
+    on, a multiple of lanes.
 
-    With ADDS the product is added to what is there.
+    With ADDS the product is added to the values in out.
     """
     return entry_point(_in_panels(tiling(dtype)), (types.int64,) * 5)

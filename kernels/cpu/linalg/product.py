@@ -1,4 +1,4 @@
-"""Matrix products, on the CPU: our own panels where they win, and NumPy's BLAS."""
+"""Matrix products on the CPU: by compiled panels where these are faster, else by NumPy's BLAS."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .panel_ways import ADDS, LAID, LAYING, PACKED, TURNED, tiling
 
 Array = np.ndarray[Any, Any]
 
-# Multiply-adds from which on Numba is worth loading, up to which one thread of ours is about as
-# fast as two of a BLAS, and up to which it was measured to be faster than one.
+# Numbers of multiply-adds: from _LEAST on, loading Numba pays; up to _MOST_BESIDE_THREADS one
+# thread with panels is about as fast as two of a BLAS; up to _MOST it is faster than one of a BLAS.
 _LEAST: Final = 1 << 18
 _MOST_BESIDE_THREADS: Final = 1 << 21
 _MOST: Final = 1 << 29
 _LANES: Final = 16
-# NumPy builds a dtype's name at each access, in a microsecond.
+# NumPy makes the name of a dtype at each access, which takes a microsecond.
 _NAMES: Final = {"f": "float32", "d": "float64"}
 # With fewer rows, transposing a weight takes longer than it saves.
 _FEWEST_ROWS: Final = 16
-# Rows of a weight that few_rows.py takes at once, and multiply-adds from which on it pays: it takes
-# a third of a BLAS's time, (4, 128) by (344, 128) 2.6 us instead of 7.6.
+# The rows of the weight in a tile of few_rows.py, and the least multiply-adds for which it pays. It
+# takes a third of a BLAS's time: (4, 128) by (344, 128) 2.6 us instead of 7.6.
 _FEWEST_COLUMNS: Final = 4
 LEAST_OF_FEW_ROWS: Final = 1 << 17
-# From so many on, laying panels together pays, for rows of b that lie a page apart above all.
+# With at least this many rows, packing panels pays, above all if rows of b are a page apart.
 MANY_ROWS: Final = 128
 
 
@@ -40,14 +40,14 @@ def _has_wide_vectors() -> bool:
 
 
 def suits_panels(n: int, k: int, m: int, dtype: Any) -> bool:
-    """Return whether panels multiply (n, k) and (k, m) faster than one thread of a BLAS."""
+    """Return whether panels multiply (n, k) by (k, m) faster than one thread of a BLAS."""
     suits = _LEAST < n * k * m <= _MOST and m % _LANES == 0 and dtype.char == "f"
     return suits and _has_wide_vectors()
 
 
 def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Array], object]:
-    """Return the function that writes the product of matrices of these shapes, or of fewer rows,
-    into a third; rows of the second and of the third are gapless.
+    """Return the function (a, b, to) that writes the product of matrices of these shapes, or with
+    fewer rows of a. Rows of b and `to` are contiguous.
     """
     if not _is_for_us(n, k, m, dtype, "multiplier"):
         return np.dot
@@ -68,7 +68,7 @@ def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
 
 @functools.cache
 def _numpys_turn() -> Callable[..., bool]:
-    """Return is_numpys_turn; its module brings threads and files, which small products spare."""
+    """Return is_numpys_turn, imported late: small products do not need its modules."""
     from ..jit.background import is_numpys_turn
 
     return is_numpys_turn
@@ -76,7 +76,7 @@ def _numpys_turn() -> Callable[..., bool]:
 
 @functools.cache
 def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
-    """Return multiplier or panel_multiplier of panels."""
+    """Return multiplier or panel_multiplier of panels.py, compiled."""
     from ..jit.kernel_cache import find_function
 
     return find_function("linalg.panels", kernel, dtype)
@@ -90,7 +90,7 @@ def _launch() -> Any:
 
 
 def multiply(a: Array, b: Array, to: Array) -> None:
-    """Write a @ b of matrices of one dtype into `to`."""
+    """Write a @ b, of matrices of one dtype, into `to`."""
     require_arrays(a, b, to)
     (n, k), m = a.shape, b.shape[1]
     kernel = "multiplier" if n < MANY_ROWS else "panel_multiplier"
@@ -103,7 +103,7 @@ def multiply(a: Array, b: Array, to: Array) -> None:
 
 
 def multiply_turned(a: Array, b: Array, to: Array) -> None:
-    """Write a @ b.T of matrices of one dtype into `to`."""
+    """Write a @ b.T, of matrices of one dtype, into `to`."""
     require_arrays(a, b, to)
     (n, k), m = a.shape, len(b)
     if _are_few_rows(a, b, to):
@@ -117,7 +117,7 @@ def multiply_turned(a: Array, b: Array, to: Array) -> None:
 
 
 def _are_few_rows(a: Array, b: Array, to: Array) -> bool:
-    """Return whether tiles of few rows are written faster than a BLAS writes a @ b.T."""
+    """Return whether few_rows.py computes a @ b.T faster than a BLAS."""
     n, m = len(a), len(b)
     if not 1 < n < _FEWEST_ROWS or m < _FEWEST_COLUMNS or a.dtype.char not in _NAMES:
         return False
@@ -138,21 +138,22 @@ def _few_rows(dtype: str) -> Callable[[Array, Array, Array], None]:
 
 
 # Note [Products of one thread]
-# How a BLAS adds depends on its number of threads, which is one switch for the whole process: it
-# cannot be set for the products of a caller's threads alone. So kernels that share work out, and
-# whose results must not depend on threads, multiply in panels alone. The end of a row that is
-# shorter than a vector is computed on a copy padded with zeros.
+# The order in which a BLAS adds depends on its number of threads. That is one setting for the whole
+# process, and cannot be changed for the calling threads alone. So kernels that divide work among
+# threads, and whose results must not depend on their number, use panels only. The end of a row that
+# is shorter than a vector is computed on a copy padded with zeros.
 
 
 def compile_alone(dtype: str) -> None:
-    """Compile what the following run, for float32 or float64."""
+    """Compile the kernels that the functions below run, for float32 or float64."""
     for kernel in ("multiplier", "panel_multiplier"):
         _compiled(kernel, dtype)
 
 
 def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None:
-    """Write a @ b of matrices of float32 or float64 into `to`, or add it to what is there, on this
-    thread, with the same bits for any number of others. Rows of `to` are gapless.
+    """Write a @ b, of matrices of float32 or float64, into `to`, or add it to the values there. It
+    runs on the calling thread, with the same bits for any number of threads. Rows of `to` are
+    contiguous.
     """
     require_arrays(a, b, to)
     (n, k), m = a.shape, b.shape[1]
@@ -166,7 +167,7 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
     if whole:
         if b.strides[1] != b.itemsize:
             b = np.ascontiguousarray(b)
-        # A slice takes Python longer than it takes to multiply 16 x 16 by as many.
+        # In Python, a slice takes longer than multiplying 16 x 16 by 16 x 16.
         part, some = (b, to) if whole == m else (b[:, :whole], to[:, :whole])
         if n < MANY_ROWS:
             run(id(a), id(part), id(some), adds)
@@ -184,13 +185,15 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
 
 
 class Laid(NamedTuple):
-    """A matrix laid together in panels, with zeros behind its last columns; of its shape alone."""
+    """A matrix packed in panels, with zeros after its last column; the packed array has its
+    shape.
+    """
 
     panels: Array
 
 
 def lay(b: Array, *, turned: bool = False) -> Laid:
-    """Return b, or b.T if turned, laid together once, for many products."""
+    """Return b, or b.T if turned, packed in panels once, for many products."""
     require_arrays(b)
     dtype = _NAMES[b.dtype.char]
     k, m = b.shape[::-1] if turned else b.shape
@@ -209,8 +212,8 @@ def lay(b: Array, *, turned: bool = False) -> Laid:
 
 
 def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
-    """Write a @ the first rows and columns of what was laid together into `to`, as multiply_alone
-    does.
+    """Write a @ b into `to`, where b are the first rows and columns of a packed matrix, in the way
+    of multiply_alone.
     """
     require_arrays(a, laid.panels, to)
     b = laid.panels
@@ -239,7 +242,7 @@ def product(a: Array, b: Array) -> Array:
 
 @silent
 def _into(out: Array, a: Array, b: Array) -> None:
-    # dot takes 300 ns less, and memory without gaps alone.
+    # np.dot takes 300 ns less than np.matmul, but needs contiguous memory.
     (np.dot if out.flags.c_contiguous else np.matmul)(a, b, out)
 
 
@@ -264,18 +267,18 @@ def matmul(x: Array, y: Array, out: Array) -> None:
 
 
 def by_first(g: Array, y: Array, out: Array) -> None:
-    """Write g @ y.T, the adjoint of x @ y in x, into out. Shapes (n, m), (k, m) -> (n, k)."""
+    """Write g @ y.T, the gradient of x @ y by x, into out. Shapes (n, m), (k, m) -> (n, k)."""
     linear(g, y, None, out)
 
 
 def by_second(g: Array, x: Array, out: Array) -> None:
-    """Write x.T @ g, the adjoint of x @ y in y, into out. Shapes (n, m), (n, k) -> (k, m)."""
+    """Write x.T @ g, the gradient of x @ y by y, into out. Shapes (n, m), (n, k) -> (k, m)."""
     matmul(x.T, g, out)
 
 
 def by_weight(g: Array, x: Array, out: Array) -> None:
-    """Write g.T @ x, the adjoint of linear in the weight, into out. Shapes (n, m), (n, k) ->
-    (m, k).
+    """Write g.T @ x, the gradient of linear by the weight, into out. Shapes (n, m), (n, k) -> (m,
+    k).
     """
     matmul(g.T, x, out)
 

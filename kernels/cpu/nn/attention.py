@@ -1,11 +1,12 @@
-"""Scaled dot product attention and its gradient, on the CPU, a block of queries at a time.
+"""Scaled dot-product attention and its gradient on the CPU, one block of queries at a time.
 
-The scores of a block stay in memory that fits the cache and serves the next block, so the matrix of
-all queries by all keys is never made: besides its results a call needs the memory of one block. One
-of the results may be the weights, which saves the gradient computing them again. Products are the
-single-threaded ones of `product`, and the loops over rows between them are those of
-attention_loops; or both are NumPy's, in attention_rows. Threads share blocks; for a gradient they
-share pieces, each of which adds up its own sums, so results are the same for any number of them.
+The scores of a block are in memory that fits the cache and is reused for the next block, so the
+matrix of all queries by all keys is never made. In addition to its results, a call needs memory for
+one block. One of the results may be the weights; then the gradient does not compute them again.
+Products are the single-threaded ones of `product`, and the loops over rows between them are those
+of attention_loops; or both are NumPy's, in attention_rows. Threads divide the blocks. For a
+gradient they divide pieces, each with its own sums, so results are the same for any number of
+threads.
 """
 
 from __future__ import annotations
@@ -26,30 +27,32 @@ from .attention_rows import BY_NUMPY, Tools
 
 Array = np.ndarray[Any, Any]
 
-# Numbers of a block of scores: 512 KiB of float32, half of a second-level cache. 1 x 8 x 2048 x 64
-# there and back takes 336 ms so, 348 with half as many (one core of an AMD EPYC, Zen 4).
+# The size of a block of scores: 512 KiB of float32, half of an L2 cache. Forward and backward of 1
+# x 8 x 2048 x 64 take 336 ms, and 348 with half the size (one core of an AMD EPYC, Zen 4).
 _BLOCK: Final = 131072
-# How many times as large a block is to which a mask is added, but where a gradient needs two of its
-# size: a mask that is read drives out keys and values, which fewer blocks read less often. 1 x 8 x
-# 1024 x 64 forward takes 24.7 ms so, 25.4 in blocks of the one size.
+# Blocks are this many times as large if there is a mask, except where a gradient needs two blocks.
+# Reading the mask evicts keys and values from the cache; fewer blocks read them less often. Forward
+# of 1 x 8 x 1024 x 64 takes 24.7 ms, and 25.4 with blocks of the normal size.
 _MASKED: Final = 2
-# Rows of a block at least, for which the products are worth their start.
+# The least rows of a block for which starting the products pays.
 _FEWEST: Final = 16
-# _STEPS is the most blocks into which causal queries are cut, so that blocks do not compute much
-# that they hide; with fewer than _FEW queries in each, more blocks would take longer than they
-# save. 1 x 8 x 1024 x 64 there and back takes 46.6 ms in 16 blocks a head, 47.8 in 8; 4 x 8 x 256 x
-# 64 16.0 ms in 4, 17.2 in 2, 17.8 in 8.
+# _STEPS is the largest number of blocks into which causal queries are cut, so that blocks compute
+# few hidden scores. With fewer than _FEW queries per block, more blocks would cost more than they
+# save. Forward and backward of 1 x 8 x 1024 x 64 take 46.6 ms in 16 blocks per head, 47.8 in 8; of
+# 4 x 8 x 256 x 64 16.0 ms in 4, 17.2 in 2, 17.8 in 8.
 _STEPS: Final = 16
 _FEW: Final = 64
-# Multiply-adds of one product from which on work is shared among threads.
+# From this many multiply-adds of one product on, threads divide the work.
 _FOR_THREADS: Final = 1 << 25
-# Pieces of a gradient that are made of few heads of key. Not the number of threads: the order in
-# which sums are added must not depend on it.
+# The number of pieces of a gradient if there are few heads of key. It is not the number of threads,
+# because the order of the additions must not depend on that.
 _PIECES: Final = 4
 
 
 class _Block(NamedTuple):
-    """Some queries of one head: their rows, which keys they see, and how many the first does."""
+    """Some queries of one head: their rows, the keys that they see, and how many keys the first
+    sees.
+    """
 
     rows: slice
     keys: slice
@@ -57,8 +60,8 @@ class _Block(NamedTuple):
 
 
 def _blocks(queries: int, keys: int, is_causal: bool, times: int) -> Iterator[_Block]:
-    """Yield the blocks of a head, so many times as large as usual, the last queries first: they see
-    the most keys if is_causal.
+    """Yield the blocks of a head, `times` as large as usual. The last queries come first, because
+    they see the most keys if is_causal.
     """
     height = max(times * _BLOCK // max(keys, 1), _FEWEST)
     if is_causal:
@@ -70,7 +73,7 @@ def _blocks(queries: int, keys: int, is_causal: bool, times: int) -> Iterator[_B
 
 
 class _Unit(NamedTuple):
-    """A block of a sample and head of query, and which head of key that reads."""
+    """A block of queries of a sample and a head of query, with the head of key that it reads."""
 
     n: int
     kept: int
@@ -79,7 +82,7 @@ class _Unit(NamedTuple):
 
 
 def _units(query: Array, key: Array, is_causal: bool, times: int = 1) -> list[list[_Unit]]:
-    """Return all blocks, those that read a head of key together."""
+    """Return all blocks, grouped by the head of key that they read."""
     (samples, heads, queries, _), (_, kept, keys, _) = query.shape, key.shape
     groups, blocks = heads // kept, list(_blocks(queries, keys, is_causal, times))
     return [
@@ -90,9 +93,9 @@ def _units(query: Array, key: Array, is_causal: bool, times: int = 1) -> list[li
 
 
 def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, list[_Unit]]], int]:
-    """Return pieces of a gradient that may be made at once, each with the number of the sums that
-    it adds to, and how many sums there are: each head of key is cut into as many pieces as make up
-    enough, or, where a mask's gradient is wanted, joined with all that add to the same numbers.
+    """Return the pieces of a gradient that can run in parallel, each with the index of the sums
+    that it adds to, and the number of sums. Each head of key is cut into enough pieces. If the
+    gradient of a mask is needed, blocks that add to the same elements of it form one piece.
     """
     if by_mask.size:
         lots: dict[tuple[int, int], list[_Unit]] = {}
@@ -108,20 +111,20 @@ def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, l
 
 
 def _pay_to_lay(units: list[list[_Unit]]) -> bool:
-    """Return whether several blocks of a key's head are so high that each product with its rows
-    would pack these again: that takes 12 us of 175 for 128 x 1024 x 64.
+    """Return whether packing a head of key once pays: several blocks use it, each large enough that
+    its product would pack it. Packing takes 12 us of 175 for 128 x 1024 x 64.
     """
     first, *others = units[0]
     return bool(others) and first.block.rows.stop - first.block.rows.start >= MANY_ROWS
 
 
 def _matrix_in(room: Array, rows: int, columns: int) -> Array:
-    """Return a matrix in the first numbers of room."""
+    """Return a matrix in the first elements of room."""
     return room[: rows * columns].reshape(rows, columns)
 
 
 class _Thinner:
-    """The arguments of loops for dropout of a call's weights."""
+    """The dropout arguments of the loops over weights, for one call."""
 
     def __init__(self, seed: Array, dropout: float, keys: int, dtype: np.dtype[Any]) -> None:
         room = np.empty((philox.blocks_for(keys, 1), philox.WORDS), np.uint32)
@@ -130,7 +133,7 @@ class _Thinner:
         self._rest = room, words, int(seed.item()) % (1 << 64), below, float(dtype.type(scale))
 
     def of(self, row: int) -> tuple[Any, ...]:
-        """Return the arguments for rows from one of all heads' on."""
+        """Return the arguments for rows that begin at this row, counted over all heads."""
         return (row * self._blocks, *self._rest)
 
 
@@ -149,7 +152,9 @@ def _compile(dtype: str, names: tuple[str, ...]) -> None:
 
 
 def _tools(dtype: np.dtype[Any], *names: str) -> Tools:
-    """Return the functions for attention, with those loops if named: compiled, or NumPy's."""
+    """Return the functions for attention, which need the loops of these names: compiled or
+    NumPy's.
+    """
     return BY_NUMPY if is_numpys_turn(_compile, dtype.name, names) else _compiled(dtype.name)
 
 
@@ -160,7 +165,7 @@ def _tools_for(query: Array, mask: Array | None, is_causal: bool, *names: str) -
 
 
 class _Given(NamedTuple):
-    """The arguments of a call other than values; see attention for the shapes."""
+    """The arguments of a call without the values; see attention for the shapes."""
 
     query: Array
     key: Array
@@ -172,8 +177,8 @@ class _Given(NamedTuple):
 
 
 class _Laid:
-    """Products with the heads of an array, of the rows that a block sees or, turned, of as many
-    columns; if it pays, a head is laid together once for all its blocks.
+    """Products with the heads of an array: with the rows that a block sees, or, if turned, with the
+    transpose of these rows. If it pays, a head is packed once for all its blocks.
     """
 
     def __init__(
@@ -184,7 +189,7 @@ class _Laid:
         self._laid: Any = None
 
     def multiply(self, a: Array, unit: _Unit, to: Array) -> None:
-        """Write a @ x into `to`, or a @ x.T."""
+        """Write the product of a with the unit's head, or with its transpose, into `to`."""
         at, tools = (unit.n, unit.kept), self._tools
         if not self._pays:
             tools.multiply(a, self._heads[at][unit.block.keys], to)
@@ -204,8 +209,8 @@ class _Mask:
         self._add = tools.loop("masked_by_bool" if is_bool else "masked")
 
     def add_to(self, scores: Array, unit: _Unit) -> Array | None:
-        """Add a block's part to its scores; return which queries see nothing, whose scores become
-        0, if any does.
+        """Add the mask's part for a block to its scores. Return which queries see no key, whose
+        scores become 0; None if all queries see a key.
         """
         samples, heads, rows, keys = self._mask.shape
         some: Array = self._mask[unit.n % samples, unit.h % heads]
@@ -219,13 +224,13 @@ class _Mask:
 
 
 def _in_four_axes(mask: Array) -> Array:
-    """Return a mask with axes of size 1 before those that it has."""
+    """Return a mask with leading axes of size 1 added, up to four axes."""
     return mask[(None,) * (4 - mask.ndim)]
 
 
 class _Scores:
-    """Scores of blocks, one after another in the same memory, or where the weights that they become
-    are kept.
+    """Computes the scores of blocks, one block after the other in the same memory. If the weights
+    are kept, the scores are computed in their memory.
     """
 
     def __init__(self, given: _Given, kept: Array, times: int = 1) -> None:
@@ -241,30 +246,30 @@ class _Scores:
         self._thin = None if seed is None else _Thinner(seed, dropout, keys, query.dtype).of
 
     def another_room(self) -> Array:
-        """Return memory for the scores of any block."""
+        """Return new memory for the scores of one block."""
         return empty((self._size,), self._query.dtype)
 
     def thinning(self, unit: _Unit) -> tuple[Any, ...]:
-        """Return the dropout arguments of a loop over a block's rows."""
+        """Return the dropout arguments for the loop over a block's rows."""
         _, heads, queries, _ = self._query.shape
         row = (unit.n * heads + unit.h) * queries + unit.block.rows.start
         return () if self._thin is None else self._thin(row)
 
     @silent
     def queries(self, unit: _Unit) -> Array:
-        """Return the queries of a block, times factor."""
+        """Return the queries of a block, multiplied by factor."""
         scaled: Array = np.multiply(self._query[unit.n, unit.h, unit.block.rows], self._factor)
         return scaled
 
     def place(self, unit: _Unit) -> Array:
-        """Return where the scores of a block lie, and its weights if they are kept."""
+        """Return the memory for the scores of a block, which has its weights if these are kept."""
         n, _, h, (rows, keys, _) = unit
         room = self._room if self._kept is None else self._kept[n, h, rows.start * self._length :]
         return _matrix_in(room, rows.stop - rows.start, keys.stop)
 
     def of(self, unit: _Unit, query: Array) -> tuple[Array, Array | None]:
-        """Return the scores of a block, made of its queries, and which of these see nothing, if any
-        does.
+        """Return the scores of a block, computed from its queries, and which of the queries see no
+        key; None if all do.
         """
         scores = self.place(unit)
         self._keys.multiply(query, unit, scores)
@@ -272,7 +277,7 @@ class _Scores:
 
 
 class _Slopes:
-    """Weights of blocks and the slopes of their scores, one after another in the same memory."""
+    """Computes the weights of blocks and the gradients of their scores, in reused memory."""
 
     def __init__(self, given: _Given, value: Array, kept: Array) -> None:
         self._scores, self._values = _Scores(given, kept), _Laid(value, given.tools, turned=True)
@@ -294,7 +299,8 @@ class _Slopes:
         self._values.multiply(towards, unit, slopes)
         first = unit.block.first
         if self._drops:
-            # The sum of weights times gradients; neither is known where a weight is dropped.
+            # The sum of weights times their gradients. Dropped weights are not stored, so it is
+            # computed from the result.
             even = np.einsum("ij,ij->i", towards, result)
             self._slope(scores, first, log_sum, even, slopes, *self._scores.thinning(unit))
         else:
@@ -303,7 +309,7 @@ class _Slopes:
 
 
 class _SlopesOfKept:
-    """The same, of weights that were kept."""
+    """The same as _Slopes if the weights were kept."""
 
     def __init__(self, given: _Given, value: Array, kept: Array) -> None:
         self._scores, self._values = _Scores(given, kept), _Laid(value, given.tools, turned=True)
@@ -311,7 +317,7 @@ class _SlopesOfKept:
         self._room = self._scores.another_room()
 
     def of(self, unit: _Unit, towards: Array, *_: Array) -> tuple[Array, Array, Array]:
-        """Return the same."""
+        """Return the same as _Slopes.of."""
         weights = self._scores.place(unit)
         slopes = _matrix_in(self._room, *weights.shape)
         self._values.multiply(towards, unit, slopes)
@@ -322,14 +328,16 @@ class _SlopesOfKept:
 def _add_product(
     multiply: Callable[..., None], a: Array, b: Array, to: Array, is_new: bool
 ) -> None:
-    """Add a @ b to the first rows of `to`, or, if it is new, write it there and zeros below."""
+    """Add a @ b to the first rows of `to`; if is_new, overwrite them and write zeros below."""
     multiply(a, b, to[: len(a)], adds=not is_new)
     if is_new:
         to[len(a) :] = 0
 
 
 def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -> None:
-    """Do work for so many units; on several threads where so many multiply-adds pay."""
+    """Run work for count units, whose largest product takes `cost` multiply-adds; on several
+    threads if that pays.
+    """
     threads = 1
     if count > 1 and cost > _FOR_THREADS and tools.serves_threads:
         from ..jit.launch import get_num_threads
@@ -344,7 +352,9 @@ def _share(work: Callable[[range], None], count: int, cost: int, tools: Tools) -
 
 
 def _add_slopes(slopes: Array, by_mask: Array, n: int, h: int, rows: slice) -> None:
-    """Add the slopes of a block of a head to those of a mask, which any axis may share."""
+    """Add the score gradients of a block to those of the mask, in which any axis may be
+    broadcast.
+    """
     if not by_mask.size:
         return
     to = by_mask[n % len(by_mask), h % by_mask.shape[1]]
@@ -371,13 +381,13 @@ def attention(
     dropout: float,
 ) -> None:
     """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
-    the sums of exp(score) into log_sum; store the weights in kept, which only the gradient reads.
+    the sums of exp(score) into log_sum. Store the weights in kept, which only the gradient reads.
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
-    of bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
-    log_sum: (n, h, l); kept: (n, h, l, s), in a private order, without dropout, or empty. A head of
-    key serves h / k heads of query. A query for which the mask hides all keys gets zeros, and inf
-    for its logarithm.
+    bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
+    log_sum: (n, h, l); kept: (n, h, l, s), in a private order, without dropout, or empty. Each head
+    of key is used by h / k heads of query. A query for which the mask hides all keys gives zeros in
+    out, and inf in log_sum.
     """
     if not (log_sum.size and key.shape[2]):
         out.fill(0)
@@ -434,7 +444,8 @@ def attention_gradient(
     """Write the gradients of attention by query, key, value and mask into out, by_key, by_value and
     by_mask.
 
-    Shapes as there; g as result; by_mask as mask, or of no elements where it is not wanted.
+    Shapes as for attention; g has the shape of result, and by_mask that of mask, or no elements if
+    it is not needed.
     """
     if not (log_sum.size and key.shape[2]):
         for one in (out, by_key, by_value, by_mask):
@@ -477,7 +488,7 @@ def attention_gradient(
 
 @silent
 def thinning(seed: Array, out: Array, dropout: float) -> None:
-    """Write what dropout multiplies weights by into out, (..., l, s): 0, or 1 / (1 - dropout)."""
+    """Write the dropout factors of weights, 0 or 1 / (1 - dropout), into out, (..., l, s)."""
     if out.size:
         rows = out.reshape(-1, out.shape[-1])
         thinner = _Thinner(seed, dropout, rows.shape[1], out.dtype)

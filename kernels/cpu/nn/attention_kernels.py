@@ -1,4 +1,4 @@
-"""The compiled loops of attention by name: loaded without Numba where the cache has them."""
+"""The compiled loops of attention by name, loaded without Numba if they are stored."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ _found: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 def loop(name: str, dtype: str) -> Callable[..., Any]:
-    """Return the loop of a name, for float32 or float64.
+    """Return the loop with this name, for float32 or float64.
 
-    weights(scores, first, share, log_sum) writes exp(score - highest of its row) over scores, into
-    share the factors of the rows' weights, and the logarithms of the sums of exp(score).
-    scaled(x, share) multiplies rows by the numbers of share.
-    slopes(scores, first, log_sum, by_weights) writes weights over scores, and their slopes by
-    scores over those of the loss by weights.
-    slopes_of_kept(weights, first, by_weights) writes the same slopes, from weights that are kept.
-    masked(scores, mask, blind) adds a mask of numbers, of as many rows or of one for all, and
-    reports the rows in which it is -inf throughout: their scores become 0. masked_by_bool takes
-    -inf for False.
-    hide(matrix, first, value) puts value where row i sees nothing.
-    thinned_weights and thinned_slopes write weights after dropout; the latter also takes, after
-    log_sum, the term that all slopes of a row share. thinning(out) writes the factors of dropout,
-    for rows that see all keys.
+    weights(scores, first, share, log_sum) overwrites scores with exp(score - maximum of its row),
+    and writes the factors of the rows' weights into share, and log(sum(exp(score))) into log_sum.
+    scaled(x, share) multiplies rows by the numbers of share. slopes(scores, first, log_sum,
+    by_weights) overwrites scores with the weights, and by_weights, the gradients by the weights,
+    with the gradients by the scores. slopes_of_kept(weights, first, by_weights) writes the same
+    gradients, from weights that were kept. masked(scores, mask, blind) adds a mask with one row, or
+    as many rows as scores. It sets blind for rows where the mask is -inf throughout, and their
+    scores to 0. masked_by_bool treats False as -inf. hide(matrix, first, value) writes value to the
+    keys that row i does not see. thinned_weights and thinned_slopes write weights after dropout;
+    thinned_slopes also takes, after log_sum, the term that all gradients of a row share.
+    thinning(out) writes the dropout factors, for rows that see all keys.
     """
     found = _found.get((name, dtype))
     if found is None:

@@ -1,12 +1,13 @@
-"""The compiled loops over rows of scores: weights from scores, and slopes from weights.
+"""The compiled loops over rows of scores: weights from scores, and gradients from weights.
 
-Those of row_steps make them of whole rows, see attention_rows. Row i of a block sees its first
-`first + i` keys, if there are as many: what it does not see is -inf before, or 0 afterwards.
+They handle the causal mask and dropout; the kernels of row_steps do the work for whole rows, see
+attention_rows. Row i of a block sees its first `first + i` keys, or all if there are fewer. Keys
+that it does not see have the score -inf, and the weight 0.
 
-Where dropout thins weights out, loops draw the words of a row before they use them: see Note
-[Dropout by counting] in random_numbers/philox.py. They take five things more: the place of the
-first row's words in their stream, room for those of one row as blocks and as a line, the stream's
-seed, below which word a weight is dropped, and what the others are multiplied by.
+With dropout, loops draw the random words of a row before they use them: see Note [Dropout by
+counting] in random_numbers/philox.py. They take five more arguments: the block number of the first
+row's words, memory for the words of one row (as blocks, and as a vector), the stream's seed, the
+word below which a weight is dropped, and the factor for the other weights.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SUMS: Final = {"reassoc", "contract"}
 
 
 def entry(name: str, dtype: str) -> Callable[..., Any]:
-    """Return the loop of a name that attention_kernels.loop describes, compiled."""
+    """Return, compiled, the loop with this name that attention_kernels.loop describes."""
     number = getattr(numba, dtype)
     matrix, row = number[:, ::1], number[::1]
     kind = name.removeprefix("thinned_")
@@ -47,7 +48,7 @@ def entry(name: str, dtype: str) -> Callable[..., Any]:
 
 @compiled(inline=True)
 def _draw(place: Any, seed: Any, room: Any, count: Any) -> None:
-    """Write the words of a row's first weights into room."""
+    """Write the random words of a row's first `count` weights into room."""
     for at in range((count + 3) // 4):
         block(place + np.uint64(at), seed, np.uint64(0), room, at)
 
@@ -82,12 +83,12 @@ def _thinned_weights(dtype: str) -> Any:
 
     @compiled(inline=True)
     def as_integer(bits: Any) -> Any:
-        """Return bits so that whole numbers are ordered as the numbers are; its own inverse."""
+        """Return bits as an integer with the order of the floats; it is its own inverse."""
         return integer(bits ^ integer(integer(bits >> sign) & rest))
 
     @compiled(inline=True)
     def of_row(row: Any, hidden: Any) -> Any:
-        # LLVM vectorises the maximum of integers, and NaN sorts among them.
+        # LLVM vectorizes the maximum of integers; as integers, NaN are ordered as well.
         highest = least
         for j in range(len(row)):
             highest = max(highest, as_integer(bits_of(row[j])))
@@ -169,7 +170,7 @@ def _masked(dtype: str, by_bool: bool = False) -> Any:
         several = len(mask) > 1
         for i in range(scores.shape[0]):
             row, given = scores[i], mask[i if several else 0]
-            # A whole number: LLVM counts many at a time.
+            # An integer instead of a bool, so that LLVM vectorizes the sum.
             seen = closed
             for j in range(len(row)):
                 more = added(given[j])

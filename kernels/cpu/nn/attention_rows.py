@@ -1,6 +1,6 @@
-"""Attention's work on rows of scores, independent of the loops over them, and its NumPy version.
+"""Attention's work on rows of scores by whole-row kernels, and its NumPy version.
 
-NumPy's loops and products serve while those of attention_loops are being compiled.
+NumPy's loops and products are used while those of attention_loops are being compiled.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..rows import numpy_rows
 from ..silence import silent
 
 Array = np.ndarray[Any, Any]
-# A loop over whole rows, of operands, rows and their length; and what writes a value over what a
-# block does not see.
+# Run: a loop over whole rows, a function of (operands, rows, row length). Hide: a function that
+# overwrites what a block does not see.
 Run = Callable[[tuple[Array, ...], int, int], None]
 Hide = Callable[[Array, int, float], None]
 
 
 class Tools(NamedTuple):
-    """The functions that attention uses: loops by name, as attention_loops describes them, products
-    as `product` has them for one thread, and whether several threads may use them at once.
+    """The functions that attention uses: loops by name, as attention_kernels.loop describes them,
+    single-threaded products in the form of `product`, and whether several threads may use them.
     """
 
     loop: Callable[[str], Callable[..., Any]]
@@ -76,7 +76,7 @@ def _slopes_of_kept(run: Run, hide: Hide) -> Callable[..., None]:
     return slopes_of_kept
 
 
-# For each name: the kernel of row_steps, and how it is called.
+# For each name the kernel of row_steps, and the function that adapts its arguments.
 OF_ROWS: Final[dict[str, tuple[str, Callable[[Run, Hide], Callable[..., None]]]]] = {
     "weights": ("weights", _weights),
     "scaled": ("scaled", _scaled),

@@ -9,8 +9,8 @@ import numpy as np
 from ..jit.compiler import compiled
 
 
-# Bound by memory where windows are small: a row of sums stays in the first-level cache while each
-# place in the window is added to all of it, neighbours at once.
+# Bound by memory for small windows: a row of sums stays in the L1 cache while each offset in the
+# window is added to all of it, adjacent sums together.
 @compiled("avg_pool")
 def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> None:
     kernel, stride, padding = window
@@ -18,7 +18,7 @@ def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> N
     for r in range(x.shape[0]):
         row, sums = x[r], into[r]
         sums[:] = 0
-        # Only the places of the window that meet the row: the rest of a huge one is in its padding.
+        # Only offsets of the window that overlap the row: most of a huge window is in the padding.
         for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
             shift = k - padding
             begin = max((stride - 1 - shift) // stride, 0)
@@ -26,7 +26,7 @@ def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> N
                 sums[i] += row[i * stride + shift]
         if of_integers:
             for i in range(outputs):
-                quotient = sums[i] // counts[i]  # which floors, where C cuts off
+                quotient = sums[i] // counts[i]  # integer division rounds down; PyTorch truncates
                 sums[i] = quotient + (sums[i] < 0 and quotient * counts[i] != sums[i])
         else:
             for i in range(outputs):
@@ -43,7 +43,7 @@ def spread(x: Any, into: Any, counts: Any, window: Any) -> None:
         for i in range(outputs):
             shares[i] = row[i] / counts[i]
         sums[:] = 0
-        # Only the places of the window that meet the row: the rest of a huge one is in its padding.
+        # Only offsets of the window that overlap the row: most of a huge window is in the padding.
         for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
             shift = k - padding
             begin = max((stride - 1 - shift) // stride, 0)

@@ -1,8 +1,8 @@
-"""Averages of windows along rows, and their adjoint, on the CPU.
+"""Averages of windows along rows, and their adjoint (avg_pool), on the CPU.
 
-`window` is (kernel, stride, padding): output i is made of x[first] to x[first + kernel - 1], first
-being i * stride - padding, of which what lies outside counts as 0. It is divided by how many of
-them lie in the row, and with `whole` also in its padding.
+`window` is (kernel, stride, padding). Output i is the average of x[first] to x[first + kernel - 1],
+with first = i * stride - padding; elements outside of x count as 0. The divisor is the number of
+elements within the row, or, with `whole`, within the row and its padding.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _rows(x: Array) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def _counts(length: int, outputs: int, window: Window, whole: bool, dtype: Any) -> Array:
-    """Return the divisor of each window's sum."""
+    """Return the divisors of the windows' sums."""
     kernel, stride, padding = window
     first = np.arange(outputs) * stride - padding
     end = np.minimum(first + kernel, length + padding)
@@ -47,7 +47,7 @@ def _counts(length: int, outputs: int, window: Window, whole: bool, dtype: Any) 
 
 @silent
 def average(x: Array, out: Array, window: Window, whole: bool) -> None:
-    """Write the averages of windows along the last axis of x into out; of integers, cut off."""
+    """Write the averages of windows along the last axis of x into out; of integers, truncated."""
     counts = _counts(x.shape[-1], out.shape[-1], window, whole, x.dtype)
     of_integers = x.dtype.kind != "f"
     if not is_numpys_turn(_compile, "average", x.dtype):
@@ -65,15 +65,15 @@ def average(x: Array, out: Array, window: Window, whole: bool) -> None:
 
 @silent
 def spread(x: Array, out: Array, window: Window, whole: bool) -> None:
-    """Write into out what average's adjoint makes of x: each place gets a share of each window that
-    it lies in.
+    """Write the adjoint of average into out: each position gets its share of each window that
+    contains it.
     """
     counts = _counts(out.shape[-1], x.shape[-1], window, whole, x.dtype)
     if not is_numpys_turn(_compile, "spread", x.dtype):
         _loops.spread(_rows(x), _rows(out), counts, window)
         return
     kernel, stride, padding = window
-    # Windows that a place lies in follow each other.
+    # The windows that contain a position are consecutive.
     place = np.arange(out.shape[-1]) + padding
     first, end = -((kernel - 1 - place) // stride), place // stride + 1
     np.copyto(out, sums_between(x / counts, first, end, x.ndim - 1))

@@ -1,8 +1,8 @@
-"""Normalisation of channels over samples and places, and its gradients, on the CPU.
+"""Batch norm over samples and positions of each channel, and its gradients, on the CPU.
 
-Bound by memory where a channel does not stay in the second-level cache: x is then read three times,
-its deviations being summed about the mean. Sums of up to 1024 elements are made in the elements'
-dtype, several side by side; those of more are added in float64.
+Bound by memory if a channel does not fit the L2 cache: x is then read three times, because the
+variance is computed from deviations from the mean. Up to 1024 elements are summed in their dtype,
+in several partial sums; larger sums add these in float64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _compile(x: Any, other: Any, gradients: bool) -> None:
 
 
 def _seen(x: Array) -> Array:
-    """Return x as (samples, channels, places) in C order."""
+    """Return x reshaped to (samples, channels, positions), in C order."""
     made = np.ascontiguousarray(x)
     return made.reshape(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
 
@@ -46,8 +46,8 @@ def _numbers(given: Array | None, value: float, like: Array) -> Array:
 
 
 def _columns(x: Array) -> tuple[Array, Any]:
-    """Return the view of (samples, channels, places) that has the channels last, without places
-    where there is one, and the axes before them.
+    """Return a view of (samples, channels, positions) with the channels last (without the positions
+    if there is one), and the axes before the channels.
     """
     return (x[:, :, 0], 0) if x.shape[2] == 1 else (x.transpose(0, 2, 1), (0, 1))
 
@@ -100,11 +100,11 @@ def channels(
     variance: Array,
     eps: float,
 ) -> None:
-    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, and the
+    """Write (x - mean) / sqrt(variance + eps) * weight + bias of each channel into out, and the
     channels' statistics into mean and variance.
 
-    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), one
-    dtype. The variance divides by the count.
+    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), one dtype.
+    The variance is divided by the number of elements.
     """
     if not x.size:
         mean.fill(np.nan)
@@ -129,8 +129,8 @@ def channels_gradients(
     by_bias: Array,
     eps: float,
 ) -> None:
-    """Write the gradients of channels by x, weight and bias. Shapes as there; an out of no
-    elements is left out.
+    """Write the gradients of channels by x, weight and bias. Shapes as for channels; an out without
+    elements is skipped.
     """
     if not x.size:
         by_weight.fill(0)
@@ -145,8 +145,8 @@ def channels_gradients(
 
 
 def channels_maker(facts: CallFacts) -> Run | None:
-    """Return a function that normalises channels and gives their means and variances, for C-ordered
-    inputs of one dtype: by the compiled loop alone, for which a call waits.
+    """Return a function that normalizes channels and returns their means and variances, for
+    C-ordered inputs of one dtype. It uses only the compiled loop, and waits for it to be compiled.
     """
     if not _suits_loops(facts):
         return None
@@ -168,7 +168,7 @@ def channels_maker(facts: CallFacts) -> Run | None:
 
 
 def gradients_maker(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return functions for the gradients of normalised channels by input, weight and bias."""
+    """Return functions for the gradients of batch norm by input, weight and bias."""
     if not _suits_loops(facts):
         return None
     shape, dtype, (eps,) = facts.shape, facts.dtype, facts.numbers
@@ -190,6 +190,8 @@ def gradients_maker(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def _suits_loops(facts: CallFacts) -> bool:
-    """Return whether the loops take arrays as they are, and are not to be waited for elsewhere."""
+    """Return whether the loops accept the arrays as they are, and NumPy must not serve
+    meanwhile.
+    """
     places = math.prod(facts.shape[2:])
     return is_plain(facts) and places > 1 and facts.shape[0] > 0 and not numpy_serves()

@@ -12,7 +12,7 @@ from ..jit.compiler import compiled
 Array = np.ndarray[Any, Any]
 
 _PIECE: Final = 1024
-# Elements that lie together and are worked on at a time where channels have few places.
+# The number of adjacent elements that are processed together if channels have few positions.
 _TOGETHER: Final = 64
 
 
@@ -53,7 +53,7 @@ def normalize(
                     totals[c - first] += part
                     rests[c - first] += rest
         for c in range(first, last):
-            # Correct for the rounding of the mean.
+            # Correct for the rounding error of the mean.
             rest = rests[c - first] / count
             variance[c] = totals[c - first] / count - rest * rest
         for b in range(batch):

@@ -1,6 +1,6 @@
-"""Group norm, and batch norm by known numbers, on the CPU.
+"""Group norm, and batch norm by given statistics, on the CPU.
 
-These serve any size and layout; small_groups.py has faster kernels for few numbers.
+These work for any size and layout; small_groups.py has faster kernels for small tensors.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def groups(
     num_groups: int,
     eps: float,
 ) -> None:
-    """Write each group of channels of each sample less its mean, over its deviation, times weight,
-    plus bias, into out; the groups' numbers go into mean and deviation.
+    """Write (x - mean) / deviation * weight + bias into out, for each group of channels of each
+    sample, and the groups' statistics into mean and deviation.
 
-    x and out: (samples, channels, ...); weight and bias: (channels,); mean and deviation:
-    (samples * num_groups, 1). Groups without elements have NaN for both.
+    x and out: (samples, channels, ...); weight and bias: (channels,); mean and deviation: (samples
+    * num_groups, 1). Groups without elements have NaN for both.
     """
     if not x.size:
         mean.fill(np.nan)
@@ -63,7 +63,7 @@ def by_known(
     out: Array,
     eps: float,
 ) -> None:
-    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel.
+    """Write (x - mean) / sqrt(variance + eps) * weight + bias of each channel into out.
 
     x and out: (samples, channels, ...); all others: (channels,).
     """

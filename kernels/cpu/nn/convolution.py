@@ -1,8 +1,8 @@
-"""Convolutions and their adjoints, on the CPU: a block of columns at a time, and the BLAS.
+"""Convolutions and their adjoints on the CPU, by im2col, one block of columns at a time, and BLAS.
 
-Bound by arithmetic: the product takes four fifths of the time where there are 64 channels or more.
-One core of an AMD EPYC (Zen 3), 16 images of 64 channels, 16 x 16, kernel 3 x 3: 3.7 ms in the
-product, 0.6 ms in laying out.
+Bound by arithmetic: with 64 channels or more, the product takes four fifths of the time. One core
+of an AMD EPYC (Zen 3), 16 images of 64 channels, 16 x 16, kernel 3 x 3: 3.7 ms for the product, 0.6
+for the columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .patches import COMPILED, LANES, Block, Patches, Sizes, Sliding, matrix_of
 
 Array = np.ndarray[Any, Any]
 
-# Groups of so few pairs of channels go without columns and the BLAS.
+# Groups with at most this many pairs of channels do not use columns and BLAS.
 _THIN: Final = 4
 
 
@@ -36,10 +36,10 @@ def forward(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the sums of x under the sliding weight, and bias, into out.
+    """Write the cross-correlation of x with weight, plus bias, into out.
 
-    Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype; padding is
-    what lies before an image.
+    Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype; padding is the
+    padding before an image.
     """
     x = np.ascontiguousarray(x)
     sliding = Sliding.of(x.shape[2:], weight.shape[2:], out.shape[2:], stride, padding, dilation)
@@ -69,8 +69,8 @@ def _thin_forward(
 def _thin_by_input(
     y: Array, weight: Array, bias: Array | None, x: Array, sliding: Sliding, groups: int
 ) -> None:
-    """Write the sums of y, its numbers a stride apart, under the weight turned round, of inputs and
-    outputs exchanged.
+    """Write the transposed convolution: the correlation of y, whose elements are a stride apart,
+    with the flipped weight, whose inputs and outputs are exchanged.
     """
     if not np.isfinite(weight).all() or _is_numpys_turn("convolve", weight, (1, 1, 1)):
         _begin(x, bias)
@@ -109,7 +109,7 @@ def _begin(out: Array, bias: Array | None) -> None:
 
 
 def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
-    """Return the part of the image that a place of the kernel reads, and its part of the grid."""
+    """Return the part of the image that a kernel element reads, and its positions in the grid."""
     stride, grid = sliding.stride[axis], sliding.grid[axis]
     offset = at * sliding.dilation[axis] - sliding.padding[axis]
     low = max(-(offset // stride), 0)
@@ -119,9 +119,10 @@ def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
 
 
 # Note [Zeros around an image]
-# The compiled loops multiply zeros around an image too, which an inf or a NaN turns into NaN. Where
-# there is one among the numbers that meet them, this goes over the places of the kernel in turn and
-# takes of each what lies inside; its sums are the definition. It serves while loops are compiled.
+# The compiled loops also multiply the zeros around an image, and 0 times an inf or a NaN is NaN. If
+# the operand that is multiplied by the zeros contains one, this function is used instead. It goes over the kernel elements and uses
+# only the pixels inside the image, which is the definition of the result. It is also used while the
+# loops are compiled.
 @silent
 def _tap_by_tap(
     name: str, x: Array, weight: Array, y: Array, sliding: Sliding, groups: int
@@ -147,7 +148,9 @@ def _sum_up(
     x: Array, weight: Array, bias: Array | None, y: Array, sliding: Sliding, groups: int,
     apart: Sizes,
 ) -> None:  # fmt: skip
-    """Write the sums of x, its numbers so far apart, under the weight (outputs, inputs, kernel)."""
+    """Write the correlation of x, with elements `apart` from each other, with a weight of shape
+    (outputs, inputs, kernel).
+    """
     if not y.size:
         return
     room, offsets, words = _thin_room(weight, sliding, (len(x), groups, weight.shape[1]), apart)
@@ -158,7 +161,7 @@ def _sum_up(
 
 def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> tuple[Any, ...]:
     """Return a buffer for the padded channels of a group, the offsets in it of the kernel's
-    elements, in bytes, and all sizes.
+    elements in bytes, and all sizes as one array.
     """
     (*_, inputs), (_, seen_h, seen_w) = sizes, sliding.seen
     room = np.zeros(inputs * math.prod(sliding.seen) + LANES * sliding.stride[2], weight.dtype)
@@ -177,13 +180,13 @@ def _thin_loop(name: str, dtype: Any, step: int) -> Any:
 
 
 def _is_numpys_turn(name: str, weight: Array, stride: Sizes) -> bool:
-    """Return whether NumPy must go tap by tap, while the loop for such strides is compiled."""
+    """Return whether NumPy must be used, while the loop for these strides is compiled."""
     return is_numpys_turn(_thin_loop, name, weight.dtype, stride[2])
 
 
 def _groups(x: Array, weight: Array, y: Array, groups: int) -> Iterator[tuple[Any, ...]]:
-    """Yield for each group its channels of x, its weight as a matrix, its channels of y, and which
-    of y's these are.
+    """Yield for each group its channels of x, its weight as a matrix, its channels of y, and the
+    slice of these channels.
     """
     inputs, outputs = x.shape[1] // groups, y.shape[1] // groups
     for group in range(groups):
@@ -193,7 +196,7 @@ def _groups(x: Array, weight: Array, y: Array, groups: int) -> Iterator[tuple[An
 
 
 def _target(out: Array, block: Block, sliding: Sliding) -> Array:
-    """Return where a block's numbers of out are written: out itself if it is of one image."""
+    """Return the memory for a block of out: a view of out if the block is of one image."""
     if block.images == 1:
         return matrix_of(out, block, sliding)
     return np.empty((out.shape[1], block.columns), out.dtype)
@@ -227,8 +230,8 @@ def by_input(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the adjoint of forward in x, and bias, into out: each number of y spread over what it
-    was summed from.
+    """Write the adjoint of forward in x, plus bias, into out: each element of y is spread over the
+    elements that it was summed from.
 
     Shapes (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *image), one dtype.
     """
@@ -275,7 +278,8 @@ def by_weight(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the adjoint of forward in the weight into out: sums of y times what it was summed from.
+    """Write the adjoint of forward in the weight into out: sums of y times the matching elements of
+    x.
 
     Shapes (n, o, *grid), (n, c, *image) -> (o, c / groups, *kernel), one dtype.
     """

@@ -1,8 +1,8 @@
 """Cross entropy of rows of logits with class indices, and its gradient, on the CPU.
 
-The loss of a classifier's last layer: one pass over (rows, classes) in place of the three of
-log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few. With a
-gradient, the exp of the shifted logits and their sums are kept for it.
+The loss of a classifier's last layer, in one pass over (rows, classes) instead of the three of
+log_softmax, nll and their sums. Bound by memory for many classes, by the overhead of calls for few.
+If a gradient is needed, exp of the shifted logits and their sums are kept for it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def rows(
 ) -> None:
     """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
 
-    weights: (rows, classes), becomes exp(x) up to a factor for each row; totals: (rows,), their
-    sums; target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the
-    sum. NaN and inf as softmax.log_softmax has them.
+    weights: (rows, classes), gets exp(x) up to a factor for each row; totals: (rows,), their sums;
+    target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum. NaN and inf are treated
+    as in softmax.log_softmax.
 
-    Raises  IndexError for a class that there is not
+    Raises  IndexError for a class that is out of range
     """
     if not x.size:
-        # The mean of nothing is NaN, its sum 0.
+        # The mean of an empty batch is NaN, its sum is 0.
         out.fill(np.nan if reduction == 1 else 0)
         return
     own = own_classes(target, x.shape[1])
@@ -49,7 +49,7 @@ def rows(
 
 @silent
 def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
-    """Write what rows writes into out, for no gradient."""
+    """Write the same losses as rows into out, if no gradient is needed."""
     rows(x, target, out, np.empty_like(x), np.empty(len(x), x.dtype), reduction)
 
 
@@ -57,7 +57,7 @@ def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
 def rows_gradient(
     g: Array, target: Array, weights: Array, totals: Array, out: Array, reduction: int
 ) -> None:
-    """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
+    """Write the gradient of rows by x into out: g * (weights / totals), minus g at the class."""
     own = own_classes(target, out.shape[1])
     if reduction == 1 and len(own):
         g = g / len(own)
@@ -83,7 +83,5 @@ def slope(
     out: Array,
     reduction: int,
 ) -> None:
-    """Write what rows_gradient writes into out, where it is differentiated again: x is read for
-    that alone.
-    """
+    """Do the same as rows_gradient. x is an argument because the second gradient needs it."""
     rows_gradient(g, target, weights, totals, out, reduction)

@@ -1,7 +1,7 @@
 """Connectionist temporal classification on the CPU: sums over all alignments of a text in time.
 
-log_probs is (time, samples, classes). A row of letters is a text with a blank around each of its
-classes; sizes has the number of steps and of letters of each sample. Sums add logarithms, in
+log_probs is (time, samples, classes). A row of letters is a text with a blank before, between and
+after its classes. sizes has each sample's number of steps and of letters. Sums add logarithms in
 float64: over a thousand steps float32 loses the last third of a gradient's digits.
 """
 
@@ -22,7 +22,7 @@ _loops = Loops("nn.ctc_loops")
 
 def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> None:
     likely, texts = np.zeros((1, 1, 1), log_probs), np.zeros((1, 1), letters)
-    # No step of a text without classes.
+    # For a text without classes there are no steps.
     given = likely, texts, np.array([[0, 1]], sizes)
     one, alpha = np.zeros(1, out), np.zeros((1, 1, 1))
     if name == "losses":
@@ -31,12 +31,12 @@ def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> N
         _loops.gradient(one, *given, alpha, likely.copy(), False)
 
 
-# With NumPy all samples take a step at once. Values behind the end of a text reach none of its
-# letters, because paths only lead from a letter to later ones.
+# The NumPy version advances all samples by one step at a time. Values after the end of a text do
+# not affect its letters, because paths only lead from a letter to later ones.
 
 
 def _bars(letters: Array) -> Array:
-    """Return the term of paths that skip the letter before: -inf for blanks and doubles."""
+    """Return the log-factor of paths that skip the previous letter: -inf for blanks and repeats."""
     barred = np.full(letters.shape, -np.inf)
     skips = (np.arange(2, letters.shape[1]) % 2 == 1) & (letters[:, 2:] != letters[:, :-2])
     barred[:, 2:][skips] = 0.0
@@ -45,9 +45,10 @@ def _bars(letters: Array) -> Array:
 
 @silent
 def _move(before: Array, barred: Array) -> Array:
-    """Return the log-sums of the ways to each letter: to stay, to come from the last, to skip one.
+    """Return the log-sums over the paths to each letter: from itself, from the previous letter, or
+    from the one before that.
 
-    before has two more in front.
+    before has two more elements at the front.
     """
     ways = np.stack([before[:, 2:], before[:, 1:-1], before[:, :-2] + barred])
     return np.logaddexp.reduce(ways)  # type: ignore[no-any-return]
@@ -61,7 +62,7 @@ def _beginning(letters: Array) -> Array:
 
 @silent
 def _losses(alpha: Array, sizes: Array, zero_infinity: bool) -> Array:
-    """Return -log of each text's chance."""
+    """Return the negative log-likelihood of each text."""
     samples, steps, width = np.arange(len(sizes)), sizes[:, 0], sizes[:, 1]
     found = np.where(width == 1, 0.0, np.inf)
     if alpha.shape[1]:
@@ -95,7 +96,7 @@ def _gradient_by_numpy(
 ) -> None:
     loss, (steps, width) = _losses(alpha, sizes, False), sizes.T
     loss[steps == 0] = 0.0
-    # Read backwards, a text is a text: what is still to come is what a walk from its end sees.
+    # The backward variable is the forward variable of the reversed text.
     places = width[:, None] - 1 - np.arange(letters.shape[1])
     is_inside, places = places >= 0, np.maximum(places, 0)
     turned = np.take_along_axis(letters, places, 1)
@@ -121,8 +122,8 @@ def _gradient_by_numpy(
 def losses(
     log_probs: Array, letters: Array, sizes: Array, out: Array, alpha: Array, zero_infinity: bool
 ) -> None:
-    """Write each text's negative log-likelihood into out; and into alpha (samples, time, letters),
-    of float64, the log-probability of having read up to each letter at each step.
+    """Write each text's negative log-likelihood into out. Write the log-probability of having read
+    up to each letter at each step into alpha, (samples, time, letters), float64.
 
     zero_infinity writes 0 for impossible texts.
 
@@ -148,8 +149,8 @@ def gradient(
     out: Array,
     zero_infinity: bool,
 ) -> None:
-    """Write into out g times the gradient of losses by the input of the log_softmax that made
-    log_probs: the probabilities, less those given the text.
+    """Write g times the gradient of losses into out. The gradient is by the input of the
+    log_softmax that made log_probs: the probabilities minus those given the text.
 
     Raises  IndexError for a letter that is not a class, or sizes that do not fit
     """
@@ -180,7 +181,9 @@ def _own_texts(log_probs: Array, letters: Array, sizes: Array) -> tuple[Array, A
 
 
 def _refuse(found: int, what: int, shape: tuple[int, ...], most: int) -> None:
-    """Raise for the fault that a loop found: a letter (1), a number of steps (2) or letters (3)."""
+    """Raise the error for a fault that a loop found: a letter (1), the steps (2) or the letters
+    (3).
+    """
     if what == 1:
         raise OutOfBounds(f"ctc_loss: targets are in 0 ... {shape[2] - 1}, got {found}")
     if what == 2:

@@ -19,7 +19,7 @@ _NEVER: Final = -np.inf
 
 @compiled(alone=False)
 def _bar(letters: Any, barred: Any) -> None:
-    """Write what is added to a way that skips the letter before: blanks and doubles are not."""
+    """Write the log-factor of paths that skip the previous letter: -inf for blanks and repeats."""
     barred[:2] = _NEVER
     for s in range(2, len(letters)):
         barred[s] = _NEVER if s % 2 == 0 or letters[s] == letters[s - 2] else 0.0
@@ -27,10 +27,11 @@ def _bar(letters: Any, barred: Any) -> None:
 
 @compiled(alone=False)
 def _move(before: Any, barred: Any, moved: Any) -> None:
-    """Write the log-sum of the ways to each letter: to stay, to come from the last, to skip one.
+    """Write the log-sums over the paths to each letter: from itself, from the previous letter, or
+    from the one before that.
 
-    before has two more in front. Bound by arithmetic: three exponentials and a logarithm a letter,
-    made side by side.
+    before has two more elements at the front. Bound by arithmetic: three exponentials and a
+    logarithm per letter, vectorized.
     """
     for s in range(len(moved)):
         a, b, c = before[s + 2], before[s + 1], before[s] + barred[s]
@@ -48,9 +49,9 @@ def _log_chance(alpha: Any) -> Any:
     return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
 
 
-# These return the kind and the position of a number that does not fit, a letter (1), a number of
-# steps (2) or of letters (3); 0 if all fit: see Note [Indices that change] in bounds.py. Letters
-# are copied, and only the copy is used.
+# These functions return the first invalid number and its kind: a letter (1), the steps (2) or the
+# letters (3); 0 if all are valid: see Note [Indices that change] in bounds.py. Letters are copied,
+# and only the copy is used.
 @compiled("ctc_loss")
 def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot: Any) -> Any:
     most = letters.shape[1]
@@ -104,7 +105,7 @@ def gradient(
         if not np.isfinite(loss):
             into[:steps, n] = 0.0 if blot and loss == np.inf else np.nan
             continue
-        # Read backwards, a text is a text: what is still to come is what a walk from its end sees.
+        # The backward variable is the forward variable of the reversed text.
         text = texts[:width][::-1].copy()
         _bar(text, barred)
         before[:] = _NEVER

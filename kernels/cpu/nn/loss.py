@@ -1,7 +1,7 @@
 """The negative log likelihood and its gradient, on the CPU.
 
-x has the classes along axis 1 (axis 0 of a vector), target the class of each sample. Samples of
-class `ignored` count for nothing. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
+x has the classes along axis 1 (axis 0 of a vector); target has the class of each sample. Samples of
+class `ignored` are ignored. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Array = np.ndarray[Any, Any]
 
 
 def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array, Array | None]:
-    """Return the index of each sample's class, these classes in a private copy, and which samples
-    count; None if all do. The class of a sample that does not count is 0.
+    """Return the index of each sample's class, a private copy of the classes, and a mask of the
+    samples that count (None if all do). The class of a sample that does not count is set to 0.
 
-    Raises  IndexError for a class that there is not
+    Raises  IndexError for a class that is out of range
     """
     classes = shape[1] if len(shape) > 1 else shape[0]
-    # Private: NumPy reads an index again after its check. See Note [Indices that change].
+    # A private copy: NumPy reads an index again after its check. See Note [Indices that change].
     target, counts = target.copy(), None
     low, high = ends(target) if target.size else (-1, 0)
     if low < 0 or high >= classes or 0 <= ignored < classes:
@@ -42,8 +42,8 @@ def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, A
 
 
 def _flat(x: Array, index: Any) -> tuple[Array, Any]:
-    """Return x and the index that _chosen gives; for a matrix in C order return a vector and places
-    along it, which NumPy reads faster.
+    """Return x and the index of _chosen. If x is a matrix in C order, return it as a vector, with
+    positions in it, which NumPy reads faster.
     """
     if x.ndim != 2 or not x.flags.c_contiguous:
         return x, index
@@ -73,11 +73,11 @@ def nll(
 ) -> None:
     """Write -weight[target] * x[target] of each sample, or their sum or weighted mean, into out.
 
-    total becomes the sum of the weights.
+    total gets the sum of the weights.
     """
     index, own, counts = _chosen(x.shape, target, ignored)
     if weight is None and counts is None:
-        # The common case of training, in a third of the time.
+        # The common case in training, which takes a third of the time.
         flat, places = _flat(x, index)
         losses = np.negative(flat[places], dtype=x.dtype)
         total.fill(own.size)
@@ -85,7 +85,7 @@ def nll(
         weights = _weights(own, weight, counts, x.dtype)
         losses = np.negative(np.multiply(x[index], weights))
         if counts is not None:
-            # Chosen away, not multiplied by 0: x of ignored samples may be infinite.
+            # Selected by where, not multiplied by 0: x of ignored samples may be infinite.
             losses = np.where(counts, losses, np.zeros((), x.dtype))
         np.copyto(total, add_up(weights), casting="unsafe")
     if reduction == 0:

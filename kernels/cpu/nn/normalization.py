@@ -45,7 +45,7 @@ def layer_norm(
 def layer_norm_gradient(
     g: Array, x: Array, weight: Array | None, mean: Array, deviation: Array, out: Array
 ) -> None:
-    """Write the gradient of layer_norm by x into out. Shapes as there."""
+    """Write the gradient of layer_norm by x into out. Shapes as for layer_norm."""
     n = max(x.shape[1], 1)
     if weight is not None:
         g = np.multiply(g, weight)
@@ -59,7 +59,7 @@ def layer_norm_gradient(
 
 @silent
 def rms_norm(x: Array, weight: Array | None, out: Array, scale: Array, eps: float) -> None:
-    """Write x * scale * weight of rows into out, scale being one over the root of the mean square.
+    """Write x * scale * weight of rows into out, where scale is 1 / sqrt(mean square + eps).
 
     x and out: (rows, n); weight: (n,); scale: (rows, 1).
     """

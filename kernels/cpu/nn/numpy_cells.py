@@ -1,4 +1,4 @@
-"""The cells of recurrent layers between two products, by NumPy, while recurrent_cells compiles."""
+"""The cells of recurrent layers in NumPy, used while recurrent_cells is compiled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _relu_back(
     d_gates[:] = np.where(saved > 0, dh + g, 0)
 
 
-# By the cell: what recurrent_cells' forward_of and backward_of return, but for arrays themselves.
+# For each cell its forward and backward step, as in recurrent_cells, but for arrays, not ids.
 FORWARD: Final[dict[str, Callable[..., None]]] = {
     "lstm": _lstm, "gru": _gru, "tanh": _tanh, "relu": _relu
 }  # fmt: skip

@@ -1,11 +1,11 @@
-"""The loops that lay out patches as columns and add them back, compiled.
+"""The compiled loops that copy patches to columns (im2col), and add columns back (col2im).
 
-Bound by memory: each number is read and written once. Images come with their padding, so there are
-no conditions, and a line of the grid is one loop that vectorises where the stride is 1: a third of
-a nanosecond a number on lines of 16 or more (AMD EPYC, Zen 3), where NumPy's own walk takes half a
-nanosecond to lay out and two to add.
+Bound by memory: each number is read and written once. Images include their padding, so there are no
+conditions, and a line of the grid is one loop, which is vectorized if the stride is 1. On lines of
+16 or more that takes a third of a nanosecond per number (AMD EPYC, Zen 3); NumPy takes half a
+nanosecond to copy, and two to add.
 
-All is done with addresses: where they stand for arrays Numba compiles half as long.
+The code works with addresses, because it compiles twice as fast as with arrays.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _get = LOAD["int64"]
 
 @functools.cache
 def entry(name: str, dtype: str) -> Callable[[int, int, int], None]:
-    """Return gather(padded, columns, words) or scatter, compiled for float32 or float64, of the ids
-    of arrays.
+    """Return gather(padded, columns, words) or scatter, compiled for float32 or float64; its
+    arguments are the ids of arrays.
 
-    gather writes columns, a row after the other; scatter, its adjoint, adds them to padded. words
-    is as Block.words has it; all are gapless.
+    gather writes columns, one row after the other; scatter, its adjoint, adds them to padded. words
+    are those of Patches._words; all arrays are contiguous.
     """
     line = _copied(dtype) if name == "gather" else _added(dtype)
     return entry_point(_walked(line, 4 if dtype == "float32" else 8), (numba.int64,) * 3)
 
 
 def _copied(dtype: str) -> Any:
-    """Return the function that copies a line of count numbers, step apart, to `to`."""
+    """Return the function that copies `count` numbers, `step` elements apart, to `to`."""
     load, store, size = LOAD[dtype], STORE[dtype], 4 if dtype == "float32" else 8
 
     @compiled(inline=True)
@@ -45,7 +45,7 @@ def _copied(dtype: str) -> Any:
             for i in range(count):
                 store(to, i, load(at, i * step))
         elif count >= 8:
-            # Lines are short. The last block overlaps the one before it.
+            # Lines are short. The last vector overlaps the one before it.
             for i in range(count // 8):
                 copy_bytes(at + i * (8 * size), to + i * (8 * size), 8 * size)
             last = (count - 8) * size
@@ -62,7 +62,9 @@ def _copied(dtype: str) -> Any:
 
 
 def _added(dtype: str) -> Any:
-    """Return the function that adds a line of count numbers at `to` to those at `at`."""
+    """Return the function that adds `count` numbers at `to` to numbers at `at`, `step` elements
+    apart.
+    """
     load, store = LOAD[dtype], STORE[dtype]
 
     @compiled(inline=True)
@@ -78,7 +80,7 @@ def _added(dtype: str) -> Any:
 
 
 def _walked(line: Any, size: int) -> Any:
-    """Return the function that goes through all lines of a block."""
+    """Return the function that applies `line` to all lines of a block."""
 
     @compiled("convolutions, unfold and fold")
     def walk(padded: Any, columns: Any, words: Any) -> None:

@@ -1,7 +1,7 @@
-"""The patches of images under a sliding kernel, laid out as columns and added back, on the CPU.
+"""The patches of images under a sliding kernel, as columns (im2col), and their sums (col2im).
 
-A convolution is a product with these columns. They are as many times larger than the images as the
-kernel has places, so they are made a block at a time, small enough to stay in a cache.
+A convolution is a product with these columns. They take as many times the memory of the images as
+the kernel has elements, so they are made in blocks that are small enough to stay in a cache.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-# Bytes of a block of columns. From 0.5 to 4 MiB the largest are the fastest, by 5 % for 64 channels
-# and a third for 16 (AMD EPYC, Zen 3, with 512 KiB and 32 MiB of cache): the product packs its
-# operands anyway, and is faster on wide ones. Products with fewer columns than _FEWEST run at half
-# speed.
+# The size of a block of columns in bytes. Among 0.5 to 4 MiB the largest is fastest, by 5 % for 64
+# channels and by a third for 16 (AMD EPYC, Zen 3, with caches of 512 KiB and 32 MiB): the product
+# packs its operands anyway, and is faster for wide ones. Products with fewer columns than _FEWEST
+# run at half speed.
 _BLOCK_BYTES: Final = 1 << 22
 _FEWEST: Final = 64
-# Below so many numbers NumPy arranges the columns, without loading Numba.
+# For fewer numbers NumPy copies the columns, and Numba is not loaded.
 _SMALL: Final = 1 << 12
 COMPILED: Final = (np.dtype(np.float32), np.dtype(np.float64))
-# Vectors of thin_loops go over the end of the channels by up to so many places of the grid.
+# Vectors of thin_loops may run past the end of the channels by up to this many grid positions.
 LANES: Final = 16
 
 
 class Sliding(NamedTuple):
     """How a kernel slides over an image, along three axes.
 
-    `image`, `kernel` and `grid` are sizes, grid that of the output; `padding` is the padding before
-    an image; behind it there is as much as the grid needs.
+    `image`, `kernel` and `grid` are sizes; grid is that of the output. `padding` is the padding
+    before an image; the padding after it follows from the grid.
     """
 
     image: Sizes
@@ -51,36 +51,38 @@ class Sliding(NamedTuple):
 
     @classmethod
     def of(cls, *given: Sizes) -> Sliding:
-        """Return it for one to three axes, given in the order of the fields."""
+        """Return a Sliding for one to three axes, given in the order of the fields."""
         more = 3 - len(given[0])
         fills = (1, 1, 1, 1, 0, 1)
         return cls(*[(fill,) * more + tuple(one) for fill, one in zip(fills, given, strict=True)])
 
     @property
     def taps(self) -> int:
-        """The number of places of the kernel."""
+        """The number of elements of the kernel."""
         return math.prod(self.kernel)
 
     @property
     def places(self) -> int:
-        """The number of columns of one image."""
+        """The number of columns of one image, one per position of the grid."""
         return math.prod(self.grid)
 
     @property
     def is_identity(self) -> bool:
-        """Whether the columns of an image are the image."""
+        """Whether the columns of an image are the image itself."""
         return self.taps == 1 and (self.image, self.stride, self.padding) == (
             self.grid, (1, 1, 1), (0, 0, 0),
         )  # fmt: skip
 
     @property
     def seen(self) -> Sizes:
-        """The sizes of the part of the padded image that the kernel covers."""
+        """The size of the part of the padded image that the kernel covers."""
         axes = zip(self.grid, self.stride, self.kernel, self.dilation, strict=True)
         return tuple([(n - 1) * step + (k - 1) * wide + 1 for n, step, k, wide in axes])
 
     def inner(self) -> tuple[Any, Any]:
-        """Return where the image is in the covered part, and which part of the image is covered."""
+        """Return the slices of the image within the covered part, and the covered part of the
+        image.
+        """
         axes = zip(self.padding, self.image, self.seen, strict=True)
         lengths = [max(min(n, seen - before), 0) for before, n, seen in axes]
         pairs = zip(self.padding, lengths, strict=True)
@@ -89,10 +91,10 @@ class Sliding(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some columns: those of whole images, or a part of those of one.
+    """Some columns: those of whole images, or some of those of one image.
 
-    `lines` are lines of the grid along its last axis, and of each is taken what lies from `begin`
-    on, `width` numbers.
+    `lines` is the number of lines of the grid along its last axis; of each line, `width` positions
+    from `begin` on are taken.
     """
 
     first: int
@@ -109,9 +111,9 @@ class Block(NamedTuple):
 
 
 class Patches:
-    """The columns of a batch of images, (n, channels, *image), or of what becomes one.
+    """The columns of a batch of images, (n, channels, *image), which are read or added to.
 
-    A column is (channels * kernel) long. Memory for one block is made once.
+    A column has the length channels * kernel. The memory for one block is allocated once.
     """
 
     def __init__(self, sliding: Sliding, images: Array) -> None:
@@ -133,7 +135,7 @@ class Patches:
         self._padded = np.zeros(room, images.dtype)
 
     def gather(self, block: Block) -> Array:
-        """Return a block of columns, which the next call overwrites. Blocks come in turn."""
+        """Return a block of columns, valid until the next call. Call it for the blocks in order."""
         last = block.first + block.images
         if self.sliding.is_identity:
             return matrix_of(self.images, block, self.sliding)
@@ -148,7 +150,7 @@ class Patches:
         return columns.reshape(self.length, block.columns)
 
     def lay_out(self, seen: Array, columns: Array, block: Block) -> None:
-        """Write the columns of a block of images with their padding into gapless memory."""
+        """Write the columns of a block of padded images into contiguous memory."""
         if columns.size < _SMALL or not self._has_loops:
             view = _seen_as_columns(seen, self.sliding, block)
             np.copyto(columns.reshape(view.shape), view)
@@ -156,17 +158,17 @@ class Patches:
             _loop("gather", columns.dtype)(seen.reshape(-1), columns, self._words(block))
 
     def clear(self) -> None:
-        """Write zeros to images that scatter does not fill."""
+        """Write zeros to the images where scatter does not write."""
         whole = self._image[self._part].shape == self._image.shape
         if self._lies_bare or not whole or not self.blocks:
             self.images[...] = 0
 
     def room(self, block: Block) -> Array:
-        """Return memory for a block of columns that is added to images later."""
+        """Return memory for a block of columns that scatter will add to the images."""
         return self._columns[: self.length * block.columns].reshape(self.length, block.columns)
 
     def scatter(self, columns: Array, block: Block) -> None:
-        """Add a block of columns to images, which were cleared. Blocks come in turn."""
+        """Add a block of columns to the images, after clear. Call it for the blocks in order."""
         last = block.first + block.images
         if self._lies_bare:
             seen = self._image[block.first : last]
@@ -227,7 +229,7 @@ def _blocks(sliding: Sliding, images: int, column_bytes: int, may_split: bool) -
 
 
 def _shares(length: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield start and length of shares as even as may be, of `most` each at most."""
+    """Yield start and length of shares of nearly equal length, each at most `most`."""
     pieces = -(-length // most)
     for i in range(pieces):
         start = length * i // pieces
@@ -236,7 +238,7 @@ def _shares(length: int, most: int) -> Iterator[tuple[int, int]]:
 
 def matrix_of(array: Array, block: Block, sliding: Sliding) -> Array:
     """Return the part of an array (n, channels, *grid) that belongs to a block's columns, as a
-    matrix: a view if the block is of one image.
+    matrix; it is a view if the block is of one image.
     """
     channels, last = array.shape[1], block.first + block.images
     flat = array.reshape(len(array), channels, sliding.places)
@@ -253,8 +255,8 @@ def _add_taps(view: Array, given: Array, kernel: Sizes) -> None:
 
 
 def _seen_as_columns(seen: Array, sliding: Sliding, block: Block) -> Array:
-    """Return the columns of whole images with their padding as a view of these:
-    (channels, *kernel, images, *grid).
+    """Return the columns of whole padded images, as a view of the shape (channels, *kernel, images,
+    *grid).
     """
     steps = seen.strides
     strides = [step * by for step, by in zip(steps[2:], sliding.stride, strict=True)]

@@ -1,7 +1,7 @@
 """Recurrent layers over whole sequences, and their gradient, on the CPU.
 
-A step is a product and one compiled call. The product dominates: 32 x 128 by 128 x 512 takes 18 us
-by panels and 30 to 45 by a BLAS, the cell 11 (one core of an AMD EPYC, Zen 5).
+A step is a product and one compiled call. The product takes most of the time: 32 x 128 by 128 x 512
+takes 18 us by panels and 30 to 45 by a BLAS, the cell 11 (one core of an AMD EPYC, Zen 5).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Array = np.ndarray[Any, Any]
 
 
 def steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slice, int]]:
-    """Yield the rows of each step and how many they are, in the order in which the layer walks."""
+    """Yield the rows of each step and their number, in the order in which the layer processes
+    them.
+    """
     stops = np.cumsum(batch_sizes).tolist()
     steps = list(zip(stops, batch_sizes, strict=True))
     for stop, count in reversed(steps) if reverse else steps:
@@ -34,12 +36,12 @@ def _compiled(name: str, cell: str, dtype: str) -> Callable[..., object]:
 
 
 def _step(name: str, cell: str, dtype: str) -> Callable[..., object] | None:
-    """Return the compiled step forward_of or backward_of a cell; None while NumPy must do it."""
+    """Return the compiled step forward_of or backward_of a cell; None while NumPy must be used."""
     return None if is_numpys_turn(_compiled, name, cell, dtype) else _compiled(name, cell, dtype)
 
 
-# From this number of steps on a transposed copy of the weight pays: a product of 32 rows by 128 or
-# 256 columns then takes 3 to 15 percent less. Panels need the copy; a BLAS also takes the view.
+# From this many steps on a transposed copy of the weight pays: a product of 32 rows by 128 or 256
+# columns then takes 3 to 15 percent less. Panels need the copy; a BLAS can also use the view.
 _MANY_STEPS: Final = 16
 
 
@@ -59,14 +61,14 @@ def sequence(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Walk a layer through packed rows: write each step's h, the last h, and for lstm the last c.
+    """Run a layer over packed rows: write each step's h, the last h, and for lstm the last c.
 
-    gates: (rows, n * hidden), the inputs' part of them; hx, cx, last_h and last_c: (batch, hidden);
-    weight: (n * hidden, hidden); bias: (n * hidden,); out: (rows, hidden). saved and before,
-    (rows, ...), are for the gradient. A step takes the first rows of the batch. All inputs have
-    the dtype of saved, which the results are rounded from.
+    gates: (rows, n * hidden), the inputs' contribution to the gates; hx, cx, last_h and last_c:
+    (batch, hidden); weight: (n * hidden, hidden); bias: (n * hidden,); out: (rows, hidden). saved
+    and before, (rows, ...), are for the gradient. A step uses the first rows of the batch. All
+    inputs have the dtype of saved; results are rounded to their own dtype.
     """
-    # Arrays whose parts are read by address below; the others are copies.
+    # Arrays whose parts are read by address below. Others may be copies.
     require_arrays(weight, saved, before)
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
@@ -83,7 +85,7 @@ def sequence(
         multiply(mine, transposed, over)
         if bias is not None:
             np.add(over, bias, out=over)
-        # Held by name, for a compiled step takes the arrays' ids.
+        # Held in a variable, because a compiled step gets only the array's id.
         given, kept, state = gates[rows], saved[rows], c[:count]
         if forward is None:
             FORWARD[cell](given, over, kept, mine, state)
@@ -112,11 +114,12 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Walk back through sequence: write the gradients by gates, by what the product adds to them
-    (for gru alone, for it is the same else: over has no rows then), by hx and by cx.
+    """Run sequence backward: write the gradients by gates, by the product's contribution to the
+    gates, by hx and by cx. The second is only written for gru; otherwise it equals the first, and
+    over has no rows.
 
-    g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has no rows
-    but for lstm; over has saved's dtype.
+    g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has rows only
+    for lstm; over has saved's dtype.
     """
     require_arrays(saved, before, out, over)
     rows, batch = len(saved), len(d_hx)

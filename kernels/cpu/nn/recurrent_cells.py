@@ -1,7 +1,7 @@
-"""The cells of recurrent layers between two products, compiled: gates, states, gradients.
+"""The cells of recurrent layers, compiled: the gates, states and gradients between two products.
 
-Each loop goes over short rows with few streams at a time: LLVM vectorises a loop only where a
-handful of comparisons show that the output does not overlap the inputs.
+Each loop goes over short rows with few arrays at a time: LLVM vectorizes a loop only if a handful
+of comparisons can show that the output does not overlap the inputs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..pointwise.vector_math import functions
 Run = Callable[..., Any]
 _get: Final = LOAD["int64"]
 
-# forward(gates, product, saved, h, c) changes h and c; backward(g, saved, before, dh, dc, d_gates,
-# d_product) leaves in dh what does not pass through the product. All are matrices in C order with a
-# row for each member of the batch; those without c are given h and dh for it. Arrays are given by
-# their ids, since Numba takes its time for each part of one: see Note [Reading array objects] in
-# array_objects.py.
+# forward(gates, product, saved, h, c) updates h and c. backward(g, saved, before, dh, dc, d_gates,
+# d_product) leaves in dh the part of the gradient that does not go through the product. All are
+# matrices in C order with a row for each member of the batch. Cells without c get h and dh in its
+# place. Arrays are given by their ids, because Numba compiles that faster than array arguments.
+# See Note [Reading array objects] in array_objects.py.
 
 
 @functools.cache
@@ -36,7 +36,7 @@ def forward_of(name: str, dtype: str) -> Run:
 
 @functools.cache
 def backward_of(name: str, dtype: str) -> Run:
-    """Return that of its gradient."""
+    """Return the step of the gradient, for the same names and dtypes."""
     return entry_point(_made(name, dtype)[1], (numba.int64,) * 7)
 
 
@@ -73,7 +73,8 @@ def _lstm_forward(dtype: str) -> Any:
         for _ in range(rows):
             f, g, o = kept + step, kept + 2 * step, kept + 3 * step
             before, bent = o + step, o + 2 * step
-            # sigmoid is long, so there is one loop for it: over the first two gates and the last.
+            # One loop computes the sigmoids of the first two gates and of the last one, because
+            # each use of sigmoid takes long to compile.
             for first in range(0, 6 * n, 3 * n):
                 for k in range(first, select(first == 0, 2 * n, 4 * n)):
                     store(kept, k, sigmoid(load(x, k) + load(y, k)))
@@ -193,7 +194,7 @@ def _gru(dtype: str) -> tuple[Any, Any]:
 
 
 def _elman(dtype: str, activate: Any, slope: Any) -> tuple[Any, Any]:
-    """Return the steps of h = activate(gates + product); slope is by the value of the result."""
+    """Return the steps of h = activate(gates + product); slope is the derivative in terms of h."""
     load, store = LOAD[dtype], STORE[dtype]
 
     @compiled("a step of RNN")
@@ -232,7 +233,7 @@ def _relu(dtype: str) -> tuple[Any, Any]:
 
     @compiled(inline=True)
     def activate(x: Any) -> Any:
-        # So written that NaN stays.
+        # Written so that NaN stays NaN.
         return select(x < zero, zero, x)
 
     @compiled(inline=True)

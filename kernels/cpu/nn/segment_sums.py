@@ -1,4 +1,4 @@
-"""Sums of stretches of an axis by NumPy, which serve while loops over windows are compiled."""
+"""Sums of segments of an axis by NumPy, used while the loops over windows are compiled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def sums_between(x: Array, first: Array, end: Array, axis: int) -> Array:
     length = x.shape[axis]
     first, end = np.clip(first, 0, length), np.clip(end, 0, length)
     x = np.moveaxis(x, axis, 0)
-    # One more lies behind them, so that a stretch may begin and end there. Each second sum is of
-    # what lies between two stretches.
+    # One zero is appended, so that a segment may begin or end there. Every second sum of reduceat
+    # is that of a gap between two segments.
     longer = np.concatenate([x, np.zeros((1, *x.shape[1:]), x.dtype)])
     sums = np.add.reduceat(longer, np.stack([first, end], 1).reshape(-1), 0, x.dtype)[::2]
     sums[first >= end] = 0

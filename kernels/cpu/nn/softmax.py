@@ -14,17 +14,16 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def _shifted(x: Array, out: Array, axis: int) -> Array:
-    """Return x less its maximum along axis, in out."""
+    """Write x minus its maximum along axis into out, and return out."""
     np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=out)
     return out
 
 
 @silent
 def log_softmax(x: Array, out: Array, axis: int) -> None:
-    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
-    overflows.
+    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum to avoid overflow.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf.
+    A row with NaN or +inf gives NaN, as in PyTorch; -inf entries give -inf.
     """
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 0.0, np.nan)
@@ -39,11 +38,9 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
 
 @silent
 def softmax(x: Array, out: Array, axis: int) -> None:
-    """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum so that nothing
-    overflows.
+    """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum to avoid overflow.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; so does one of nothing but
-    -inf.
+    A row with NaN or +inf, or with only -inf, gives NaN, as in PyTorch.
     """
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 1.0, np.nan)

@@ -1,11 +1,11 @@
-"""Convolutions of groups of few channels, and their adjoints, compiled: no columns.
+"""Convolutions of groups of few channels, and their adjoints, compiled, without im2col.
 
-Products of so few channels are too thin for a BLAS. A sample's channels of a group are copied into
-a zero-padded buffer once, so that no place of the kernel checks where the image ends; then four
-lines of the grid by sixteen places stay in registers while all places of the kernel go over them.
-Places beyond the end of a line are computed and not written. A weight's gradient is sums of
-products of lines, sixteen in a vector. All functions take addresses: Numba counts references to
-arrays at each call, which takes longer than a line does.
+The products of so few channels are too thin for a BLAS. A sample's channels of a group are copied
+to a zero-padded buffer once, so that no kernel element needs to check for the image's border. Then
+four lines of the grid by sixteen positions stay in registers while all kernel elements are
+multiplied and added. Positions beyond the end of a line are computed but not written. A weight's
+gradient is a sum of products of lines, sixteen per vector. All functions take addresses: with array
+arguments Numba counts references at each call, which takes longer than computing a line.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ _LINES: Final = 4
 
 
 def _summer(lines: int, stride: int) -> Any:
-    """Return the function that makes so many lines of one vector; stride 0 stands for any other."""
+    """Return the function that computes a number of lines of one vector; stride 0 means any
+    other.
+    """
 
     @intrinsic
     def summed(
         typingctx: Any, x: Any, x_line: Any, step: Any, offsets: Any, weights: Any, taps: Any,
         first: Any, out: Any, out_line: Any, count: Any,
     ) -> Any:  # fmt: skip
-        """Write first and the sums of weights times what lies at offsets from x to `count` places
-        of each line from the address out on. Lines and offsets are in bytes, step in elements.
+        """For each line, write `first` plus the sum of weights times the elements at offsets from
+        x, at `count` positions from the address out on. Lines and offsets are in bytes, step in
+        elements.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -68,8 +71,8 @@ def _correlator(stride: int) -> Any:
         typingctx: Any, x: Any, x_line: Any, step: Any, y: Any, y_line: Any, lines: Any,
         count: Any, zero: Any,
     ) -> Any:  # fmt: skip
-        """Return the sum of products of `count` places of so many lines at the addresses x and y;
-        zero says what they are.
+        """Return the sum of the products of `count` positions of a number of lines at the addresses
+        x and y. The type of zero is the elements' type.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -79,7 +82,7 @@ def _correlator(stride: int) -> Any:
             def add(i: Any, sums: Any) -> Any:
                 ours = lot.load(builder.add(x, builder.mul(i, x_line)), stride or step)
                 theirs = lot.load_some(builder.add(y, builder.mul(i, y_line)), count)
-                # Numbers behind the line may be NaN, and NaN times zero is NaN.
+                # Numbers after the end of the line may be NaN, and NaN times zero is NaN.
                 return [lot.fma(theirs, lot.first_of(ours, count), sums[0])]
 
             (total,) = loop(builder, lines, [lot.splat(zero)], add)
@@ -93,7 +96,7 @@ def _correlator(stride: int) -> Any:
 def _laid_out(load: Any, store: Any) -> Any:
     @compiled(inline=True)
     def lay_out(x: Any, room: Any, channels: Any, size: Any, words: Any) -> None:
-        """Write so many channels from the address x on into room, which is zeros elsewhere."""
+        """Copy channels from the address x on into room, which holds zeros elsewhere."""
         seen_d, seen_h, seen_w = words[1, 0], words[1, 1], words[1, 2]
         apart_d, apart_h, apart_w = words[2, 0], words[2, 1], words[2, 2]
         before_d, before_h, before_w = words[3, 0], words[3, 1], words[3, 2]
@@ -197,8 +200,8 @@ def _correlation(dtype: Any, stride: int) -> Callable[..., None]:
 
 
 def loop_of(name: str, dtype: str, step: int) -> Callable[..., None]:
-    """Return the loop "convolve" or "correlate" for a stride along the last axis of 1 or 2, or for
-    any, if it is 0.
+    """Return the loop "convolve" or "correlate". step is the stride along the last axis, 1 or 2; 0
+    means any other stride.
     """
     make = {"convolve": _convolution, "correlate": _correlation}[name]
     return make(getattr(numba, dtype), step)

@@ -1,4 +1,4 @@
-"""The loop of weighing.py, compiled."""
+"""The loop of weighted_neighbours.py, compiled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _add_row(row: Any, weight: Any, total: Any) -> None:
 
 @compiled(alone=False)
 def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: Any) -> None:
-    """Sum along a row; even: how many taps all outputs have, 0 where they differ."""
+    """Compute the sums along a row; even is the number of taps of each output, 0 if they differ."""
     if even == 1:
         for i in range(len(into)):
             into[i] = weights[i] * row[places[i]]
@@ -38,7 +38,7 @@ def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: An
 
 @compiled("interpolate and adaptive pooling")
 def weigh(x: Any, into: Any, deep: Any, high: Any, wide: Any, even: Any) -> Any:
-    """Return the first number of a table that does not fit, or INSIDE, and the axis.
+    """Return the first number of a table that is out of bounds, or INSIDE, and its axis.
 
     A table is copied, and only the copy is used: see Note [Indices that change] in bounds.py.
     """

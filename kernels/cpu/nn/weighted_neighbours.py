@@ -1,9 +1,9 @@
-"""Sums of neighbours by weight along one, two or three axes at once, on the CPU.
+"""Weighted sums of neighboring elements along one to three axes (interpolation), on the CPU.
 
-Output i of an axis is the sum of weights[k] * x[places[k]] for k from starts[i] to starts[i + 1].
-x has these axes last; what comes before is planes. `table` holds starts and places, axis by axis,
-and `weights` the weights in the same order, both of three axes: those that x has not come first, as
-ones of a single element. `taps` says how many places each of x's axes has.
+Output i of an axis is the sum of weights[k] * x[places[k]] for k from starts[i] to starts[i + 1] -
+1. These axes are x's last ones; the axes before them are merged as planes. `table` has starts and
+places, axis by axis, and `weights` the weights in the same order, always for three axes: missing
+axes come first, with one element. `taps` has the number of places for each of x's axes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ loops = Loops("nn.weighted_loops")
 
 
 def compile_loop(x: Any, made: Any, weights: Any, whole: Any) -> None:
-    """Let the loop be compiled for arrays of these dtypes; `whole` is that of the table."""
+    """Compile the loop for arrays of these dtypes; `whole` is the dtype of the table."""
     one = np.array([0, 1], whole), np.zeros(1, whole), np.zeros(1, weights)
     loops.weigh(np.zeros((1, 1, 1, 1), x), np.zeros((1, 1, 1, 1), made), one, one, one, 1)
 
@@ -43,8 +43,8 @@ def _tables(
 def parts_of(
     table: Array, weights: Array, lengths: tuple[int, ...], taps: tuple[int, ...]
 ) -> tuple[Any, ...]:
-    """Return (starts, places, weights) of each axis, and how many places each output of the last
-    axis has, 0 where these differ.
+    """Return (starts, places, weights) of each axis, and the number of places of each output of the
+    last axis, 0 if they differ.
     """
     tables = list(_tables(table, weights, lengths, taps))
     counts = np.diff(tables[-1][0])
@@ -55,8 +55,8 @@ def parts_of(
 def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, ...]) -> None:
     """Write the weighted sums along the last len(taps) axes into out.
 
-    The rows that make one row of out are added first, many elements at once; what they make stays
-    in the first-level cache while the sums along it are taken.
+    For each row of out, the rows of x that contribute to it are added first, which vectorizes well;
+    the sum stays in the L1 cache while it is interpolated along the row.
     """
     axes = len(taps)
     if not x.size or not out.size:

@@ -1,4 +1,4 @@
-"""The loops of windows.py, compiled: the largest element of each window, and moves by places."""
+"""The loops of windows.py, compiled: the maximum of each window, and moves between positions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _four(words: Any) -> Any:
 
 @compiled(inline=True)
 def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a separate function for each min.
+    # Numba compiles a separate function for each use of min.
     return select(a < b, a, b)
 
 
 @compiled(inline=True)
 def _window(i: Any, length: Any, count: Any, one: Any) -> Any:
-    """Return (first, end, step) of the places of window i inside an axis."""
+    """Return (first, end, step) of the positions of window i within an axis."""
     if one[0] == 0:
         return i * length // count, ((i + 1) * length + count - 1) // count, np.int64(1)
     first = i * one[1] - one[2]
@@ -44,20 +44,21 @@ def _window(i: Any, length: Any, count: Any, one: Any) -> Any:
 
 
 def _neighbours(rows: int, columns: int, stride: int, lanes: int) -> Any:
-    """Return the function that makes the outputs of so many neighbouring windows at once."""
+    """Return the function that computes the outputs of several adjacent windows at once."""
 
     @intrinsic
     def make(
         typingctx: Any, x: Any, best: Any, places: Any, width: Any, place: Any, low: Any
     ) -> Any:
-        """Write to the addresses best and places what is largest in the windows from address x on,
-        the first of which begins at that place; low only says what the elements are.
+        """Write the maxima of windows, and their positions, to the addresses best and places. The
+        first window begins at the address x, which is position `place`; the type of low is the
+        elements' type.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             address, best, places, width, place, low = args
             elements = Vectors(builder, low.type, lanes)
-            # Places in 32 bits, so that a vector holds as many as of elements.
+            # Positions in 32 bits, so that a vector has as many of them as elements.
             nears, wheres = Vectors(builder, INT32, lanes), Vectors(builder, INT64, lanes)
             line, near_line = address, ir.Constant(INT32, 0)
             top = near = None
@@ -92,10 +93,10 @@ def _is_larger(builder: Any, value: Any, top: Any, element: Any) -> Any:
     return (builder.icmp_signed if element.signed else builder.icmp_unsigned)(">", value, top)
 
 
-# Lines are short: Numba counts who holds an array, at each call, and that takes longer than a line
-# does. So all that makes a part of one takes addresses.
+# Lines are short, and with array arguments Numba counts references at each call, which takes longer
+# than a line. So all functions for parts of lines take addresses.
 def _one_by_one(dtype: str) -> Any:
-    """Return the function that makes outputs of a line one after the other."""
+    """Return the function that computes the outputs of a line one after the other."""
     load, store, store_place = LOAD[dtype], STORE[dtype], STORE["int64"]
 
     @compiled(inline=True)
@@ -122,11 +123,10 @@ def _one_by_one(dtype: str) -> Any:
 
 
 def _side_by_side(rows: int, columns: int, stride: int) -> Any:
-    """Return the function that computes a line of outputs whose windows are inside the image.
+    """Return the function that computes a line of outputs, several at once, for windows inside the
+    image.
 
-    It needs four outputs at least.
-
-    The last vector overlaps the one before it.
+    It needs at least four outputs. The last vector overlaps the one before it.
     """
     eight, four = [_neighbours(rows, columns, stride, lanes) for lanes in (8, 4)]
 
@@ -148,8 +148,8 @@ def _side_by_side(rows: int, columns: int, stride: int) -> Any:
 
 @functools.cache
 def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
-    """Return the loop over all windows, which makes those of rows x columns elements at this stride
-    many at once where they lie inside; rows 0 stands for windows of any other kind.
+    """Return the loop over all windows. Windows of rows x columns elements at this stride are
+    computed several at once if they lie inside the image; rows = 0 means windows of any other kind.
     """
     one_by_one, inside = _one_by_one(dtype), _side_by_side(rows, columns, stride)
     size = np.dtype(dtype).itemsize
@@ -182,7 +182,8 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
                         place = (d[0] * height + h[0]) * width + begin * stride - across[2]
                         at, to, many = flat + place * size, best + begin * size, inner - begin
                         inside(at, to, theirs + begin * 8, size, width, place, many, low)
-                    # Both ends in one loop, so that its code is there only once.
+                    # One loop for the left and the right border, so that its code is compiled only
+                    # once.
                     one_by_one(flat, sizes, d, h, left, right - left, best, theirs, across, low)
                     best += count * size
                     theirs += count * 8
@@ -192,18 +193,19 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
 
 
 def entry(rows: int, columns: int, stride: int, dtype: str) -> Any:
-    """Return largest(x, out, places, words, low), of the ids of arrays and the lowest number: the
-    loop over windows of rows x columns elements at this stride, or of any kind if rows is 0. words
-    has the shapes of x and out, (planes, depth, height, width), and the windows of three axes.
+    """Return largest(x, out, places, words, low), a function of the ids of arrays and the lowest
+    number: the loop over windows of rows x columns elements at this stride, or of any kind if rows
+    is 0. words has the shapes of x and out, (planes, depth, height, width), and the windows of
+    three axes.
     """
     loop = _loop(rows, columns, stride, dtype)
     return entry_point(loop, (*[types.int64] * 4, getattr(types, dtype)))
 
 
-# See Note [Indices that change] in bounds.py.
+# The loops below check positions: see Note [Indices that change] in bounds.py.
 @compiled("max_pool by its indices")
 def _pick(x: Any, places: Any, out: Any) -> Any:
-    """Write the elements of x at places of each row into out."""
+    """Write the elements of x at the positions `places` of each row into out."""
     for p in range(out.shape[0]):
         for i in range(out.shape[1]):
             place = np.uint64(places[p, i])
@@ -215,7 +217,7 @@ def _pick(x: Any, places: Any, out: Any) -> Any:
 
 @compiled("the gradient of max_pool")
 def _spread(x: Any, places: Any, out: Any) -> Any:
-    """Write zeros into out, and add x at places of each row."""
+    """Write zeros into out, and add x at the positions `places` of each row."""
     for p in range(out.shape[0]):
         row = out[p]
         row[:] = 0
@@ -228,12 +230,12 @@ def _spread(x: Any, places: Any, out: Any) -> Any:
 
 
 def picking(dtype: Any, places: Any) -> Any:
-    """Return _pick compiled for matrices in C order: x and out of a dtype, and places."""
+    """Return _pick compiled for matrices in C order with this dtype of x and out, and of places."""
     return entry_point(_pick, (_matrix(dtype), _matrix(places), _matrix(dtype)))
 
 
 def spreading(dtype: Any, places: Any) -> Any:
-    """Return _spread compiled for the same."""
+    """Return _spread compiled for the same kinds of matrices."""
     return entry_point(_spread, (_matrix(dtype), _matrix(places), _matrix(dtype)))
 
 

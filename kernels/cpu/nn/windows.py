@@ -1,9 +1,9 @@
-"""The largest element of each window, and moving elements from where it stood and back, on the CPU.
+"""Max pooling on the CPU: the maximum of each window, and moves to and from its position.
 
-x has one, two or three axes of space last; what comes before is planes. `windows` says of each axis
-of space (kernel, stride, padding, dilation) of its windows, or (0, 0, 0, 0) where they are even
-parts: window i of n then goes from floor(i * length / n) to ceil((i + 1) * length / n). A place
-counts through the space of a plane in C order.
+x has one, two or three spatial axes last; the axes before them are merged as planes. `windows` has
+(kernel, stride, padding, dilation) for each spatial axis. (0, 0, 0, 0) stands for adaptive windows:
+window i of n goes from floor(i * length / n) to ceil((i + 1) * length / n). A position is the flat
+index, in C order, within the spatial axes of a plane.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ Windows = tuple[tuple[int, int, int, int], ...]
 
 
 def _planes(x: Array, axes: int) -> Array:
-    """Return x as (planes, depth, height, width) without gaps; missing axes have length 1."""
+    """Return x as (planes, depth, height, width) in C order; missing axes have length 1."""
     planes = int(np.prod(x.shape[: x.ndim - axes], dtype=np.int64))
     return np.ascontiguousarray(x).reshape(planes, *[1] * (3 - axes), *x.shape[x.ndim - axes :])
 
 
 def _flat(x: Array, axes: int) -> Array:
-    """Return x as (planes, places) without gaps."""
+    """Return x as (planes, positions) in C order."""
     shape = x.shape[: x.ndim - axes], x.shape[x.ndim - axes :]
     return np.ascontiguousarray(x).reshape([int(np.prod(one, dtype=np.int64)) for one in shape])
 
 
 def three_axes(windows: Windows) -> Windows:
-    """Return windows of three axes; a missing axis gets length 1."""
+    """Return windows for three axes; a missing axis gets a window of length 1."""
     return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
 
 
-# Those of most models: rows, columns, stride.
+# The windows of most models, which have special loops: rows, columns, stride.
 _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
 def loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, str]:
-    """Return the kind of windows of the loop to use, as window_loops.entry takes it."""
+    """Return the arguments of window_loops.entry for these windows."""
     (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows
     usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
     usual = usual and windows[1][3] == 1
@@ -55,14 +55,14 @@ def loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, s
 
 @functools.cache
 def compiled(name: str, *kind: Any) -> Any:
-    """Return a function of window_loops, compiled."""
+    """Return a function of window_loops in compiled form."""
     return find_function("nn.window_loops", name, *kind)
 
 
 def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
-    """Write the largest element of each window into out, and where it stands into places.
+    """Write the largest element of each window into out, and its position into places.
 
-    NaN is larger than all. A window that lies in the padding alone gives the lowest
+    NaN counts as larger than all numbers. A window that is entirely in the padding gives the lowest
     number.
     """
     axes = len(windows)
@@ -80,7 +80,7 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
 
 
 def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low: float) -> None:
-    """Go over the places of the window in turn, each for all windows at once."""
+    """Compute largest with NumPy, one window element at a time for all windows."""
     axes = [
         _seen_along(length, count, one)
         for length, count, one in zip(x.shape[1:], best.shape[1:], windows, strict=True)
@@ -99,8 +99,8 @@ def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low
 
 
 def _seen_along(length: int, count: int, one: tuple[int, int, int, int]) -> tuple[Array, Array]:
-    """Return the places of an axis that its windows see, a row for each place of the window, and
-    which of them lie inside.
+    """Return the positions along an axis that its windows cover, one row for each window element,
+    and a mask of the positions inside the axis.
     """
     kernel, stride, padding, dilation = one
     i = np.arange(count)
@@ -116,16 +116,16 @@ def _seen_along(length: int, count: int, one: tuple[int, int, int, int]) -> tupl
 
 
 def _counted(at: Sequence[Array], shape: tuple[int, ...]) -> Array:
-    """Return the places that indices of three axes stand for."""
+    """Return the flat positions of indices along three axes."""
     depth, height, width = np.ix_(*at)
     counted: Array = (depth * shape[2] + height) * shape[3] + width
     return counted
 
 
 def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
-    """Write the elements of x that stand at places of each plane into out.
+    """Write the elements of x at the positions `places` of each plane into out.
 
-    Raises  IndexError for a place that a plane does not have
+    Raises  IndexError for a position that is out of bounds
     """
     axes = len(windows)
     given, at, to = as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes))
@@ -139,10 +139,10 @@ def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
 
 
 def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
-    """Write zeros into out and add x at places of each plane, each of which stands in the window
-    that its own position names: the adjoint of pick.
+    """Write zeros into out, and add x at the positions `places` of each plane: the adjoint of pick.
+    An element's position must be within the window that its own index names.
 
-    Raises  IndexError for a place that a plane does not have
+    Raises  IndexError for a position that is out of bounds
     """
     axes = len(windows)
     given, at, to = [_flat(one, axes) for one in (x, places, out)]
@@ -158,9 +158,9 @@ def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
 
 
 def _own_places(places: Array, space: tuple[int, ...]) -> Array:
-    """Return a private copy of places, for NumPy's loops.
+    """Return a private copy of positions, for NumPy's loops.
 
-    Raises  IndexError for a place that space does not have
+    Raises  IndexError for a position that is out of bounds
     """
     own = places.copy()
     if own.size:

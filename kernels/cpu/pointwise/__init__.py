@@ -1,1 +1,1 @@
-"""Scalar bodies as loops over arrays, by NumPy or compiled; functions that both of these lack."""
+"""Pointwise kernels: scalar bodies as loops, by NumPy or compiled, and special functions."""

@@ -1,4 +1,4 @@
-"""Bessel functions of orders 0 and 1, and Airy's, of one number, as special.py has the others.
+"""Bessel functions of orders 0 and 1, and Airy's function; like special.py, for one number.
 
 Source  Abramowitz and Stegun: power series 9.1.10, 9.1.13 and 9.1.11, 9.6.10 and 9.6.11, recurrence
         9.1.27 with the sums 9.1.46, 9.1.88 and 9.1.89, asymptotic series 9.2.5 to 9.2.10, and the
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 _EULER = 0.5772156649015329
-_LN_2 = 0.6931471805599453  # log(x / 2) is log(x) less this, also where x / 2 is 0
+_LN_2 = 0.6931471805599453  # log(x / 2) = log(x) - ln 2, also where x / 2 underflows to 0
 
 
 def bessel_j0(x: float) -> float:
@@ -34,7 +34,7 @@ def bessel_y1(x: float) -> float:
 
 
 def bessel(order: float, x: float, second: bool) -> float:
-    """Return the function of the first or the second kind, of order 0 or 1, for x >= 0."""
+    """Return the Bessel function of the first or second kind, of order 0 or 1, for x >= 0."""
     if not x >= 0.0:
         return math.nan
     if x == 0.0 and second:
@@ -47,7 +47,9 @@ def bessel(order: float, x: float, second: bool) -> float:
 
 
 def _bessel_near(order: float, x: float, second: bool) -> float:
-    """Return the sum of powers of x; of the second kind they are weighed by 1 + 1/2 + ... + 1/k."""
+    """Return the power series; the terms of the second kind have the weights 1 + 1/2 + ... +
+    1/k.
+    """
     y, k = 0.25 * x * x, 1.0
     term, harmonic = 1.0, -2.0 * _EULER + order
     total, weighed = 1.0, harmonic
@@ -66,11 +68,11 @@ def _bessel_near(order: float, x: float, second: bool) -> float:
 
 
 def _bessel_between(order: float, x: float, second: bool) -> float:
-    """Return it by the recurrence from high orders down, in the direction that forgets errors."""
+    """Return the function by the recurrence from high orders down, in which errors decay."""
     above, here, k = 0.0, 1e-200, 2.0 * math.floor(0.5 * x) + 50.0
     whole, even, odd, one = 0.0, 0.0, 0.0, 0.0
     while k > 0.0:
-        # `here` is of order k, which is even; the next value is of an odd order.
+        # `here` has an even order k; the next value has an odd order.
         half = 0.5 * k
         sign = 1.0 if half % 2.0 == 0.0 else -1.0
         whole += 2.0 * here
@@ -90,7 +92,9 @@ def _bessel_between(order: float, x: float, second: bool) -> float:
 
 
 def _bessel_far(order: float, x: float, second: bool) -> float:
-    """Return it by the asymptotic series in 1 / x, which is cut where its terms begin to grow."""
+    """Return the function by its asymptotic series in 1 / x, cut off where the terms begin to
+    grow.
+    """
     p, q, term, k = 1.0, 0.0, 1.0, 1.0
     while abs(term) > 1e-17 and k < 40.0:
         step = 2.0 * k - 1.0
@@ -105,7 +109,7 @@ def _bessel_far(order: float, x: float, second: bool) -> float:
         else:
             p += term
         k += 1.0
-    # The angle is x - pi / 4, or x - 3 pi / 4, without what such a difference rounds away.
+    # Angle formulas give the sine and cosine of x - pi / 4, or x - 3 pi / 4, without rounding it.
     sine, cosine = math.sin(x), math.cos(x)
     along, across = cosine + sine, sine - cosine
     if order != 0.0:
@@ -132,8 +136,8 @@ def bessel_ke(order: float, x: float) -> float:
         return math.inf if x == 0.0 else 0.0
     if x <= 1.0:
         return math.exp(x) * _bessel_k_near(order, x)
-    # The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, by equal steps: of functions
-    # that fall off so fast on both sides that is exact to exp(-40) where a step is short enough.
+    # The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, by the trapezoidal rule. The
+    # function decays so fast that the rule is exact to exp(-40) if the steps are short enough.
     step = min(0.2, 0.6 / math.sqrt(x))
     total, t = 0.5, step
     while True:
@@ -161,7 +165,7 @@ def _bessel_k_near(order: float, x: float) -> float:
     return 1.0 / x + 0.5 * x * (logarithm * total - 0.5 * weighed)
 
 
-# Airy's function and its slope at -9, -8 ... 9, made of its power series with 60 digits.
+# Airy's function and its derivative at -9, -8 ... 9, from the power series with 60 digits.
 _AIRY = (
     -0.022133721547341403, -0.0527050503563862, 0.18428083525050565, -0.3291451736298231,
     0.35076100902411433, -0.07026553294928951, -0.37881429367765806, 0.22740742820168558,
@@ -179,16 +183,16 @@ _AIRY_SLOPE = (
 
 
 def airy_ai(x: float) -> float:
-    """Return Airy's function Ai, which swings below 0 and falls off above; 0 at both infinities."""
+    """Return Airy's function Ai: it oscillates below 0 and decays above; 0 at both infinities."""
     if x != x or abs(x) == math.inf:
         return x if x != x else 0.0
     return _airy_near(x) if abs(x) < 9.5 else _airy_far(x)
 
 
 def _airy_near(x: float) -> float:
-    """Return the sum of powers of the way from the nearest integer, which the equation gives."""
+    """Return Airy's function by its Taylor series about the nearest integer."""
     place = math.floor(x + 0.5)
-    # Two steps of the way back, one, and here: coefficients of powers of h.
+    # Three successive Taylor coefficients, from the differential equation.
     before, last, here = 0.0, _AIRY[int(place) + 9], _AIRY_SLOPE[int(place) + 9]
     h = x - place
     total, power, k = last + h * here, h, 2.0
@@ -201,7 +205,9 @@ def _airy_near(x: float) -> float:
 
 
 def _airy_far(x: float) -> float:
-    """Return it by the asymptotic series in 1 / zeta, cut where its terms begin to grow."""
+    """Return Airy's function by its asymptotic series in 1 / zeta, cut off where terms begin to
+    grow.
+    """
     root = math.sqrt(abs(x))
     zeta = abs(x) * root * 2.0 / 3.0
     p, q, term, k = 1.0, 0.0, 1.0, 1.0
@@ -218,13 +224,13 @@ def _airy_far(x: float) -> float:
         k += 1.0
     if x > 0.0:
         return 0.5 * math.exp(-zeta) * p / math.sqrt(math.pi * root)
-    # The angle is zeta - pi / 4, without what such a difference rounds away.
+    # Angle formulas give the sine and cosine of zeta - pi / 4 without rounding it.
     sine, cosine = math.sin(zeta), math.cos(zeta)
     along, across = cosine + sine, sine - cosine
     return (along * p + across * q) / math.sqrt(2.0 * math.pi * root)
 
 
-# Functions that vector_math has Numba compile, each after the functions that it calls.
+# The functions that vector_math compiles with Numba; a function follows those that it calls.
 COMPILED = (
     *(_bessel_near, _bessel_between, _bessel_far, bessel, bessel_j0, bessel_j1, bessel_y0),
     *(bessel_y1, _bessel_k_near, bessel_ke, scaled_modified_bessel_k0, scaled_modified_bessel_k1),

@@ -1,9 +1,9 @@
-"""One program over many tensors, on the CPU: a single launch that walks a table of their addresses.
+"""One program over many tensors on the CPU: a single launch processes a table of their addresses.
 
-Arithmetic is not the bound of an optimiser's step: ten million numbers read and written once are
-bound by memory, and a thousand tensors of a thousand numbers by the overhead per tensor. So all
-lines of a program are one loop, which holds the numbers of an element in registers, and the loop is
-called tensor by tensor from compiled code.
+Arithmetic is not the bottleneck of an optimizer step: for ten million numbers, each read and
+written once, it is memory; for a thousand tensors of a thousand numbers, it is the overhead per
+tensor. So all lines of a program are compiled to one loop, which holds an element's values in
+registers, and compiled code calls the loop for each tensor.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for
 
 Array = np.ndarray[Any, Any]
 Numbers = Sequence[float]
-# Squares of so many elements are added by BLAS: beyond, its sums of float32 lose digits, and depend
-# on the number of threads.
+# Sums of squares over at most this many elements use BLAS. Longer sums in float32 would lose
+# digits, and depend on the number of threads.
 _DOT_LIMIT: Final = 8192
 
-# Elements of all tensors together beyond which a launch is compiled, so that a program of few
-# parameters never waits for Numba, nor holds its 115 MB; one that is there serves any number. A
-# step of Adam over four on one core of an AMD EPYC (Zen 5), us by lines and by a launch: 40 and 25
-# at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
+# If all tensors together have more elements, a launch is compiled. So a program with few parameters
+# never waits for Numba, which also needs 115 MB; an existing launch serves any number of elements.
+# A step of Adam over four parameters on one core of an AMD EPYC (Zen 5), in us, line by line and by
+# a launch: 40 and 25 at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
 LIMIT: Final = CHEAP_LIMIT
 
 
 def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
-    """Run a program over several rows of arrays, of which numbers has a row each. arrays holds
-    those that stand for the program's first one, row by row, then those for its second one.
+    """Run a program on several rows of arrays; numbers has the program's numbers for each row.
+    arrays holds the arrays for the program's first variable, row by row, then those for its second,
+    and so on.
 
-    The arrays of a row have one shape, all have one dtype, in C order. Every row is done with
-    before the next one begins, as far as they share memory.
+    The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
+    memory, each row is finished before the next one begins.
 
-    Bound by memory: each element is read and written once. Elements do not know of each other, so
-    results are the same for any number of threads, and the same as line by line: no line is
-    contracted with another, and each result is rounded to the dtype.
+    Bound by memory: each element is read and written once. Elements are independent, so results are
+    the same for any number of threads, and the same as line by line: operations of different lines
+    are not fused, and each line's result is rounded to the dtype.
     """
     _apply(program, numbers, arrays, is_new=False)
 
 
 def apply_new(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
-    """Run a program as `apply`, whose first array alone is written, and is new memory in every row:
-    nothing needs to find out whether arrays share memory.
+    """Run a program as `apply` does. It writes only its first array, which is new memory in every
+    row, so no check for shared memory is needed.
     """
     _apply(program, numbers, arrays, is_new=True)
 
@@ -76,16 +77,17 @@ def _apply(
     _by_lines(program, numbers, arrays)
 
 
-# Small steps of a program before its launch is looked up in the cache, which takes 3 ms and 1 MB.
-# The launch takes a third of the time of a step by NumPy: 26 us instead of 62 for Adam over ten
-# parameters of 64 elements (AMD EPYC, Zen 3). Programs of few steps never pay for the look-up.
+# The number of small steps before a program's launch is looked up in the store, which takes 3 ms
+# and 1 MB. A launch takes a third of the time of a step with NumPy: 26 us instead of 62 for Adam
+# over ten parameters of 64 elements (AMD EPYC, Zen 3). Programs with few steps never pay for the
+# look-up.
 STEPS_BEFORE_A_LOOK: Final = 50
 
 
 def _is_time_to_look(program: Program, dtype: Any) -> bool:
-    """Return whether this is the step of a program in which its launch is looked for in the cache.
+    """Count a step of a program; return whether to look up its launch in the store in this step.
 
-    Note    steps of several threads at once may count as one, or look twice: both find the same
+    Note    with several threads, steps may be miscounted or two look-ups made; both find the same
     """
     key = "steps", dtype
     steps = program.readings[key] = program.readings.get(key, 0) + 1
@@ -93,7 +95,7 @@ def _is_time_to_look(program: Program, dtype: Any) -> bool:
 
 
 def _stored_launch(program: Program, dtype: Any) -> Callable[..., bool] | None:
-    """Return the launch of a program that needs no compiler; None where the cache has none."""
+    """Return a program's launch from the store, without compiling; None if it is not stored."""
     from .multi_tensor_launch import is_stored, launcher
 
     results = {name: fold(tree) for name, tree in program.results().items()}
@@ -105,8 +107,8 @@ def _stored_launch(program: Program, dtype: Any) -> Callable[..., bool] | None:
 
 @silent
 def norms(order: float, *arrays: Array) -> None:
-    """Write the norms of arrays in C order, of order 1, 2 or infinity, into arrays of one element,
-    which come first.
+    """Write the norms of arrays in C order, of order 1, 2 or infinity. The outputs, arrays of one
+    element, come first.
     """
     rows = len(arrays) // 2
     for out, x in zip(arrays[:rows], arrays[rows:], strict=True):
@@ -120,9 +122,9 @@ def norms(order: float, *arrays: Array) -> None:
 def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Array
 ) -> None:
-    """Run a program as `apply`, with numbers that arrays hold: they begin with a column for each
-    None of numbers, float64, one element to a row. If skips, another comes before them, float32 of
-    one element: unless that is 0, nothing is written.
+    """Run a program as `apply` does, with some numbers given by arrays. For each None in numbers,
+    arrays begins with a float64 vector that has this number for each row. If skips, a float32 array
+    with one element comes first: nothing is written if that element is not 0.
     """
     first = skips + list(numbers).count(None)
     if skips and arrays[0].item():
@@ -137,8 +139,8 @@ def apply_given(
 
 
 def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Array) -> None:
-    """Run a program as `apply_given`, without a skip. arrays begins with a flag, float32 of one
-    element, before the columns: it becomes 1 where an element of the program's first array was not
+    """Run a program as `apply_given` does, without skips. arrays begins with a flag, a float32
+    array with one element. It is set to 1 if an element of the program's first variable was not
     finite.
     """
     flag, *others = arrays
@@ -150,13 +152,13 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Ar
 
 
 def take(column: Array, *kept: Array) -> None:
-    """Write arrays of one element, of column's dtype, behind each other into column."""
+    """Write arrays of one element, with column's dtype, one after the other into column."""
     for place, one in enumerate(kept):
         column[place] = one.reshape(())
 
 
 def put(column: Array, *kept: Array) -> None:
-    """Write a column over the arrays that take makes one of."""
+    """Write the elements of a column to arrays of one element: the inverse of take."""
     for place, one in enumerate(kept):
         one[...] = column[place]
 
@@ -164,7 +166,7 @@ def put(column: Array, *kept: Array) -> None:
 def _by_lines(
     program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array], *, by_numpy: bool = False
 ) -> None:
-    """Do what apply does with a pass for each line of each row."""
+    """Do the same as apply, with one NumPy pass for each line and row."""
     rows, dtype = len(numbers), arrays[0].dtype
     lines = program.readings.get("lines")
     if lines is None:
@@ -175,7 +177,7 @@ def _by_lines(
     before: Any = None
     constants: list[Array] = []
     for row, given in enumerate(numbers):
-        # Mostly one row of numbers, many times.
+        # Usually all rows have the same numbers.
         if given is not before:
             before, constants = given, [np.asarray(number, dtype) for number in given]
         values = [*arrays[row::rows], *constants]
@@ -186,9 +188,9 @@ def _by_lines(
 
 
 # Note [Rows as one]
-# Rows with the same numbers that share no memory are joined: each line then runs once over all of
-# their elements, with the same result for each element. Joining ten arrays of 64 elements takes
-# 1.3 us, writing one of them back 0.2 us, a ufunc 0.5 us: a step of Adam over ten parameters takes
+# Rows with the same numbers that share no memory are joined. Each line then runs once over all
+# their elements, with the same result for each element. Joining ten arrays of 64 elements takes 1.3
+# us, writing one of them back 0.2 us, a ufunc call 0.5 us. A step of Adam over ten parameters takes
 # 37 us, and 78 us row by row (AMD EPYC, Zen 3).
 def _by_columns(
     program: Program,
@@ -196,8 +198,8 @@ def _by_columns(
     numbers: Sequence[Numbers],
     arrays: Sequence[Array],
 ) -> bool:
-    """Run each line once over the joined rows, and return True; return False where rows differ in
-    their numbers, may share memory, or are large.
+    """Run each line once over the joined rows, and return True. Return False if rows have different
+    numbers, may share memory, or are large.
     """
     rows, given, dtype = len(numbers), numbers[0], arrays[0].dtype
     if any(row is not given for row in numbers) or arrays[0].size * rows > 2 * LIMIT:
@@ -206,17 +208,17 @@ def _by_columns(
     written = [i for i, name in enumerate(program.arrays) if name in program.written]
     owners = {id(array) for i in written for array in columns[i] if array.base is None}
     if len(owners) < rows * len(written):
-        return False  # one is a view, or stands twice
+        return False  # an array is a view, or occurs twice
     for i, column in enumerate(columns):
         if i not in written and any(id(a) in owners or id(a.base) in owners for a in column):
             return False
-    require_arrays(*arrays)  # NumPy would join numbers and lists as well
+    require_arrays(*arrays)  # NumPy would also join numbers and lists
     joined = [np.concatenate(column, None) for column in columns]
     if joined[0].size > LIMIT:
         return False
     values = [*joined, *[np.asarray(number, dtype) for number in given]]
     for kernel, operands, target in lines:
-        # By NumPy, as row by row: together they are no reason to compile.
+        # Use NumPy, as for single rows: the joined size must not cause a compilation.
         kernel.run_small([values[i] for i in operands], values[target])
     for i in written:
         _write_apart(joined[i], columns[i])
@@ -224,7 +226,7 @@ def _by_columns(
 
 
 def _write_apart(joined: Array, column: Sequence[Array]) -> None:
-    """Write the parts of a joined column over its arrays."""
+    """Copy the parts of a joined column back to its arrays."""
     shape = column[0].shape
     if all(array.shape == shape for array in column):
         for array, part in zip(column, joined.reshape(len(column), *shape), strict=True):
@@ -238,8 +240,8 @@ def _write_apart(joined: Array, column: Sequence[Array]) -> None:
 
 
 def _lines(program: Program) -> list[tuple[PointwiseKernel, list[int], int]]:
-    """Return the kernel of each line, on which values it runs, those of arrays first, and over
-    which.
+    """Return for each line its kernel, the indices of the values that it reads (arrays first), and
+    the index of the array that it writes.
     """
     place = {name: i for i, name in enumerate((*program.arrays, *program.numbers))}
     return [
@@ -253,7 +255,7 @@ def _compile(program: Program, dtype: Any) -> Callable[..., bool]:
 
     what = f"a step over many tensors of {dtype.name}"
     with waiting_for(what):
-        # Here, because this imports Numba: 0.3 s that small tensors never need.
+        # Imported late, because it imports Numba: 0.3 s that small tensors never need.
         from .multi_tensor_launch import launcher
 
         with compiling(what):

@@ -1,4 +1,4 @@
-"""The compiled side of multi_tensor: the loop of a program, and its walk through a table."""
+"""The launch of multi_tensor: the table of array addresses, and the call of compiled code."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from ..jit.kernel_cache import find_function, find_loop
 
 Array = np.ndarray[Any, Any]
 
-# Tables that are remembered.
+# The number of tables that are remembered.
 _TABLES: Final = 4
 
 
 def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Callable[..., bool]:
-    """Return the function that computes results of a program over rows of arrays of a dtype.
+    """Return the function that computes the results of a program over rows of arrays of a dtype.
 
-    The function returns False, and changes nothing, if arrays share memory: then rows and lines
-    must run in order. is_new=True promises that the written arrays share no memory.
+    The function returns False, without changes, if arrays share memory: then rows and lines must
+    run in order. is_new=True promises that the written arrays share no memory.
 
-    Thread  the function any, several at once; releases the GIL
+    Thread  the function may run in several threads at once; it releases the GIL
     """
     width, constants, size = len(program.arrays), len(program.numbers), dtype.itemsize
     loop = find_loop(*_LOOP, *_given(program, results, dtype))
     read, walk, array_type = _reader(), _walker(), id(ARRAY)
 
-    # Tables of the last steps whose arrays did not overlap. The next steps mostly use one of them,
-    # since a program serves all groups with the same options.
+    # Tables of recent steps whose arrays did not overlap. The next step usually has one of them,
+    # because one program serves all parameter groups with the same options.
     apart: list[array[int]] = []
 
     def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...], is_new: bool) -> bool:
         nonlocal apart
         rows = len(numbers)
-        # Mostly one row of numbers, many times: then the walk stays on it.
+        # Usually all rows have the same numbers object; then it is passed once, with step 0.
         is_one = len({*map(id, numbers)}) == 1
-        # Not NumPy's arrays: creating and finding each takes a microsecond more.
+        # The array module, because creating a NumPy array and getting its address take a
+        # microsecond more.
         given = array("d", numbers[0] if is_one else chain.from_iterable(numbers))
         step = 0 if is_one else constants
-        # A row of the table: where each array begins, and how long they are.
+        # A row of the table: the address of each array, and their length.
         table = array("q", bytes(8 * rows * (width + 1)))
         where, _ = table.buffer_info()
-        # Addresses instead of arrays: see Note [Reading array objects].
+        # Pass addresses instead of arrays: see Note [Reading array objects].
         total = read(id(arrays), rows, width, where, array_type)
-        if total < 0:  # among them is an array of a derived class, or something else
+        if total < 0:  # an array has a subclass, or is not an array
             require_arrays(*arrays)
             total = read(id(arrays), rows, width, where, 0)
         if not is_new and table not in apart:
@@ -89,12 +90,12 @@ def _given(program: Program, results: Mapping[str, Node], dtype: Any) -> tuple[A
 
 
 def _lie_apart(table: Array, size: int) -> bool:
-    """Say whether no two arrays of a table share memory."""
+    """Return whether no two arrays of a table share memory."""
     begins = table[:, :-1]
     ends = (begins + size * table[:, -1:]).ravel()
     begins = begins.ravel()
     order = np.argsort(begins)
-    # Where any two meet, two neighbours do.
+    # If any two arrays overlap, two that are adjacent in address order do.
     return not (begins[order[1:]] < ends[order[:-1]]).any()
 
 

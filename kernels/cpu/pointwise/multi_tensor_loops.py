@@ -1,4 +1,4 @@
-"""The loops of multi_tensor, compiled: that of a program, and its walk through a table."""
+"""The loops of multi_tensor, compiled: the loop of a program, and the loop over a table."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from .numba_pointwise import Source, indented
 
 _WORD: Final = numba.int64
 _get, _put = LOAD["int64"], STORE["int64"]
-# Elements a thread. Adam on one core moves 28 bytes an element at 58 GB/s: 30 us, where entering
-# the pool costs 3.
+# The least elements per thread. Adam on one core moves 28 bytes an element at 58 GB/s, so this is
+# 30 us, while starting the threads costs 3.
 _SHARE: Final = 65536
-# The arrays that are written, by name.
+# The names of the written variables, each with its expression.
 Results = Sequence[tuple[str, Node]]
 
 
 def compile_loop(
     results: Results, arrays: Sequence[str], numbers: Sequence[str], dtype: Any
 ) -> Loop:
-    """Return the loop of a program's results over arrays of a dtype, with numbers."""
+    """Return the loop that computes a program's results over arrays of a dtype, with numbers."""
     source = _Source(results, arrays, numbers, dtype).text()
     what = f"{len(results)} results over many tensors of {dtype.name}"
     return Loop(load_generated(source, "multi_tensor").loop, [dtype.itemsize], _SHARE, what)
 
 
 def reader() -> Any:
-    """Return _read, compiled."""
+    """Return _read as a compiled function."""
     return entry_point(_read, (_WORD,) * 5)
 
 
 def walker() -> Any:
-    """Return _walk_shares, compiled."""
+    """Return _walk_shares as a compiled function."""
     return entry_point(_walk_shares, (_WORD,) * 10)
 
 
 @compiled("optimizers over many tensors")
 def _read(operands: Any, rows: Any, width: Any, table: Any, array_type: Any) -> Any:
-    """Fill a table from a tuple of arrays; return how many elements all rows have, or -1 if an
-    object is not of the type at this address. 0 stands for any type.
+    """Fill a table from a tuple of arrays. Return the number of elements of all rows, or -1 if an
+    object's type is not array_type (an address; 0 accepts any type).
     """
     total = np.int64(0)
     for row in range(rows):
@@ -55,7 +55,7 @@ def _read(operands: Any, rows: Any, width: Any, table: Any, array_type: Any) -> 
         length = np.int64(1)
         for i in range(width):
             one = _get(operands + ITEMS, i * rows + row)
-            # The type ends the header.
+            # The type pointer is the last field of an object's header.
             if array_type != 0 and _get(one + HEADER, -1) != array_type:
                 return np.int64(-1)
             _put(at, i, _get(one + HEADER, 0))
@@ -73,8 +73,8 @@ def _walk(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     begin: Any, end: Any,
 ) -> None:  # fmt: skip
-    """Run elements begin to end, counted through all rows; a row's numbers lie step behind those of
-    the row before.
+    """Run the elements from begin to end, counted over all rows. The numbers of a row are `step`
+    after those of the row before.
     """
     pointers = stack_words(width + constants)
     row = np.int64(0)
@@ -94,10 +94,10 @@ def _walk(
         row += 1
 
 
-# Words of a job: the words of _walk, and then total and elements.
+# The words of a job: the arguments of _walk, then total and elements per share.
 @compiled(alone=False)
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run shares from the first on, each of so many elements."""
+    """Run a number of shares, from number `first` on, each of equally many elements."""
     total, elements = _get(job, 7), _get(job, 8)
     begin, end = min(first * elements, total), min((first + shares) * elements, total)
     _walk(
@@ -114,7 +114,7 @@ def _walk_shares(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     total: Any, threads: Any, pool: Any,
 ) -> None:  # fmt: skip
-    """Run all elements with this many threads; pool is the address of the pool's entry."""
+    """Run all elements on this many threads; pool is the address of the pool's function."""
     job = stack_words(np.int64(9))
     _put(job, 0, loop)
     _put(job, 1, table)
@@ -124,7 +124,7 @@ def _walk_shares(
     _put(job, 5, step)
     _put(job, 6, size)
     _put(job, 7, total)
-    # Each thread gets whole cache lines, so that no two write to one line.
+    # Each thread gets whole cache lines, so that no two threads write to the same line.
     _put(job, 8, ((total + threads - 1) // threads + 63) // 64 * 64)
     if threads > 1:
         _on_threads(pool, job, threads, threads)
@@ -133,9 +133,10 @@ def _walk_shares(
 
 
 class _Source(Source):
-    """The text of a program's loop: arrays are read and written in place, numbers fetched once."""
+    """The source of a program's loop: arrays are updated in place, numbers are loaded once."""
 
-    # It writes to the addresses that it reads from, which LLVM sees, and to several.
+    # It may write several arrays, and writes to addresses that it reads, so LLVM must know of
+    # aliasing.
     _memory = "LOAD", "STORE"
 
     def __init__(
@@ -151,10 +152,10 @@ class _Source(Source):
         fetched, read = self._inputs()
         arrays, every = range(len(read)), range(len(self._names))
         places = [f"p{i} = load_word(pointers + {8 * i})" for i in arrays]
-        # A number stands where an array's address would.
+        # For a number, the pointer table has the value itself in place of an address.
         places += [f"p{i} = pointers + {8 * i}" for i in every[len(read) :]]
         read = [line for name, line in zip(self._names, read) if Name(name) in self._nodes]
-        # All are read before the first is written.
+        # All inputs are loaded before the first result is stored.
         inside = [*read, *self._calls()]
         for name, tree in zip(self._written, self._trees, strict=True):
             place = f"p{self._names.index(name)}"

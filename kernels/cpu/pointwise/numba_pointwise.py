@@ -1,9 +1,10 @@
-"""A scalar body as one compiled inner loop per dtypes: the side for large tensors.
+"""A scalar body as one compiled inner loop per dtypes, for large tensors.
 
-The loop takes addresses and a count, so that one launcher serves all bodies, and sees gapless
-memory only, which LLVM vectorises: the launcher packs anything else into blocks. Bodies carry no
-fast-math flags: they round as NumPy's ufuncs do, and NaN, inf and -0.0 come out as they should;
-only vector_math, which knows its own numbers, contracts. Common pieces are computed once.
+The loop takes addresses and a count, so that one launcher serves all bodies. It only gets
+contiguous memory, which LLVM vectorizes; the launcher packs other layouts into blocks. Bodies have
+no fast-math flags: they round as NumPy's ufuncs do, with the right results for NaN, inf and -0.0.
+Only vector_math contracts, because it knows its own numbers. Common subexpressions are computed
+once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..jit.source_stamp import can_round_float16, sources_stamp
 from ..jit.waiting import describe_kernel
 
 _SAME: Final = "{0}"
-# Those of vector_math, and those among them that hold up to vector_math.FAR only.
+# The functions of vector_math, and the three that are valid only up to vector_math.FAR.
 _UNARY: Final = (
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "tan",
 )  # fmt: skip
@@ -35,7 +36,7 @@ _SPECIAL_OF_TWO: Final = ("polygamma", "zeta", "igamma", "igammac", "gamma_slope
 _ORTHOGONAL: Final = tuple([name for name in PRIMITIVES if "polynomial_" in name])
 _VECTOR: Final = (*_UNARY, "remainder", "floor_divide")
 _NEAR: Final = ("sin", "cos", "tan")
-# The code of each primitive; {T} is the dtype of the values.
+# Source templates of primitives; {T} is the dtype of the values.
 _ARITHMETIC: Final = {
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
@@ -54,8 +55,8 @@ _ARITHMETIC: Final = {
     "logical_and": "{0} & {1}",
     "logical_or": "{0} | {1}",
     "logical_xor": "{0} != {1}",
-    # NaN remains NaN. Whether {1}, mostly a single number, is NaN is known before the loop: 1e6
-    # bfloat16 are clamped in 175 us in place of 221 (AMD EPYC, Zen 4).
+    # NaN stays NaN. {1} is usually a single number, so its NaN test is done before the loop:
+    # clamping 1e6 bfloat16 takes 175 us instead of 221 (AMD EPYC, Zen 4).
     "minimum": "select({1} != {1}, {1}, select({0} >= {1}, {1}, {0}))",
     "maximum": "select({1} != {1}, {1}, select({0} <= {1}, {1}, {0}))",
     "sign": "select({0} > {T}(0), {T}(1), select({0} < {T}(0), {T}(-1), {T}(0)))",
@@ -105,25 +106,29 @@ _FLOATING: Final = {
 
 _SHORT_POWERS: Final = {-1.0: "{T}(1) / {0}", -2.0: "{T}(1) / ({0} * {0})"}
 _QUICK: Final = ("div", "reciprocal", "sqrt", "rsqrt", "copysign", "signbit")
-# Functions that take no longer than a table look-up.
+# Functions that are as fast as a table look-up.
 _AS_A_LOOK: Final = ("exp", "expm1", "tanh")
-# Elements a thread: entering the pool costs 3 us, the time of 30000 float32 additions or of 10000
-# exponentials on one core (AMD EPYC, Zen 4; add pays from 1e5 elements, tanh from 2e4).
+# The least elements per thread: starting threads costs 3 us, the time of 30000 float32 additions,
+# or 10000 exponentials, on one core (AMD EPYC, Zen 4; add is faster on two from 1e5 elements, tanh
+# from 2e4).
 _CHEAP_SHARE: Final = 65536
 _COSTLY_SHARE: Final = 8192
 
 
 def value_dtype(dtypes: Sequence[Any]) -> Any:
-    """Return the dtype that T(...) has: that of the inputs that are not bool."""
+    """Return the dtype of T(...) in the body: the promoted dtype of the inputs that are not
+    bool.
+    """
     values = [WIDE.get(dtype, dtype) for dtype in dtypes if dtype.kind != "b"]
     return np.result_type(*values) if values else np.dtype(bool)
 
 
 def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
-    """Say whether the body is for Numba in these dtypes, half types computed in float32.
+    """Return whether Numba can compile the body for these dtypes, with half types in float32.
 
-    Integers that divide or take powers stay with NumPy, which looks for zeros first; so do bools,
-    and wide unsigned integers, beside which Numba's numbers become floating ones.
+    NumPy computes integers that divide or take powers, because it checks for zeros first; bool; and
+    unsigned integers wider than 8 bits, because Numba promotes them to floats next to its own
+    integers.
     """
     if any(dtype.kind == "u" and dtype.itemsize > 1 for dtype in dtypes):
         return False
@@ -140,7 +145,7 @@ def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
 
 
 def can_hold(dtypes: Sequence[Any]) -> bool:
-    """Say whether compiled code may read and write these: see Note [Half types in memory]."""
+    """Return whether compiled code may load and store these: see Note [Half types in memory]."""
     return can_round_float16() or np.dtype(np.float16) not in dtypes
 
 
@@ -156,20 +161,20 @@ def compile_loop(
     out_dtype: Any,
     numbers: Collection[str] = (),
 ) -> Any:
-    """Compile the inner loop of tree over inputs names of dtypes, a compiler.Loop, by Numba.
-    `numbers` are the names of inputs without axes where the output has some.
+    """Compile the inner loop of tree with Numba; return a compiler.Loop. `names` and `dtypes` are
+    those of the inputs. `numbers` are the names of 0-d inputs next to an output with axes.
 
-    Thread  any, one at a time
-    Note    1e6 float32 * 0.9 in place, in us on one core of an AMD EPYC (Zen 4): 44, and 74 where
-            the number fills a block that the loop reads beside x
+    Thread  one at a time
+    Note    1e6 float32 * 0.9 in place, in us on one core of an AMD EPYC (Zen 4): 44; 74 if the
+            number is expanded to a block
     """
     source = Source([tree], names, dtypes, out_dtype, numbers).text()
-    # A number has one place for all elements: with size 0 it counts as gapless there.
+    # A number is at one address for all elements; with item size 0 it counts as contiguous.
     itemsizes = [0 if n in numbers else d.itemsize for n, d in zip(names, dtypes, strict=True)]
     itemsizes.append(out_dtype.itemsize)
     share = _CHEAP_SHARE if _is_cheap(tree) else _COSTLY_SHARE
     what = describe_kernel(tree, out_dtype)
-    # Here, because it imports Numba, and none of the rest needs that.
+    # Imported late, because it imports Numba, which the rest of this module does not need.
     from ..jit.compiler import Loop
 
     return Loop(load_generated(source, "pointwise").loop, itemsizes, share, what)
@@ -182,7 +187,7 @@ def find_pointwise_loop(
     out_dtype: Any,
     numbers: Collection[str] = (),
 ) -> Any:
-    """Return the loop of compile_loop: loaded from the cache without Numba where it is stored."""
+    """Return the loop of compile_loop; if it is stored, it is loaded without Numba."""
     given = tree, tuple(names), tuple(dtypes), out_dtype, tuple(numbers)
     return find_loop("pointwise.numba_pointwise", "compile_loop", *given)
 
@@ -193,7 +198,9 @@ def _is_cheap(tree: Node) -> bool:
 
 
 def looks_up(tree: Node, dtypes: Sequence[Any], out_dtype: Any) -> bool:
-    """Say whether a function of one half type takes longer than a look into a table of it."""
+    """Return whether the body is a function of one half type that is slower than a table
+    look-up.
+    """
     if len(dtypes) != 1 or dtypes[0] is not out_dtype or out_dtype not in WIDE:
         return False
     if isinstance(tree, Call) and tree.primitive in _AS_A_LOOK and isinstance(tree.args[0], Name):
@@ -202,7 +209,7 @@ def looks_up(tree: Node, dtypes: Sequence[Any], out_dtype: Any) -> bool:
 
 
 class Source:
-    """The text of one generated module on its way: of one tree, or, in multi_tensor, of several."""
+    """The source of one generated module, of one tree, or, in multi_tensor, of several."""
 
     _memory = "LOAD_APART", "STORE_APART"
 
@@ -215,8 +222,8 @@ class Source:
         numbers: Collection[str] = (),
     ) -> None:
         self._trees, self._names, self._dtypes, self._out = trees, names, dtypes, out_dtype
-        self._numbers = numbers  # those that are fetched once, before the loop
-        # Each node once, though several trees have it.
+        self._numbers = numbers  # loaded once, before the loop
+        # Each node once, even if several trees contain it.
         self._nodes = dict.fromkeys(node for tree in trees for node in walk(tree))
         self._value = value_dtype(dtypes)
         self._table = _FLOATING if self._value.kind == "f" else _INTEGER
@@ -262,7 +269,9 @@ class Source:
         ]
 
     def _in_blocks(self, calls: list[str]) -> list[str]:
-        """Return the loop that looks through each block for angles that only libm can reduce."""
+        """Return the loop that checks each block for angles that are so large that libm must be
+        used.
+        """
         looking, slow = [], []
         for line in calls:
             looking.append(line)
@@ -304,7 +313,7 @@ class Source:
         return [*lines, f"FAR = {self._value}(vector_math.FAR[{self._value.name!r}])"]
 
     def _inputs(self) -> tuple[list[str], list[str]]:
-        """Return the lines that fetch numbers, and those that read elements."""
+        """Return the lines that load numbers once, and those that load elements."""
         fetched: list[str] = []
         read: list[str] = []
         for i, (name, dtype) in enumerate(zip(self._names, self._dtypes)):
@@ -327,13 +336,13 @@ class Source:
                 gives_bool = PRIMITIVES[node.primitive].result == "bool"
                 text = self._template(node).format(*self._arguments(node), T=self._value)
                 self._text[node], self._is_bool[node] = f"t{number}", gives_bool
-                # The cast keeps Numba from widening small integers.
+                # The cast prevents Numba from widening small integers.
                 lines.append(f"t{number} = {text if gives_bool else f'{self._value}({text})'}")
         return lines
 
     def _template(self, node: Call) -> str:
         if node.primitive == "pow" and isinstance(node.args[1], Literal):
-            # libm's pow is a call of 10 ns a number; fold has seen to the other short ones.
+            # A call of libm's pow takes 10 ns per number; fold has replaced the other short powers.
             quick = _SHORT_POWERS.get(float(node.args[1].value))
             return quick or self._table["pow"]
         return self._table[node.primitive]

@@ -1,11 +1,11 @@
-"""A scalar body as calls of NumPy ufuncs: the side for small tensors.
+"""A scalar body as calls of NumPy ufuncs, for small tensors.
 
-A body of one ufunc over its inputs in order is that ufunc. Any other becomes a generated function,
-one line per primitive, in which a result that is not needed again lends its memory to the next one.
-Literals are Python's numbers, which take the dtype of their operands.
+A body that is one ufunc of its inputs, in order, is that ufunc. Any other body becomes a generated
+function with one line per primitive, which reuses the memory of results that are not needed again.
+Literals are Python numbers, which take the dtype of their operands.
 
-The functions at the end are those in which PyTorch and NumPy differ: sign(nan) is 0, integers
-divided by zero raise, as does a 0-d negative integer exponent.
+The functions at the end implement differences between PyTorch and NumPy: sign(nan) is 0, and
+integer division by zero raises an error, like a 0-d negative integer exponent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = Any
 
 
 def fold(tree: Node) -> Node:
-    """Return tree with calls of literals worked out, and short powers as products and roots."""
+    """Return tree with calls on literals evaluated, and short powers as products and roots."""
     made: dict[Node, Node] = {}
     for node in walk(tree):
         made[node] = node
@@ -42,7 +42,7 @@ def fold(tree: Node) -> Node:
 
 
 def _short_power(x: Node, exponent: float) -> Node | None:
-    # PyTorch's choice too: the square root of -inf is NaN, pow(-inf, 0.5) would be inf.
+    # Also for x = -inf, as in PyTorch: sqrt gives NaN, while pow(-inf, 0.5) would be inf.
     square = Call("square", (x,))
     if exponent == 3:
         return Call("mul", (square, x))
@@ -52,18 +52,19 @@ def _short_power(x: Node, exponent: float) -> Node | None:
 
 def _worked_out(primitive: str, args: Iterable[Any]) -> Node:
     dtype = np.int64 if primitive.startswith("bitwise") or primitive == "gcd" else np.float64
-    # errstate, for this runs once a body and before FUNCTIONS could be seen by a silent function.
+    # errstate instead of @silent: this runs once per body, and before FUNCTIONS is complete.
     with np.errstate(all="ignore"):
         value = FUNCTIONS[primitive](*[np.asarray(arg.value, dtype) for arg in args]).item()
     whole = all(isinstance(arg.value, int) for arg in args)
-    # An integer stays one, so that integer bodies do; what float64 cannot hold exactly does not.
+    # Integers stay integers, so that integer bodies do as well, unless float64 cannot hold them
+    # exactly.
     return Literal(int(value) if whole and value % 1 == 0 and abs(value) < 2**53 else value)
 
 
 def small_function(body: Body) -> Callable[..., Array]:
-    """Return f(*arrays) -> result in fresh memory, over the arrays that body.names declares.
+    """Return a function (*arrays) -> new result, with the arrays in the order of body.names.
 
-    Note    a bare ufunc gives a NumPy scalar where all inputs are 0-d
+    Note    a bare ufunc returns a NumPy scalar if all inputs are 0-d
     """
     tree = fold(body.tree)
     if isinstance(tree, Call) and tree.args == tuple(Name(name) for name in body.names):
@@ -72,17 +73,17 @@ def small_function(body: Body) -> Callable[..., Array]:
 
 
 def into_function(body: Body) -> Callable[..., None]:
-    """Return f(out, *arrays), which casts into out; inputs may overlap out in any way."""
+    """Return a function (out, *arrays) that casts into out; inputs may overlap out in any way."""
     return _Writer(body, fold(body.tree)).define(into=True)
 
 
 class _Writer:
-    """The source of one generated function on its way."""
+    """Generates the source of one function."""
 
     def __init__(self, body: Body, tree: Node) -> None:
         self._body, self._tree = body, tree
         self._order = list(walk(tree))
-        # Literals that ufuncs take: value -> variable.
+        # Literals that are passed to ufuncs: value -> variable.
         self._constants: dict[tuple[float, float], str] = {}
         self._last_use: dict[Node, Call] = {}
         self._inputs: dict[Node, frozenset[Node]] = {}
@@ -107,7 +108,8 @@ class _Writer:
         if fresh == lines:
             source += [f"    {line}" for line in lines]
         else:
-            # A 0-d result is a NumPy scalar, which cannot be written into: TypeError.
+            # A 0-d result is a NumPy scalar, which cannot be reused as an output: that raises
+            # TypeError.
             source += ["    try:", *[f"        {line}" for line in lines]]
             source += ["    except TypeError:", *[f"        {line}" for line in fresh]]
         return define_silent("\n".join(source), "function", names)
@@ -155,13 +157,16 @@ class _Writer:
         return f"return _full(_broadcast({shapes}), {result}, x0.dtype)"
 
     def _lent(self, node: Call, memory: dict[Node, str]) -> str | None:
-        """Return the variable of an argument that dies here, of the result's shape and dtype."""
+        """Return the variable of an argument that is last used here, with the result's shape and
+        dtype.
+        """
         for arg in node.args:
             if (
                 arg in memory
                 and self._last_use[arg] is node
                 and gives_bool(arg) == gives_bool(node)
-                # Then no other argument can broadcast the result to a larger shape.
+                # Equal inputs mean equal shapes: no other argument can broadcast the result to a
+                # larger one.
                 and self._inputs[arg] == self._inputs[node]
             ):
                 return memory[arg]
@@ -179,10 +184,11 @@ class _Writer:
 
 
 class _Constants(dict[Any, tuple[Any, ...]]):
-    """A function's literals by the dtype that they meet.
+    """The literals of a function, by the dtype of the operands.
 
-    Floating ones are arrays without axes, which ufuncs take in half the time of Python's numbers;
-    whole dtypes have Python's, so that what they cannot hold is refused as ever.
+    For floating dtypes they are 0-d arrays, which ufuncs take in half the time of Python numbers.
+    For integer dtypes they are Python numbers, so that NumPy rejects those that the dtype cannot
+    hold.
     """
 
     def __init__(self, keys: tuple[tuple[float, float], ...]) -> None:
@@ -198,22 +204,22 @@ class _Constants(dict[Any, tuple[Any, ...]]):
 
 
 def gives_bool(node: Node) -> bool:
-    """Say whether node is a comparison or its like."""
+    """Return whether node gives a bool, as comparisons do."""
     return isinstance(node, Call) and PRIMITIVES[node.primitive].result == "bool"
 
 
 def writes_anywhere(function: Any) -> bool:
-    """Say whether function is a ufunc that writes what it should into an out of any strides.
+    """Return whether function is a ufunc that writes correctly into an out of any strides.
 
-    Note    NumPy 2.4 writes these predicates of floats into the wrong places of an out with gaps,
-            without a word
+    Note    NumPy 2.4 silently writes these predicates of floats to wrong places of an out that is
+            not contiguous
     """
     return isinstance(function, np.ufunc) and function not in _OF_CONTIGUOUS_OUT
 
 
 def gives(function: Any, dtype: Any, out_dtype: Any) -> bool:
-    """Say whether a ufunc makes results of a dtype of inputs of one dtype: before NumPy 2.1 those
-    that round make floats of integers.
+    """Return whether a ufunc on inputs of one dtype gives this out_dtype: before NumPy 2.1,
+    rounding ufuncs convert integers to floats.
     """
     try:
         function.resolve_dtypes((*[dtype] * function.nin, out_dtype))
@@ -233,7 +239,7 @@ def _number(value: float) -> str:
 
 _ONE: Final = _Constants(((1, 1.0),))
 
-# --- What NumPy lacks, or does otherwise than PyTorch ---------------------------------------------
+# --- Functions that NumPy does not have, or in which it differs from PyTorch ----------------------
 
 
 @silent
@@ -245,7 +251,7 @@ def _sign(x: Array) -> Array:
 
 @silent
 def _where(condition: Array, x: Array, y: Array) -> Array:
-    """Return np.where, in half of its time where shapes and dtypes agree."""
+    """Return np.where, which takes half the time if shapes and dtypes agree."""
     if condition.__class__ is np.ndarray and x.__class__ is np.ndarray and condition.ndim:
         shape = condition.shape
         if x.shape == shape or not x.ndim:
@@ -262,7 +268,7 @@ def _where(condition: Array, x: Array, y: Array) -> Array:
 
 @silent
 def _sigmoid(x: Array) -> Array:
-    # exp may overflow to inf, whose reciprocal is the right 0.
+    # exp may overflow to inf; its reciprocal, 0, is the right result.
     t = np.negative(x)
     if t.__class__ is not np.ndarray:
         return np.reciprocal(np.add(np.exp(t), 1))
@@ -282,8 +288,9 @@ def _round(x: Array) -> Array:
 @silent
 def _pow(x: Array, y: Array) -> Array:
     if not getattr(y, "ndim", 0) and x.dtype.kind == "f":
-        # As on the large side, and as fold does. NumPy takes 0.2 us an element for a cube. Python's
-        # numbers, since each comparison of NumPy's costs as much as a short power.
+        # The same results as those of Numba and of fold. NumPy takes 0.2 us per element for a cube.
+        # Exponents are compared as Python numbers, because NumPy's comparison costs as much as the
+        # power.
         exponent = float(y)
         if exponent == 3.0:
             return np.square(x) * x
@@ -292,9 +299,9 @@ def _pow(x: Array, y: Array) -> Array:
             return root if exponent > 0.0 else np.divide(1, root, dtype=x.dtype)
     try:
         return np.power(x, y)
-    except ValueError:  # integers, and a negative exponent among them
+    except ValueError:  # integers with a negative exponent among them
         y = np.asarray(y)
-    # 1 / x ** -y rounded towards zero: only 1 and -1 leave something.
+    # 1 / x ** -y rounded towards zero: only x = 1 and x = -1 give results other than 0.
     odd = np.bitwise_and(y, 1) == 1
     inverse = np.where(x == 1, 1, np.where(x == -1, np.where(odd, -1, 1), 0))
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0))).astype(np.result_type(x, y))
@@ -316,7 +323,7 @@ def _number_by_number(function: Callable[..., float]) -> Callable[..., Array]:
         x = arrays[0]
         columns = [array.ravel().tolist() for array in arrays]
         result = np.fromiter(map(function, *columns), np.float64, x.size)
-        # A number of the body is a Python float, which has no say beside elements.
+        # A number of the body is a Python float, which does not affect the result's dtype.
         return result.reshape(x.shape).astype(np.result_type(*given, np.float16))
 
     return silent(apply)

@@ -1,19 +1,19 @@
-"""Orthogonal polynomials of one number, as special.py has other functions.
+"""Orthogonal polynomials; like special.py, for one number.
 
-The fraction of a degree is cut off; of one below 0 they are 0.
+The fraction of a degree is dropped; for a degree below 0 the polynomials are 0.
 
-Source  Abramowitz and Stegun: recurrences of table 22.7, and Chebyshev's by angles, 22.3.15 and
-        22.3.16, which beyond 1 are hyperbolic
+Source  Abramowitz and Stegun: recurrences of table 22.7; Chebyshev's by angles, 22.3.15 and
+        22.3.16, which are hyperbolic functions for |x| > 1
 """
 
 from __future__ import annotations
 
 import math
 
-# Chebyshev's polynomials of higher degrees are computed from an angle: no loop is as long as a
-# degree.
+# Chebyshev's polynomials of degrees above this are computed from an angle, so that the number of
+# iterations is bounded.
 _BY_STEPS = 128.0
-# The others have a step for each degree, and NaN beyond this many.
+# The other polynomials take a step for each degree, and are NaN for larger degrees.
 _MOST_STEPS = 1e6
 
 
@@ -45,7 +45,7 @@ def _chebyshev(kind: float, x: float, n: float) -> float:
         return 1.0 if n == 0.0 else 0.0
     sign = 1.0
     if x < 0.0:
-        # Even and odd by turns; the third kind is the fourth one seen from the other side.
+        # Even and odd degrees alternate; the third kind is the fourth one mirrored at x = 0.
         x = -x
         sign = 1.0 if n % 2.0 == 0.0 else -1.0
         kind = kind if kind < 3.0 else 7.0 - kind
@@ -67,7 +67,9 @@ def _chebyshev(kind: float, x: float, n: float) -> float:
 
 
 def _chebyshev_of_angle(kind: float, x: float, n: float) -> float:
-    """Return it for x >= 0, as a wave below 1 and as what grows above."""
+    """Return Chebyshev's polynomial for x >= 0, by trigonometric functions, or hyperbolic for x >
+    1.
+    """
     turns, scale = n, 1.0
     if kind == 2.0:
         turns, scale = n + 1.0, math.sqrt(abs(1.0 - x)) * math.sqrt(1.0 + x)
@@ -92,12 +94,12 @@ def _chebyshev_of_angle(kind: float, x: float, n: float) -> float:
 
 
 def hermite_polynomial_h(x: float, n: float) -> float:
-    """Return Hermite's polynomial, that of physics."""
+    """Return the physicist's Hermite polynomial."""
     return _by_steps(1.0, x, n)
 
 
 def hermite_polynomial_he(x: float, n: float) -> float:
-    """Return Hermite's polynomial, that of probability."""
+    """Return the probabilist's Hermite polynomial."""
     return _by_steps(2.0, x, n)
 
 
@@ -139,8 +141,8 @@ def _by_steps(kind: float, x: float, n: float) -> float:
 
 
 def _far_out(kind: float, x: float, n: float) -> float:
-    """Return the value beyond all finite numbers: infinity with the sign of the highest power where
-    x is outside all zeros; NaN between them, where the sign is unknown.
+    """Return the result if it overflows: infinity with the sign of the leading term for x outside
+    all zeros; NaN between the zeros, where the sign is unknown.
     """
     if kind == 3.0:
         x, last = -x, 0.0 if x < 0.0 else 4.0 * n + 2.0
@@ -153,7 +155,7 @@ def _far_out(kind: float, x: float, n: float) -> float:
     return -math.inf if x < 0.0 and n % 2.0 == 1.0 else math.inf
 
 
-# Functions that vector_math has Numba compile, each after the functions that it calls.
+# The functions that vector_math compiles with Numba; a function follows those that it calls.
 COMPILED = (
     *(_chebyshev_of_angle, _chebyshev, chebyshev_polynomial_t, chebyshev_polynomial_u),
     *(chebyshev_polynomial_v, chebyshev_polynomial_w, _far_out, _by_steps, hermite_polynomial_h),

@@ -1,10 +1,10 @@
-"""Pointwise kernels of the CPU: one scalar body, and which side computes it.
+"""Pointwise kernels of the CPU: one scalar body, computed by NumPy or by Numba.
 
-NumPy computes up to SMALL_LIMIT elements, Numba beyond. The choice looks at size, dtype and body,
-never at which loops are compiled, so that a result does not depend on earlier calls. A body of one
-cheap NumPy call changes sides at CHEAP_LIMIT, where threads begin to pay. Bodies with functions
-that NumPy lacks (erf, lgamma ...) change sides at SPECIAL_LIMIT: below it each number is a call of
-Python's function, 60 ns each.
+NumPy computes up to SMALL_LIMIT elements, Numba more. The choice depends on size, dtype and body,
+never on which loops are compiled, so that a result does not depend on earlier calls. For a body of
+one cheap NumPy call the limit is CHEAP_LIMIT, from where threads pay. For bodies with functions
+that NumPy does not have (erf, lgamma ...) it is SPECIAL_LIMIT: NumPy would call a Python function
+for each number, at 60 ns each.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from .numpy_pointwise import SCALAR_FUNCTIONS, fold, gives_bool, into_function, 
 
 Array = Any
 
-# On one core of an AMD EPYC (Zen 4), float32, out given, us on either side: x + y takes 0.9 and 1.9
-# at 4096 elements, 2.9 and 3.9 at 32768; x / (1 + abs(y)) 2.2 and 1.7 at 1024, 3.0 and 2.0 at 4096.
+# Times in us with NumPy and with Numba, on one core of an AMD EPYC (Zen 4), float32, with out: x +
+# y takes 0.9 and 1.9 at 4096 elements, 2.9 and 3.9 at 32768; x / (1 + abs(y)) takes 2.2 and 1.7 at
+# 1024, 3.0 and 2.0 at 4096.
 SMALL_LIMIT: Final = 4096
 CHEAP_LIMIT: Final = 32768
 _ORDERING: Final = frozenset({"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"})
 _CHEAP: Final = _ORDERING | {"add", "sub", "mul", "div", "neg", "abs", "square"}
 SPECIAL_LIMIT: Final = 64
-# NumPy casts float16 one by one: exp of 256 takes 2.2 us with it and 1.7 compiled, of 1024 9.6 and
-# 2.2, of 4096 28 and 3.3.
+# NumPy casts float16 one by one: exp of 256 takes 2.2 us with NumPy and 1.7 with Numba, of 1024 9.6
+# and 2.2, of 4096 28 and 3.3.
 HALF_LIMIT: Final = 256
-# These powers, and those in their gradients, are made of products and roots. The exponent is a
-# single number nearly always, and libm's pow takes 8 ns an element.
+# Powers with these exponents, and those in their gradients, are computed as products and roots. The
+# exponent is nearly always a single number, and libm's pow takes 8 ns per element.
 SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
 
 
@@ -43,7 +44,7 @@ class PointwiseKernel:
     """One body on the CPU. Get it from kernel_for, which makes it once.
 
     Thread  any, several at once
-    Note    `small(*arrays)` is the NumPy side with a fresh result, for the eager path
+    Note    `small(*arrays)` is the NumPy version, which returns a new result, for eager calls
     """
 
     __slots__ = (
@@ -65,7 +66,8 @@ class PointwiseKernel:
         self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
-        # By dtypes, or by the one that all share; None where NumPy computes them at any size.
+        # The loop for each key of dtypes (or the one that all share); None if NumPy computes any
+        # size.
         self._loops: dict[Any, Callable[..., None] | None] = {}
         self._exponent = _exponent_of(body)
         self._short: dict[float, PointwiseKernel] = {}
@@ -84,23 +86,23 @@ class PointwiseKernel:
             self.run_large(arrays, out)
 
     def compute(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do what run does where nothing is of a half type."""
+        """Do the same as run, if no dtype is a half type."""
         if out.size <= self.limit:
             self.run_small(arrays, out)
         else:
             self.run_large(arrays, out)
 
     def is_small_among_halves(self, size: int) -> bool:
-        """Return whether NumPy computes a result of so many elements, its own or what it is made
-        of of half types.
+        """Return whether NumPy computes a result of `size` elements that has a half type, or is
+        computed from half types.
         """
         return size <= min(self.limit, HALF_LIMIT) and not self._is_step
 
     def small_among_halves(
         self, dtypes: Sequence[Any], out_dtype: Any, size: int
     ) -> Callable[..., Array] | None:
-        """Return small for arrays of such dtypes, among which are half types, and a result of so
-        many elements; None where run_large takes less time.
+        """Return `small` for arrays of these dtypes, some of them half types, and a result of
+        `size` elements; None if run_large is faster.
         """
         if not self.is_small_among_halves(size):
             return None
@@ -115,21 +117,21 @@ class PointwiseKernel:
         return define_silent(source, "small", known)
 
     def run_small(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do what compute does, with NumPy."""
+        """Do the same as compute, with NumPy."""
         self._into(out, *arrays)
 
     def run_large(
         self, arrays: Sequence[Array], out: Array
     ) -> Callable[[tuple[Array, ...]], None] | None:
-        """Do the work of compute, with Numba where it knows the body in these dtypes.
+        """Do the same as compute, with Numba if it can compile the body for these dtypes.
 
-        Return a function for later calls with operands of these dtypes, as one tuple, and without
-        axes where these have none; None where the next operands must be checked.
+        Return a function of a tuple for later calls with operands of the same dtypes, 0-d where
+        these are 0-d; None if the next operands must be checked again.
         """
         dtype, at = out.dtype, self._exponent
         if at is not None and not arrays[at].shape and _is_as_wide(arrays[at].dtype, dtype):
             exponent = arrays[at].item()
-            # A complex 2 is equal to 2.0, but what is complex is NumPy's work.
+            # A complex 2 equals 2.0, but complex powers are left to NumPy.
             if exponent.__class__ is not complex and exponent in SHORT_EXPONENTS:
                 self._with_exponent(exponent).run_large([*arrays[:at], *arrays[at + 1 :]], out)
                 return None
@@ -138,7 +140,7 @@ class PointwiseKernel:
                 key: Any = *[(one.dtype, one.ndim == 0 < out.ndim) for one in arrays], dtype
                 break
         else:
-            key = dtype  # all are of one: found in a third of the time
+            key = dtype  # all have one dtype: a third of the look-up time
         try:
             loop = self._loops[key]
         except KeyError:
@@ -155,8 +157,8 @@ class PointwiseKernel:
     def _compile_or_serve(
         self, key: Any, arrays: Sequence[Array], out: Array
     ) -> Callable[..., None] | None:
-        """Return the compiled loop, or None where NumPy serves."""
-        # Here, because an import of fastdist needs nothing of what these import.
+        """Return the compiled loop; None while NumPy must compute."""
+        # Imported late, because importing fastdist needs none of these modules.
         from ..jit.background import compile_later, numpy_serves
 
         numbers = [n for n, one in zip(self._names, arrays) if one.ndim == 0 < out.ndim]
@@ -168,7 +170,7 @@ class PointwiseKernel:
         return None
 
     def _with_exponent(self, exponent: float) -> PointwiseKernel:
-        """Return the kernel with a constant exponent, whose powers are products."""
+        """Return the kernel for a constant exponent, whose powers are products and roots."""
         found = self._short.get(exponent)
         if found is None:
             assert self._exponent is not None
@@ -193,7 +195,7 @@ class PointwiseKernel:
 
         what = describe_kernel(self._tree, out_dtype)
         with waiting_for(what):
-            # Here, because small tensors never need these.
+            # Imported late, because small tensors never need these modules.
             from ..half_tables import looking_up
             from ..jit.launch import launcher
             from .numba_pointwise import can_compile, can_hold, find_pointwise_loop, looks_up
@@ -204,7 +206,7 @@ class PointwiseKernel:
                     if not dtypes or not can_compile(self._tree, dtypes):
                         pass
                     elif self._is_step and is_half([*dtypes, out_dtype]):
-                        pass  # the next float32 would be rounded away
+                        pass  # rounding to float32 would lose the difference to the next number
                     elif can_hold([*dtypes, out_dtype]):
                         loop = find_pointwise_loop(
                             self._tree, self._names, dtypes, out_dtype, numbers
@@ -222,7 +224,7 @@ class PointwiseKernel:
 
 
 def is_half(dtypes: Sequence[Any]) -> bool:
-    """Return whether there is a half type among dtypes."""
+    """Return whether one of dtypes is a half type."""
     return not WIDE.keys().isdisjoint(dtypes)
 
 
@@ -230,7 +232,7 @@ def is_half(dtypes: Sequence[Any]) -> bool:
 def run_wide(
     compute: Callable[[Sequence[Array], Array], None], arrays: Sequence[Array], to: Array
 ) -> None:
-    """Do what compute does, which sees float32 in place of half types."""
+    """Run compute with float32 copies of half-type arrays."""
     wide = [array.astype(WIDE[array.dtype]) if array.dtype in WIDE else array for array in arrays]
     if to.dtype not in WIDE:
         compute(wide, to)
@@ -245,14 +247,16 @@ def _is_as_wide(dtype: Any, other: Any) -> bool:
 
 
 def _exponent_of(body: Body) -> int | None:
-    """Return which input alone makes the exponents of all powers in a body, if there is one."""
+    """Return the index of the input that is the exponent of all powers in a body, and nothing
+    else.
+    """
     powers = [one for one in walk(body.tree) if isinstance(one, Call) and one.primitive == "pow"]
     names = {one.id for power in powers for one in walk(power.args[1]) if isinstance(one, Name)}
     return body.names.index(names.pop()) if len(names) == 1 < len(body.names) else None
 
 
 def kernel_for(body: Body) -> PointwiseKernel:
-    """Return the kernel of a body, the same one each time."""
+    """Return the kernel of a body, the same object each time."""
     kernel: PointwiseKernel | None = body.readings.get("cpu")
-    # setdefault: two threads may be here at once, and both must leave with the same kernel.
+    # setdefault, because two threads may get here at once, and both must return the same kernel.
     return kernel or body.readings.setdefault("cpu", PointwiseKernel(body))

@@ -1,14 +1,14 @@
-"""Special functions of one number, for Python floats and, compiled, for Numba's.
+"""Special functions of one number, for Python floats, and compiled with Numba.
 
-NumPy has none of them. The small side of a pointwise kernel calls them number by number, the large
-side compiles the same text; both compute in float64 and round once.
+NumPy does not have them. Small pointwise kernels call them for each number; for large ones the same
+source is compiled. Both compute in float64 and round once.
 """
 
 from __future__ import annotations
 
 import math
 
-# Bernoulli numbers B2 ... B12: the tails of digamma and polygamma.
+# Bernoulli numbers B2 ... B12, for the asymptotic series of digamma and polygamma.
 _B2, _B4, _B6, _B8, _B10, _B12 = 1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730
 _STIRLING = (_B12 / 12, _B10 / 10, _B8 / 8, _B6 / 6, _B4 / 4, _B2 / 2)
 _EULER_MACLAURIN = (_B2 / 2, _B4 / 24, _B6 / 720, _B8 / 40320, _B10 / 3628800, _B12 / 479001600)
@@ -57,14 +57,14 @@ def lgamma(x: float) -> float:
     """Return log |gamma(x)|; inf at 0, -1, -2 ... and at both infinities."""
     if x == -math.inf or (x <= 0.0 and x == math.floor(x)):
         return math.inf
-    # math.lgamma of Python raises beyond this, where the result leaves float64.
+    # Python's math.lgamma raises OverflowError above this, where the result overflows float64.
     if x > 2.55e305:
         return math.inf
     return math.lgamma(x)
 
 
 def digamma(x: float) -> float:
-    """Return the derivative of lgamma; at 0 an infinity of the other sign, NaN at -1, -2 ...
+    """Return the derivative of lgamma; -inf at 0.0, inf at -0.0, NaN at -1, -2 ...
 
     Source  recurrence up to 10 and Stirling's series (Abramowitz and Stegun 6.3.5, 6.3.18), with
             reflection below 0 (6.3.7)
@@ -75,12 +75,12 @@ def digamma(x: float) -> float:
     if x < 0.0:
         if x == -math.inf or x == math.floor(x):
             return math.nan
-        # The angle is taken from the way to the nearest integer, which is exact: pi * x loses the
-        # digits that decide it, and x - floor(x) those of an x just below an integer.
+        # The angle is computed from the distance to the nearest integer, which is exact. pi * x
+        # would lose the relevant digits, and x - floor(x) those of an x just below an integer.
         reflected = -math.pi / math.tan(math.pi * (x - math.floor(x + 0.5)))
         x = 1.0 - x
-    # Near the one positive root the recurrence cancels; the series about the root does not.
-    # The root is held in two parts, so that the distance from it is exact to the last bit.
+    # Near the positive root the recurrence cancels; the series about the root does not. The root is
+    # stored in two parts, so that the distance from it is exact.
     if abs(x - 1.4616321449683622) < 0.1:
         t = (x - 1.4616321449683622) - 9.549995429965697e-17
         return t * _polynomial(t, _ABOUT_ROOT) + reflected
@@ -102,7 +102,7 @@ def _polynomial(x: float, coefficients: tuple[float, ...]) -> float:
 def polygamma(n: float, x: float) -> float:
     """Return the n-th derivative of digamma, n = 0, 1, 2 ...
 
-    Source  (-1)^(n+1) n! zeta(n + 1, x), Hurwitz's zeta by the Euler-Maclaurin formula
+    Source  (-1)^(n+1) n! zeta(n + 1, x), with Hurwitz's zeta by the Euler-Maclaurin formula
     """
     if n == 0.0:
         return digamma(x)
@@ -117,8 +117,8 @@ def polygamma(n: float, x: float) -> float:
     fraction = x - math.floor(x)
     if fraction == 0.0:
         return sign * math.inf
-    # The sum over all integers follows from the fraction of x; the terms on the other side of x are
-    # subtracted, so that no loop is as long as x.
+    # For negative x, use the sum over all integers, which depends only on the fraction of x, and
+    # subtract the terms on the other side of x: then the number of iterations does not depend on x.
     missing = _hurwitz_zeta(s, math.ceil(x) - x) - _hurwitz_zeta(s, 1.0 - x)
     return scale * (_hurwitz_zeta(s, fraction) + sign * missing)
 
@@ -127,7 +127,7 @@ def _hurwitz_zeta(s: float, q: float) -> float:
     """Return the sum over k >= 0 of 1 / (q + k)^s, for q >= 0."""
     if q == math.inf:
         return 0.0
-    # Python's pow raises where C's is inf.
+    # Python's pow raises OverflowError where C's pow returns inf.
     if q == 0.0 or -s * math.log(q) > 709.0:
         return math.inf
     total, term = 0.0, 1.0
@@ -150,7 +150,7 @@ def _hurwitz_zeta(s: float, q: float) -> float:
 def erfinv(x: float) -> float:
     """Return y with erf(y) = x; infinities at -1 and 1, NaN beyond.
 
-    Source  Giles 2010, "Approximating the erfinv function", to start with, then Halley steps
+    Source  Giles 2010, "Approximating the erfinv function", as a start value, then Halley steps
     """
     if not -1.0 < x < 1.0:
         return math.copysign(math.inf, x) if abs(x) == 1.0 else math.nan
@@ -160,11 +160,11 @@ def erfinv(x: float) -> float:
     elif w < 16.0:
         y = _polynomial(math.sqrt(w) - 3.0, _GILES_TAIL)
     else:
-        # From erfc(y) ~ exp(-y * y) / (y * sqrt(pi)): Giles' float32 fit ends here.
+        # Start from erfc(y) ~ exp(-y * y) / (y * sqrt(pi)), because Giles' float32 fit ends here.
         y = math.sqrt(w + math.log(2.0) - 0.5 * math.log(math.pi * w))
     y = y * x if w < 16.0 else math.copysign(y, x)
     for _ in range(2):
-        # erfc keeps the digits of the residual near the ends, where erf is all nines.
+        # Near the ends erfc keeps the digits of the residual, while erf is close to 1.
         if abs(x) < 0.5:
             residual = math.erf(y) - x
         else:
@@ -175,8 +175,9 @@ def erfinv(x: float) -> float:
 
 
 def zeta(s: float, q: float) -> float:
-    """Return Hurwitz's zeta, the sum over k >= 0 of 1 / (q + k)^s; inf at s = 1 and at q = 0, -1
-    ..., NaN for s below 1 and, below q = 0, for fractions s.
+    """Return Hurwitz's zeta, the sum over k >= 0 of 1 / (q + k)^s. It is inf at s = 1 and at q = 0,
+    -1
+    ..., and NaN for s below 1, and for q below 0 if s is not an integer.
     """
     if s == 1.0:
         return math.inf
@@ -191,7 +192,7 @@ def zeta(s: float, q: float) -> float:
         return math.inf
     if s != math.floor(s):
         return math.nan
-    # As in polygamma: the sum over all integers, less what stands on the other side of q.
+    # As in polygamma: the sum over all integers, minus the terms on the other side of q.
     sign = 1.0 if s % 2.0 == 0.0 else -1.0
     missing = _hurwitz_zeta(s, math.ceil(q) - q) - _hurwitz_zeta(s, 1.0 - q)
     return _hurwitz_zeta(s, fraction) + sign * missing
@@ -207,9 +208,10 @@ def erfcx(x: float) -> float:
 
 
 def erfcx_positive(x: float) -> float:
-    """Return erfcx for x >= 0: by its product, and from 10 on by its asymptotic series."""
+    """Return erfcx for x >= 0: as a product, and from 10 on by its asymptotic series."""
     if x < 10.0:
-        # x * x in two parts: the rounding of the square would be multiplied by it.
+        # x * x as a sum of two parts: the rounding error of the square would be multiplied by x *
+        # x.
         high = math.floor(x * 1024.0) / 1024.0
         return math.exp(high * high) * math.exp((x - high) * (x + high)) * math.erfc(x)
     y = 0.5 / x / x
@@ -221,9 +223,9 @@ def erfcx_positive(x: float) -> float:
 
 
 def ndtri(p: float) -> float:
-    """Return the number below which a normal number lies with the chance p.
+    """Return the quantile of the standard normal distribution for the probability p.
 
-    Source  erfinv in the middle; Newton's steps on the logarithm of the chance in the tails
+    Source  erfinv in the middle; Newton steps on the logarithm of the probability in the tails
     """
     if not 0.0 < p < 1.0:
         return math.inf if p == 1.0 else -math.inf if p == 0.0 else math.nan
@@ -254,7 +256,7 @@ def i1e(x: float) -> float:
 
 
 def bessel_ie(order: float, x: float) -> float:
-    """Return exp(-x) I(x) of order 0 or 1, x >= 0."""
+    """Return exp(-x) I(x), the modified Bessel function of order 0 or 1, for x >= 0."""
     if x != x or x == math.inf:
         return x if x != x else 0.0
     term, total, k = 1.0, 1.0, 1.0
@@ -311,7 +313,7 @@ def gamma_density(a: float, x: float) -> float:
     """Return x^a exp(-x) / gamma(a + 1)."""
     if a < 20.0:
         return math.exp(a * math.log(x) - x - lgamma(a + 1.0))
-    # By the distance from a, where log gamma would have lost the digits.
+    # In terms of the distance from a, because log gamma would lose digits here.
     d = (x - a) / a
     if d == -1.0:
         return 0.0
@@ -321,7 +323,9 @@ def gamma_density(a: float, x: float) -> float:
 
 
 def _large_gamma(a: float, x: float, side: float) -> float:
-    """Return Q(a, x) of side 1 or P(a, x) of side -1 by the first terms of Temme's expansion."""
+    """Return Q(a, x) for side 1, or P(a, x) for side -1, by the first terms of Temme's
+    expansion.
+    """
     d = (x - a) / a
     if d == -1.0:
         return 0.5 + 0.5 * side
@@ -357,10 +361,12 @@ def _upper_fraction(a: float, x: float) -> float:
 
 
 def gamma_slope(a: float, x: float) -> float:
-    """Return how fast x grows with a while P(a, x) stays: the gradient of a gamma number x.
+    """Return dx / da at constant P(a, x): the gradient of a gamma-distributed number x by its shape
+    a.
 
-    Source  -(dP / da) / (dP / dx), by the derivative of P's series; beyond a = 10,000 by the cube
-            roots of Wilson and Hilferty, and far above a by that of Q's continued fraction
+    Source  -(dP / da) / (dP / dx), with the derivative of P's series; above a = 10,000 by Wilson
+            and Hilferty's cube root formula, and far above a by the derivative of Q's continued
+            fraction
     """
     if not (a > 0.0 and x >= 0.0) or x == math.inf:
         return math.nan
@@ -371,7 +377,7 @@ def gamma_slope(a: float, x: float) -> float:
         n = t - 1.0 + 1.0 / (9.0 * a)
         return t * t * t + t * t * (1.0 / (3.0 * a) - 1.5 * n)
     if x > 1.5 * a + 10.0:
-        # Its change with a is small, and so is the error of this difference.
+        # The change with a is small, and so is the error of this finite difference.
         h = 1e-5 * (1.0 + a)
         change = (_upper_fraction(a + h, x) - _upper_fraction(a - h, x)) / (2.0 * h)
         return (math.log(x) - digamma(a)) * _upper_fraction(a, x) + change
@@ -387,7 +393,7 @@ def gamma_slope(a: float, x: float) -> float:
     return -x / a * total
 
 
-# Functions that vector_math has Numba compile, each after the functions that it calls.
+# The functions that vector_math compiles with Numba; a function follows those that it calls.
 COMPILED = (
     *(lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv, zeta),
     *(erfcx_positive, erfcx, ndtri, bessel_ie, i0e, i1e),

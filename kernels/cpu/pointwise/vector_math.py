@@ -1,11 +1,11 @@
-"""exp, log, tanh and their kin as polynomials that LLVM vectorises: libm's are a call a number.
+"""exp, log, tanh and similar functions as polynomials that LLVM vectorizes, instead of libm calls.
 
-`functions("float32")` gives them by name. They hold for NaN, inf, -0.0 and subnormals, without
-branches, within 3 units in the last place (tests/kernels/cpu/test_vector_math.py). sin, cos and tan
-hold for arguments up to FAR; the code that calls them takes libm's beyond.
+`functions("float32")` returns them by name. They are right for NaN, inf, -0.0 and subnormals, have
+no branches, and are accurate to 3 units in the last place (tests/kernels/cpu/test_vector_math.py).
+sin, cos and tan are valid for arguments up to FAR; the calling code uses libm for larger ones.
 
-Times of one core for one of 1e6 elements, in ns, and the greatest error found, in units in the last
-place (AMD EPYC, Zen 4, AVX-512; NumPy 2.4 and PyTorch 2.13 in the same run):
+Times in ns per element for 1e6 elements on one core, and the largest error found, in units in the
+last place (AMD EPYC, Zen 4, AVX-512; NumPy 2.4 and PyTorch 2.13 in the same run):
 
             float32  NumPy  PyTorch  error    float64  NumPy  PyTorch  error
     exp      0.28    0.47    0.82    0.95      0.69    0.80    1.60    0.95
@@ -38,20 +38,21 @@ from . import bessel, orthogonal_polynomials, polynomials, special
 
 Function = Callable[..., Any]
 
-# Up to here the three-part reduction of an angle is good to the last bits.
+# Up to this angle the three-part reduction is accurate to the last bits.
 FAR: Final = {"float32": 2.0**28, "float64": 2.0**27}
 
 for _function in (*special.COMPILED, *bessel.COMPILED, *orthogonal_polynomials.COMPILED):
     register_jitable(error_model="numpy")(_function)
 
-# contract: a * b + c in one step. No flag that assumes NaN or inf away, or drops the sign of zero.
+# Only contract, a * b + c in one step: no flag that excludes NaN or inf, or ignores the sign of
+# zero.
 _inline = compiled(inline=True, fastmath={"contract"})
 _exact = compiled(inline=True)
 
 
 @functools.cache
 def functions(dtype: str) -> dict[str, Function]:
-    """Return the compiled functions of numbers of dtype, float32 or float64, by primitive."""
+    """Return the compiled functions for numbers of dtype, float32 or float64, by primitive."""
     exp, expm1_bounded = _exponentials(dtype)
     log = _logarithm(dtype)
     return {
@@ -67,7 +68,7 @@ def functions(dtype: str) -> dict[str, Function]:
 
 
 def _polynomial(dtype: str, coefficients: tuple[float, ...]) -> Function:
-    """Return Horner's rule, written out: a loop over a tuple would not be unrolled in time."""
+    """Return Horner's rule, unrolled in source: LLVM would unroll a loop over a tuple too late."""
     number = np.dtype(dtype).type
     scope: dict[str, Any] = {f"c{i}": number(c) for i, c in enumerate(coefficients)}
     text = "c0"
@@ -85,13 +86,13 @@ def _exponentials(dtype: str) -> tuple[Function, Function]:
     number, integer = (np.float32, np.int32) if is_32 else (np.float64, np.int64)
     bits_of = machine.bits_of_float32 if is_32 else machine.bits_of_float64
     of_bits = machine.float32_of_bits if is_32 else machine.float64_of_bits
-    # Added and subtracted it rounds to a whole number, which its last bits then hold.
+    # Adding and subtracting it rounds to an integer, which is then in the last bits of the sum.
     rounder = number(1.5 * 2.0 ** (23 if is_32 else 52))
     log2_e, one = number(1 / math.log(2)), number(1)
-    # ln 2 in two parts; the first times a small whole number is exact.
+    # ln 2 as a sum of two numbers; the first one times a small integer is exact.
     high = number(0.693359375 if is_32 else 0.693147175014019)
     low = number(-0.00021219444 if is_32 else 5.5459262969660605e-09)
-    # Beyond these all is inf or 0, and the two factors below still are numbers.
+    # Beyond these limits the result is inf or 0, and the two factors below are still finite.
     top, bottom = (number(89.5), number(-104.5)) if is_32 else (number(710.5), number(-746.0))
     bias, shift = (integer(127), integer(23)) if is_32 else (integer(1023), integer(52))
     halving = integer(1)
@@ -113,7 +114,7 @@ def _exponentials(dtype: str) -> tuple[Function, Function]:
         y = select(x > top, top, x)
         k, p = reduced(select(y < bottom, bottom, y))
         half = integer(k >> halving)
-        # Two factors: one alone would overflow, or round a subnormal result twice.
+        # Two factors, because a single one would overflow, or round a subnormal result twice.
         return (one + p) * power_of_two(half) * power_of_two(integer(k - half))
 
     @_inline
@@ -129,7 +130,7 @@ def _from_exponentials(dtype: str, exp: Function, expm1_bounded: Function) -> di
     number = np.dtype(dtype).type
     one, two, zero = number(1), number(2), number(0)
     end = number(44)
-    # tanh is 1 from here on.
+    # From here on tanh rounds to 1.
     full = number(10 if dtype == "float32" else 22)
 
     @_inline
@@ -141,13 +142,13 @@ def _from_exponentials(dtype: str, exp: Function, expm1_bounded: Function) -> di
 
     @_inline
     def sigmoid(x: Any) -> Any:
-        # exp of -|x| never overflows, and keeps the small results of negative x.
+        # exp of -|x| never overflows, and keeps the small results for negative x.
         e = exp(-fabs(x))
         return select(x < zero, e, one) / (one + e)
 
     @_inline
     def expm1(x: Any) -> Any:
-        # From 44 on 1 is nothing beside exp, below -44 exp nothing beside 1.
+        # Above 44, 1 is negligible next to exp; below -44, exp is negligible next to 1.
         y = select(x > end, end, x)
         y = expm1_bounded(select(y < -end, -end, y))
         return select(x == zero, x, select(x > end, exp(x), y))
@@ -199,7 +200,7 @@ def _log1p(dtype: str, log: Function) -> Function:
     @_inline
     def log1p(x: Any) -> Any:
         u = one + x
-        # Restore to first order the rounding error of 1 + x.
+        # Correct, to first order, for the rounding error of 1 + x.
         y = log(u) + (x - (u - one)) / u
         y = select(u == zero, -infinity, y)
         return select((x == zero) | (x == infinity), x, y)
@@ -219,7 +220,7 @@ def _error_function(dtype: str, exp: Function) -> Function:
 
         @_inline
         def far(t: Any) -> Any:
-            # A quotient overlaps with other arithmetic, and takes half as long as exp.
+            # A division overlaps with other arithmetic, and takes half the time of exp.
             root = tail(t)
             fourth = root * root * (root * root)
             return one - one / (fourth * fourth)
@@ -243,7 +244,8 @@ def _error_function(dtype: str, exp: Function) -> Function:
 
 
 def _complement_of_error_function(dtype: str) -> Function:
-    """Return erfc, which keeps its tail; float32 computes in float64, whose exponent it needs.
+    """Return erfc, accurate in its tail; float32 computes in float64, because it needs the
+    exponents.
 
     Source  Shepherd and Laframboise 1981, "Chebyshev approximation of (1 + 2x) exp(x**2) erfc x"
     """
@@ -259,7 +261,7 @@ def _complement_of_error_function(dtype: str) -> Function:
         a = fabs(wide)
         t = select(a > full, full, a)
         square = t * t
-        # The exponential of what rounding took from the square is 1 and a little.
+        # Multiply by exp of the rounding error of the square, which is close to 1.
         lost = fma(t, t, -square)
         found = scaled((t - three) / (t + three)) * exp(-square) / (one + two * t)
         found = found - found * lost
@@ -271,10 +273,10 @@ def _complement_of_error_function(dtype: str) -> Function:
 
 
 def _circular(dtype: str) -> dict[str, Function]:
-    """Return sin, cos and tan; float32 reduces its angle in float64 and goes on in float32."""
+    """Return sin, cos and tan; float32 reduces its angle in float64 and continues in float32."""
     number = np.dtype(dtype).type
     is_64 = dtype == "float64"
-    # pi / 2 in three parts; with fma the first subtraction is exact.
+    # pi / 2 as a sum of three numbers; with fma the first subtraction is exact.
     first, second, third = 1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33
     rounder, two_over_pi = 1.5 * 2.0**52, 2 / math.pi
     one, half, zero = number(1), number(0.5), number(0)

@@ -1,4 +1,4 @@
-"""Running extremes and linear recurrences of many elements, by the loops of scan_loops."""
+"""Cumulative extremes and linear recurrences of many elements, by the loops of scan_loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _loops = Loops("reduce.scan_loops")
 
 
 def _lines(x: Array, axis: int) -> Array:
-    """Return x as (outer, length, inner) without gaps."""
+    """Return x as (outer, length, inner), contiguous."""
     x = np.ascontiguousarray(x)
     axis %= x.ndim
     inner = int(np.prod(x.shape[axis + 1 :], dtype=np.int64))
@@ -21,7 +21,7 @@ def _lines(x: Array, axis: int) -> Array:
 
 
 def extremes(x: Array, values: Array, indices: Array, axis: int, largest: bool) -> None:
-    """Write the running extremes of x along axis, as scan.cummax has them."""
+    """Write the cumulative extremes of x along axis, as scan.cummax defines them."""
     lines = _lines(x, axis)
     found, places = np.empty(lines.shape, lines.dtype), np.empty(lines.shape, np.int64)
     _loops.extremes(lines, found, places, largest)
@@ -30,7 +30,7 @@ def extremes(x: Array, values: Array, indices: Array, axis: int, largest: bool) 
 
 
 def recurrence(factor: Array, x: Array, values: Array, axis: int, backwards: bool) -> None:
-    """Write the recurrence of scan.recurrence along axis into values."""
+    """Write the linear recurrence of scan.recurrence along axis into values."""
     lines = _lines(x, axis)
     found = np.empty(lines.shape, lines.dtype)
     _loops.recurrence(_lines(factor, axis), lines, found, backwards)

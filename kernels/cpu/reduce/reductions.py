@@ -15,22 +15,23 @@ from .sums import add_up, log_of_total
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
-# So many numbers deviate in float64, which takes as long.
+# Up to this many numbers, variances are computed in float64, which is as fast.
 _FEW = 4096
 
 
 @silent
 def sum(x: Array, out: Array, axes: Axes) -> None:
-    """Write the sums of x over axes into out, whose shape is x's without them.
+    """Write the sums of x over axes into out, which has x's shape without them.
 
-    Adds in out's dtype, in pairs or parts (see add_up; the same order for any number of threads).
+    Adds in out's dtype, pairwise or in parts (see add_up), in the same order for any number of
+    threads.
     """
     add_up(x, axes, dtype=out.dtype, out=out)
 
 
 @silent
 def mean(x: Array, out: Array, axes: Axes) -> None:
-    """Write the means of x over axes into out; NaN of nothing."""
+    """Write the means of x over axes into out; NaN if there are no elements."""
     n = math.prod([x.shape[axis] for axis in axes])
     total = np.asarray(add_up(x, axes, dtype=x.dtype))
     np.divide(total, n, out=out, casting="unsafe")
@@ -38,37 +39,41 @@ def mean(x: Array, out: Array, axes: Axes) -> None:
 
 @silent
 def prod(x: Array, out: Array, axes: Axes) -> None:
-    """Write the products of x over axes into out; 1 of nothing."""
+    """Write the products of x over axes into out; 1 if there are no elements."""
     np.copyto(out, np.multiply.reduce(x, axis=axes, dtype=x.dtype), casting="unsafe")
 
 
 @silent
 def amax(x: Array, out: Array, axes: Axes | None) -> None:
-    """Write the largest of x over axes, or over all, into out; NaN if there is one."""
+    """Write the largest element over axes, or of all if axes is None, into out; NaN if one is
+    NaN.
+    """
     np.copyto(out, np.maximum.reduce(x, axis=axes))
 
 
 @silent
 def amin(x: Array, out: Array, axes: Axes | None) -> None:
-    """Write the smallest of x over axes, or over all, into out; NaN if there is one."""
+    """Write the smallest element over axes, or of all if axes is None, into out; NaN if one
+    is NaN.
+    """
     np.copyto(out, np.minimum.reduce(x, axis=axes))
 
 
 @silent
 def all(x: Array, out: Array, axes: Axes) -> None:
-    """Write whether all of x over axes are not 0; out is bool or uint8."""
+    """Write whether all elements over axes are not 0 into out, which is bool or uint8."""
     np.copyto(out, np.logical_and.reduce(x, axis=axes), casting="unsafe")
 
 
 @silent
 def any(x: Array, out: Array, axes: Axes) -> None:
-    """Write whether any of x over axes is not 0; out is bool or uint8."""
+    """Write whether any element over axes is not 0 into out, which is bool or uint8."""
     np.copyto(out, np.logical_or.reduce(x, axis=axes), casting="unsafe")
 
 
 @silent
 def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
-    """Write how many of x over axes are not 0; out is int64."""
+    """Write the number of elements over axes that are not 0 into out, which is int64."""
     np.add.reduce(np.not_equal(x, 0), axis=axes, dtype=np.int64, out=out)
 
 
@@ -76,20 +81,21 @@ def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
 def _squares(x: Array, axes: Axes, n: int) -> Array:
     """Return the sums over axes of squared deviations from the means."""
     away = np.asarray(np.subtract(x, np.divide(add_up(x, axes, keepdims=True), n)))
-    # A mean in float32 is rounded, far from 0 by more than numbers deviate: what they have left.
+    # In float32 the rounding error of the mean may exceed the deviations. Their sum corrects for
+    # it.
     rest = None if x.dtype == np.float64 else add_up(away, axes)
     total = np.asarray(add_up(np.square(away, away), axes))
     if rest is not None:
-        np.maximum(total - rest * (rest / n), 0.0, total)  # which keeps NaN
+        np.maximum(total - rest * (rest / n), 0.0, total)  # np.maximum keeps NaN
     return total
 
 
 @silent
 def _deviate(x: Array, axes: Axes, correction: float) -> Array:
-    """Return the variances over axes, in float64 where x has few numbers or huge ones."""
+    """Return the variances over axes; in float64 if x has few elements, or very large ones."""
     n = math.prod([x.shape[axis] for axis in axes])
     total = _squares(x.astype(np.float64) if x.size <= _FEW else x, axes, n)
-    # Infinite squares may have a root in x's dtype. The place of the greatest is also that of NaN.
+    # The sum of squares may overflow where the result does not. argmax also finds NaN.
     if total.size and total.dtype != np.float64 and not total.item(total.argmax()) < math.inf:
         total = _squares(x.astype(np.float64), axes, n)
     return np.divide(total, max(n - correction, 0.0), total)
@@ -109,12 +115,14 @@ def std(x: Array, out: Array, axes: Axes, correction: float) -> None:
 
 @silent
 def logsumexp(x: Array, out: Array, axes: Axes) -> None:
-    """Write log(sum(exp(x))) over axes into out, shifted by the maximum; -inf of nothing."""
+    """Write log(sum(exp(x))) over axes into out, shifted by the maximum; -inf if there are no
+    elements.
+    """
     if math.prod([x.shape[axis] for axis in axes]) == 0:
         out.fill(-np.inf)
         return
     top = np.maximum.reduce(x, axis=axes, keepdims=True)
-    # An infinite maximum says it all: shifting by it would give inf - inf.
+    # If the maximum is infinite, it is the result: shifting by it would give inf - inf.
     shift = np.where(np.isinf(top), np.zeros_like(top), top)
     powers = np.exp(np.subtract(x, shift))
     found = log_of_total(powers, add_up(powers, axes), axes)
@@ -123,7 +131,9 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
 
 @silent
 def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
-    """Write (sum of |x|**order)**(1/order) over axes into out; 0 counts, inf is the largest."""
+    """Write (sum of |x|**order)**(1/order) over axes into out; order 0 counts elements that are not
+    0, and inf gives the largest.
+    """
     if order == 2.0:
         np.sqrt(add_up(np.square(x), axes), out=out, casting="unsafe")
         return
@@ -143,13 +153,15 @@ def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
 
 @silent
 def argmax(x: Array, out: Array, axis: int | None) -> None:
-    """Write where x is largest first, NaN being the largest; axis None: of the flattened x."""
+    """Write the first index of the largest x along axis, or in the flattened x; NaN is largest."""
     np.copyto(out, np.argmax(x, axis=axis).reshape(out.shape))
 
 
 @silent
 def argmin(x: Array, out: Array, axis: int | None) -> None:
-    """Write where x is smallest first, NaN being the smallest; axis None: of the flattened x."""
+    """Write the first index of the smallest x along axis, or in the flattened x; NaN is
+    smallest.
+    """
     np.copyto(out, np.argmin(x, axis=axis).reshape(out.shape))
 
 
@@ -164,11 +176,13 @@ def _pick(x: Array, where: Array, out: Array, indices: Array, axis: int) -> None
 
 @silent
 def max_along(x: Array, out: Array, indices: Array, axis: int) -> None:
-    """Write the largest of x along axis, and where it is first, NaN being the largest."""
+    """Write the largest x along axis into out, and its first index into indices; NaN is largest."""
     _pick(x, np.asarray(np.argmax(x, axis=axis)), out, indices, axis)
 
 
 @silent
 def min_along(x: Array, out: Array, indices: Array, axis: int) -> None:
-    """Write the smallest of x along axis, and where it is first, NaN being the smallest."""
+    """Write the smallest x along axis into out, and its first index into indices; NaN is
+    smallest.
+    """
     _pick(x, np.asarray(np.argmin(x, axis=axis)), out, indices, axis)

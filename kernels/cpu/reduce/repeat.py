@@ -1,4 +1,4 @@
-"""Writing what repeats numbers, or rows of them, by a compiled loop: gradients of sums are such."""
+"""Copies arrays that repeat numbers or rows, such as gradients of sums, by a compiled loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def repeat(x: Array, out: Array) -> bool:
     if end == len(shape):
         while begin < end and not strides[begin]:
             begin += 1
-    # The remaining axes, from begin to end, must be in C order. The data begins where x does.
+    # The other axes, from begin to end, must be in C order. Their data begins at x's address.
     count, step = 1, int(dtype.itemsize)
     for axis in range(end - 1, begin - 1, -1):
         n = shape[axis]

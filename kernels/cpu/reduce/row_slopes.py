@@ -1,6 +1,6 @@
-"""The gradients of reductions along rows, where they are differentiated again, on the CPU.
+"""The gradients of reductions along rows as separate kernels, for double backward, on the CPU.
 
-These serve any size and layout; small_slopes.py has faster kernels for few numbers.
+These work for any size and layout; small_slopes.py has faster kernels for small tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 def var(g: Array, x: Array, out: Array, length: int, scale: float) -> None:
     """Write g * (x - mean) * scale into out.
 
-    x and out: rows of so many elements, whose axes are the last ones; g: a number for each row.
+    x and out: rows of `length` elements along the last axes; g: a number for each row.
     """
     if not x.size:
         return
@@ -32,9 +32,9 @@ def var(g: Array, x: Array, out: Array, length: int, scale: float) -> None:
 
 @silent
 def logsumexp(g: Array, x: Array, out: Array, length: int) -> None:
-    """Write g times exp(x) / sum(exp(x)) into out. Shapes as in var.
+    """Write g * exp(x) / sum(exp(x)) into out. Shapes as in var.
 
-    A row with NaN or +inf, or of nothing but -inf, gives NaN, as softmax does.
+    A row with NaN or +inf, or with only -inf, gives NaN, as softmax does.
     """
     if not x.size:
         return

@@ -1,4 +1,4 @@
-"""Running sums, products, log-sums and extremes and linear recurrences, on the CPU."""
+"""Cumulative sums, products, log-sums and extremes, and linear recurrences, on the CPU."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from . import long_scans
 Array = np.ndarray[Any, Any]
 
 
-# Elements that are made in float64 at a time: they stay in the second-level cache.
+# The number of elements that are computed in float64 at a time: they stay in the L2 cache.
 _PIECE: Final = 1 << 14
-# So many terms may be added one after the other in float32, in a third of the time.
+# Up to this many terms are accumulated in float32, which takes a third of the time.
 _IN_TURN: Final = 128
 
 
@@ -34,12 +34,12 @@ def _block(ufunc: np.ufunc, x: Array, out: Array, axis: int) -> None:
 
 @silent
 def _pieces(ufunc: np.ufunc, x: Array, out: Array) -> None:
-    """Go along the first axis piece by piece."""
+    """Accumulate along the first axis, one piece after the other, in a wider dtype."""
     step = max(_PIECE // max(x[:1].size, 1), 1)
     last = None
     for start in range(0, len(x), step):
         wide = x[start : start + step].astype(np.float64)
-        first = wide[0, ...]  # a view, of one row as well
+        first = wide[0, ...]  # [0, ...] is a view even if there is one row
         if last is not None:
             ufunc(first, last, out=first)
         ufunc.accumulate(wide, 0, out=wide)
@@ -70,15 +70,15 @@ def _accumulate(ufunc: np.ufunc, x: Array, out: Array, axis: int) -> None:
 
 
 def cumsum(x: Array, out: Array, axis: int) -> None:
-    """Write the sums of x[..., :k + 1, ...] along axis into out; floating numbers add in float64
-    and are rounded once, no more than 128 float32 in float32.
+    """Write the sums of x[..., :k + 1, ...] along axis into out. Floating numbers are added in
+    float64 and rounded once; up to 128 float32 are added in float32.
     """
     _accumulate(np.add, x, out, axis)
 
 
 def cumprod(x: Array, out: Array, axis: int) -> None:
-    """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are computed
-    in float64 and rounded once, no more than 128 float32 in float32.
+    """Write the products of x[..., :k + 1, ...] along axis into out. Floating numbers are
+    multiplied in float64 and rounded once; up to 128 float32 are multiplied in float32.
     """
     _accumulate(np.multiply, x, out, axis)
 
@@ -89,24 +89,24 @@ def logcumsumexp(x: Array, out: Array, axis: int) -> None:
 
 
 def cummax(x: Array, out: Array, indices: Array, axis: int) -> None:
-    """Write the largest of x[..., :k + 1, ...] along axis into out, and where it stands into
-    indices: the last of equals; NaN from the first one on.
+    """Write the largest of x[..., :k + 1, ...] along axis into out, and its index into indices: the
+    last one among equals. From the first NaN on, the results are NaN.
     """
     _extremes(x, out, indices, axis, largest=True)
 
 
 def cummin(x: Array, out: Array, indices: Array, axis: int) -> None:
-    """Write the smallest of x[..., :k + 1, ...] along axis into out, and where it stands into
-    indices: the last of equals; NaN from the first one on.
+    """Write the smallest of x[..., :k + 1, ...] along axis into out, and its index into indices:
+    the last one among equals. From the first NaN on, the results are NaN.
     """
     _extremes(x, out, indices, axis, largest=False)
 
 
-# From so many elements on the compiled loops are worth Numba's import.
+# From this many elements on, the compiled loops are worth importing Numba.
 _MANY: Final = 1 << 14
 
 
-# The compilers below call a loop once, which compiles it for such arrays.
+# Each function below compiles a loop by calling it once with small arrays of these dtypes.
 def _compile_extremes(dtype: Any) -> None:
     one = np.zeros((1, 1), dtype)
     long_scans.extremes(one, one.copy(), np.zeros((1, 1), np.int64), 0, largest=True)
@@ -125,8 +125,8 @@ def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool)
     elif x.size >= _MANY and not is_numpys_turn(_compile_extremes, x.dtype):
         long_scans.extremes(x, out, indices, axis, largest=largest)
     else:
-        # One that is not the first of its row is taken where what came out is it, or where it is
-        # NaN; the place of the last one taken is the largest so far.
+        # The index of an extreme is the largest index so far at which x equals the cumulative
+        # result, or is NaN.
         (np.maximum if largest else np.minimum).accumulate(x, axis, out=out)
         column = [1] * x.ndim
         column[axis] = -1
@@ -134,15 +134,15 @@ def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool)
         np.maximum.accumulate(np.where((x == out) | (x != x), places, 0), axis, out=indices)
 
 
-# Up to so many rows Python's own numbers are the faster side: a step of one row takes a twentieth
-# of what NumPy takes for a step of all rows. The sides meet here (20,000 steps, one core of an AMD
-# EPYC, Zen 4). Both compute in float64.
+# Up to this many rows Python's numbers are faster: a step of one row takes a twentieth of the time
+# of a NumPy step over all rows. Both take the same time at this limit (20,000 steps, one core of an
+# AMD EPYC, Zen 4). Both compute in float64.
 _FEW_ROWS: Final = 24
 
 
 @silent
 def _all_rows(factor: Array, x: Array, out: Array) -> None:
-    # [0, ...] is an array also of a single row, of which [0] is a number.
+    # [0, ...] is an array even if there is one row; [0] would be a number.
     y = x[0, ...].astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     np.copyto(out[0, ...], y, casting="unsafe")
     for k in range(1, len(x)):
@@ -165,10 +165,10 @@ def _one_row(factor: Array, x: Array, out: Array) -> None:
 
 @silent
 def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) -> None:
-    """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
-    backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
+    """Write y with y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with y[0] =
+    x[0]. If backwards: y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
 
-    All of one shape. Computes in float64, or complex128, and rounds once.
+    All have one shape. Computes in float64, or complex128, and rounds once.
     """
     if not x.size:
         return

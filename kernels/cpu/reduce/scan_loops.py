@@ -1,7 +1,7 @@
-"""Running extremes and linear recurrences of many elements, compiled.
+"""Cumulative extremes and linear recurrences of many elements, compiled.
 
-Bound by the latency of one step where the axis lies last, by memory elsewhere: there the inner loop
-goes over neighbouring rows.
+Bound by the latency of one step if the axis is the last one, otherwise by memory: then the inner
+loop goes over adjacent rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _extremes_of_row(x: Any, out: Any, indices: Any, largest: bool) -> None:
     top, place = x[0], 0
     for k in range(len(x)):
         new = x[k]
-        # Nothing reaches NaN but NaN.
+        # After a NaN, only another NaN replaces the extreme.
         if (new >= top if largest else new <= top) or new != new:
             top, place = new, k
         out[k], indices[k] = top, place

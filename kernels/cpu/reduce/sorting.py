@@ -1,4 +1,4 @@
-"""Sorting along an axis, on the CPU. NaN counts as the largest, equals keep their order."""
+"""Sorting along an axis, on the CPU. NaN counts as the largest, and sorting is stable."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def _in_order(x: Array, largest: bool) -> Array:
-    """Return the places of the last axis in order; equals keep theirs."""
+    """Return the indices that sort the last axis; equal elements keep their order."""
     if not largest:
         return np.argsort(x, axis=-1, kind="stable")
-    # Sorting the mirrored axis and mirroring back keeps the order of equals.
+    # Sorting the reversed axis ascending and reversing the result keeps the order of equals.
     mirrored = np.argsort(np.flip(x, -1), axis=-1, kind="stable")
     places: Array = np.subtract(x.shape[-1] - 1, np.flip(mirrored, -1))
     return places
@@ -25,7 +25,7 @@ def _in_order(x: Array, largest: bool) -> Array:
 
 @silent
 def sort(x: Array, out: Array, indices: Array, axis: int, descending: bool) -> None:
-    """Write x in order along axis into out, and from where each came into indices."""
+    """Write the sorted x along axis into out, and the original indices into indices."""
     if x.ndim == 0:
         np.copyto(out, x)
         indices.fill(0)
@@ -36,14 +36,14 @@ def sort(x: Array, out: Array, indices: Array, axis: int, descending: bool) -> N
     np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(rows, places, -1))
 
 
-# A part of a row smaller than this is chosen before it is sorted.
+# If k is a smaller part of a row than this, the k elements are selected before they are sorted.
 _PART: Final = 1 / 8
 
 
 @silent
 def _chosen(x: Array, k: int, largest: bool) -> Array:
-    """Return the places of the k largest (or smallest) along the last axis, of equals the first, in
-    the order of the axis; x holds no NaN.
+    """Return the indices of the k largest (or smallest) elements along the last axis, in the order
+    of the axis; of equal elements the first are taken. x contains no NaN.
     """
     at = x.shape[-1] - k if largest else k - 1
     bound = np.partition(x, at, -1)[..., at, None]
@@ -57,7 +57,9 @@ def _chosen(x: Array, k: int, largest: bool) -> Array:
 
 @silent
 def topk(x: Array, out: Array, indices: Array, axis: int, k: int, largest: bool) -> None:
-    """Write the k largest (or smallest) of x along axis in order into out, and where they stand."""
+    """Write the k largest (or smallest) of x along axis into out, sorted, and their indices into
+    indices.
+    """
     if x.ndim == 0:
         np.copyto(out, x)
         indices.fill(0)
@@ -77,8 +79,8 @@ def topk(x: Array, out: Array, indices: Array, axis: int, k: int, largest: bool)
 
 @silent
 def nth(x: Array, places: Array, out: Array, indices: Array, axis: int) -> None:
-    """Write the elements at places of the sorted x along axis into out, and their original places
-    into indices; places, out and indices have one place along axis.
+    """Write the elements at positions `places` of the sorted x along axis into out, and their
+    original indices into indices. places, out and indices have length 1 along axis.
     """
     if not out.size:
         return

@@ -1,9 +1,10 @@
 """Sums along axes whose rounding error does not grow with the number of terms.
 
-NumPy adds pairwise along the innermost axis in memory. Along other axes it adds one row after the
-other: 5 million float32 in each of two columns were off by 2e-5, their variance by 4e-3, and by a
-factor of 5000 about a mean of 1000. Here such an axis is folded first: its n elements are seen as
-64 parts of n / 64, which are added up, and so on until 64 are left.
+NumPy adds pairwise along the innermost axis in memory, but along other axes one row after the
+other. Then the sum of 5 million float32 in each of two columns was off by 2e-5, their variance by
+4e-3. If their mean is 1000, the variance was wrong by a factor of 5000. Here such an axis is folded
+first: its n elements are split into 64 parts of n / 64, which are added, and so on until 64 are
+left.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 
 _PARTS: Final = 64
-# So few terms may be added one after the other. Rows so long gain nothing from being folded into
-# longer ones (a fifth more time for 1000 x 1000, one core of an AMD EPYC), so that more may: the
-# sum of 1000 is off by 1e-6. So few elements are not worth a look.
+# Up to _FEW terms may be added in sequence. For long rows folding does not save time (it takes a
+# fifth more for 1000 x 1000, one core of an AMD EPYC), so more terms are allowed: the sum of 1000
+# is off by 1e-6. Arrays with few elements are not checked.
 _IN_TURN: Final = 2 * _PARTS
 _LONG: Final = 512
 _LONG_IN_TURN: Final = 1024
 _LEAST: Final = 4096
-# Products that einsum adds up one after the other.
+# The number of products that einsum adds in sequence.
 _PIECE: Final = 1024
 
 
 def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
-    """Return those of axes that NumPy does not add pairwise, if there are many terms along them."""
+    """Return those of axes along which NumPy does not add pairwise, if there are many terms."""
     if x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim)):
         return []
     shape, strides = x.shape, x.strides
@@ -40,7 +41,7 @@ def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
         [axis for axis in range(x.ndim) if shape[axis] != 1], key=lambda axis: abs(strides[axis])
     )
     together = 0
-    # For an array that repeats along an axis, NumPy's order follows from the result's strides.
+    # For an expanded array, the order in which NumPy adds follows from the result's strides.
     repeats = any(strides[axis] == 0 for axis in order) and any(a not in axes for a in order)
     for place, axis in enumerate(order):
         inner = order[place - 1]
@@ -56,13 +57,13 @@ def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
 
 @silent
 def _folded(x: Array, axis: int, dtype: Any) -> Array:
-    """Return sums of parts of x along axis, until one is left."""
+    """Return x with axis summed to one element, by adding up to 64 parts of it at a time."""
     while x.shape[axis] > 1:
         n = x.shape[axis]
         length = -(-n // _PARTS) if n > _IN_TURN else 1
         parts, rest = divmod(n, length)
         head = np.moveaxis(x, axis, 0)
-        # Parts lie far from each other, so that each addition is one of long rows.
+        # Add parts that are far apart, so that each addition is one of long rows.
         seen = head[: parts * length].reshape(parts, length, *head.shape[1:])
         total = np.add.reduce(seen, axis=0, dtype=dtype)
         if rest:
@@ -84,7 +85,7 @@ def _of_pieces(x: Array, y: Array, rest: int) -> Array:
 def add_up_products(x: Array, y: Array) -> Array:
     """Return the sums of x * y along rows, (rows, 1), of matrices of one floating dtype.
 
-    Note    einsum adds in turn, but needs no memory for the products: half of the time
+    Note    einsum adds in sequence, but needs no memory for the products: it takes half of the time
     """
     if x.shape[1] > _PIECE:
         return _of_pieces(x, y, x.shape[1] % _PIECE)[:, None]
@@ -94,8 +95,8 @@ def add_up_products(x: Array, y: Array) -> Array:
 
 @silent
 def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array | None) -> Any:
-    """Return the sums of few numbers over some axes, from a copy in which the terms are adjacent:
-    NumPy adds these pairwise, and the copy takes no more time than that saves.
+    """Return the sums of few numbers over some axes, from a copy in which the terms are adjacent.
+    NumPy adds these pairwise, and that saves as much time as the copy takes.
     """
     if x.ndim == 2:
         rows = x if axes[0] else x.T
@@ -114,13 +115,13 @@ def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array |
     return out
 
 
-# Shorter rows are added up together with the other axes.
+# Shorter rows are added together with the other axes.
 _ROW: Final = 16
 
 
 def _gapless_last(x: Array, axes: tuple[int, ...]) -> int:
-    """Return how many of axes, in order, are x's last ones and lie without gaps, where others are
-    left and rows along these are long enough to be added up first; else 0.
+    """Return how many of axes are x's last ones, contiguous in order. It is 0 if no other axes are
+    left, or if rows along them are too short to be added first.
     """
     if len(axes) < 2 or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return 0
@@ -135,7 +136,7 @@ def _sums_of_rows(x: Array, last: int) -> Array:
     """Return the sums over the last axes.
 
     Note    the compiled loop takes a sixth of NumPy's time: 4 x 64 x 16 x 16 over all axes but the
-            second take 3 us so, 12 by np.add.reduce (AMD EPYC, Zen 4)
+            second take 3 us with it, 12 with np.add.reduce (AMD EPYC, Zen 4)
     """
     shape = x.shape[: x.ndim - last]
     out, rows = np.empty(shape, x.dtype), math.prod(shape)
@@ -145,7 +146,7 @@ def _sums_of_rows(x: Array, last: int) -> Array:
 
 @functools.cache
 def _loop_of_rows(dtype: np.dtype[Any]) -> Callable[..., None]:
-    from ..rows.long_rows import loop_of  # not at once: it imports this file
+    from ..rows.long_rows import loop_of  # imported late, because it imports this file
 
     return loop_of("sum_of_rows", dtype)
 
@@ -159,13 +160,13 @@ def add_up(
     keepdims: bool = False,
     out: Array | None = None,
 ) -> Any:
-    """Do what np.add.reduce does, which it is for whole numbers and few terms.
+    """Do the same as np.add.reduce, which is called for integers and few terms.
 
-    Note    folding 10 million float32 of two columns takes a fifth of the time that NumPy takes to
-            add them in turn; its order follows from shape and strides alone
+    Note    folding 10 million float32 in two columns takes a fifth of NumPy's time for adding them
+            in sequence; the order depends on shape and strides alone
     """
     if axes.__class__ is tuple and len(axes) == 1 and x.shape[axes[0]] <= _IN_TURN:
-        pass  # the commonest, and the cheapest to find out
+        pass  # the most common case, and the cheapest to detect
     elif x.size <= _LEAST:
         few = (axes,) if isinstance(axes, int) else axes
         if few is not None and len(few) < x.ndim and x.dtype.kind == "f":
@@ -183,7 +184,7 @@ def add_up(
             x, axes = _sums_of_rows(x, last), axes[: len(axes) - last]
         lengths = [x.shape[axis] for axis in axes]
         terms = lengths[0] if len(lengths) == 1 else math.prod(lengths)
-        # Looking for axes that lie apart takes 10 us.
+        # Looking for axes that are not contiguous takes 10 us.
         if terms > _IN_TURN and (terms > _LONG_IN_TURN or x.size < _LONG * terms):
             for axis in _added_in_turn(x, axes):
                 x = _folded(x, axis, dtype)
@@ -192,7 +193,7 @@ def add_up(
 
 @silent
 def log_of_total(powers: Array, total: Any, axes: Any, *, keepdims: bool = False) -> Any:
-    """Return the logarithms of sums of powers along axes; the greatest power is 1.
+    """Return the logarithms of sums of powers along axes, where the greatest power is 1.
 
     See Note [Rows with one large share] in row_steps.py.
     """

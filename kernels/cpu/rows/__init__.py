@@ -1,1 +1,1 @@
-"""Kernels along rows as LLVM code: reductions, softmax, norms and losses of many numbers."""
+"""Kernels along rows: reductions, softmax, norms and losses, as generated LLVM vector code."""

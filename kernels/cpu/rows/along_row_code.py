@@ -1,7 +1,7 @@
 """LLVM code for the work along a row, or along one row of each of several streams.
 
-The steps of row_steps come in groups: loops over the row, in vectors, and what is done with the
-numbers of a row. See row_code for which rows there are.
+The steps of row_steps are built in groups: either one vector loop over the row, or operations on
+the row's scalars. row_code generates the loops over rows around them.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from .wide_row_code import build_wide_loop
 
 _cgutils: Any = cgutils  # untyped
 _TURNS: Final = 32
-# Rows of a block at most: see Note [Blocks of rows] in row_code.py.
+# The most rows of a block: see Note [Blocks of rows] in row_code.py.
 BLOCK: Final = 16
-# Operands that have a number for each place of a row.
+# The kinds of operands that have a number for each element of a row.
 ALONG: Final = ("rows", "columns", "turns")
 
 
 def take(
     codes: Sequence[RowCode], steps: list[Step], places: Sequence[dict[str, Any]], at: Any
 ) -> None:
-    """Build one group of loops_of, for a row of each code, which are at a place of their block."""
+    """Build one group of loops_of, for a row of each code; `at` is the row's index in its block."""
     for code, there in zip(codes, places, strict=True):
         code.begin(there, at)
     if isinstance(steps[0], Reduce | Map | Add | Scan):
@@ -55,8 +55,8 @@ def take(
 
 
 def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """Yield steps in groups: those that share a loop over the row, those of its numbers, of which
-    LLVM makes vectors for several rows, and those of places, of which it cannot.
+    """Yield steps in groups: steps that share a loop over the row; steps on the row's scalars,
+    which LLVM vectorizes over several rows; and steps with indices, which it cannot vectorize.
     """
     group: list[Step] = []
     made: set[str] = set()
@@ -87,17 +87,17 @@ def _words(text: str) -> set[str]:
 
 
 class RowCode:
-    """The code of one row on its way: builder stands inside the loop over rows."""
+    """The code for one row; builder is positioned inside the loop over rows."""
 
     def __init__(
         self, builder: Any, row: Row, element: Any, numbers: dict[str, Any], n: Any, ahead: Any
     ) -> None:
         self.builder, self.n, self.ahead = builder, n, ahead
         self.size = 4 if isinstance(element, ir.FloatType) else 8
-        # Exact rows have the same bits by vectors of any length. Without AVX-512 a turn takes long
-        # ones, whose parts LLVM puts next to each other, as they wait for nothing of each other
-        # (exp of 10,000 in 5.2 us in place of 5.8), and what is left behind whole turns takes the
-        # machine's own (softmax of 8 x 8 in 280 ns in place of 430; both on Zen 3).
+        # Exact rows give the same bits for any vector length. Without AVX-512 an iteration uses
+        # long vectors. LLVM splits them into independent parts, which overlap (exp of 10,000 in 5.2
+        # us, not 5.8). The remainder after whole iterations uses vectors of the machine's length
+        # (softmax of 8 x 8 in 280 ns, not 430; both on Zen 3).
         is_apart = row.is_exact and not HAS_TABLES
         self.lanes = (2 if is_apart else 1) * BYTES // self.size
         self.vectors = VECTORS // 2 if is_apart else VECTORS
@@ -115,31 +115,34 @@ class RowCode:
         made = list(dict.fromkeys(named))
         self.names += made
         self._of_all = numbers
-        # A number of each row of the block. Not where the loop is: that would take more each time.
+        # The scalars of each row of the block. Allocated outside the loop, which would take more
+        # time.
         self._of_rows = {
             name: _cgutils.alloca_once(builder, ir.ArrayType(WIDE, BLOCK)) for name in made
         }
-        # For the current row: where its operands are, its place in the block, the numbers in
-        # registers.
+        # For the current row: the addresses of its operands, its index in the block, and the
+        # scalars that are in registers.
         self.places: dict[str, Any] = {}
-        # Whether its band has rows before it.
+        # Whether earlier rows of its band were added already.
         self.joins: Any = None
-        # Operands that a loop has gone through before: they are in cache.
+        # Operands that a loop has read before, so they are in the cache.
         self.read: set[str] = set()
         self._at: Any = None
         self._numbers: dict[str, Any] = {}
         self._spread: dict[tuple[str, int], Any] = {}
-        # Where a place lies behind the begin of a row, in bytes. Each place is loaded and compared
-        # once a row: see Note [Indices that change] in bounds.py.
+        # The offsets of indexed elements from the start of the row, in bytes. Each index is loaded
+        # and compared once a row: see Note [Indices that change] in bounds.py.
         self._offsets: dict[str, Any] = {}
 
     def begin(self, places: dict[str, Any], at: Any) -> None:
-        """Go to the row at a place of the block."""
+        """Start with the row at this index of the block; places has the addresses of its
+        operands.
+        """
         self.places, self._at = places, at
         self._numbers, self._spread, self._offsets = dict(self._of_all), {}, {}
 
     def take(self, steps: list[Step]) -> None:
-        """Build a group of loops_of that is none over the row."""
+        """Build a group of steps that is not a loop over the row."""
         for step in steps:
             if isinstance(step, If):
                 with self.builder.if_then(self._number(step.text), likely=False):
@@ -148,7 +151,7 @@ class RowCode:
                             self.build_again(group)
                         else:
                             self.take(group)
-                # Some of the numbers read before may have changed.
+                # The branch may have changed some scalars.
                 self._numbers = dict(self._of_all)
             elif isinstance(step, Let):
                 value = self._number(step.text)
@@ -164,15 +167,15 @@ class RowCode:
                 self._store(self._number(step.text), self._place(step.to, step.place), self.element)
 
     def build_loops(self, codes: Sequence[RowCode], steps: list[Step]) -> None:
-        """Build a loop over the row that each of codes takes."""
+        """Build one loop over a row of each of codes."""
         _build_loop([_Loop(code, steps) for code in codes])
 
     def build_again(self, steps: list[Step]) -> None:
-        """Build sums over the row in float64."""
+        """Build sums over the row in float64, for the steps of an If."""
         build_wide_loop(self, steps)
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep a number of the row."""
+        """Store a scalar of the row."""
         self._numbers[name] = value
         self.builder.store(value, self._cell(name))
 
@@ -195,8 +198,8 @@ class RowCode:
         return self.builder.gep(self._of_rows[name], [zero, self._at])
 
     def _place(self, row: str, place: str) -> Any:
-        """Return the address of an index in the row; an index outside of it is reported, and gives
-        the address of the first number.
+        """Return the address of an indexed element of the row. An index that is out of bounds is
+        reported, and gives the address of the first element.
         """
         if place not in self._offsets:
             self._offsets[place] = self._offset(place)
@@ -223,7 +226,7 @@ class RowCode:
         return evaluate(self.one, text, self.number, self.names)
 
     def number(self, name: str) -> Any:
-        """Return a number of the row, or of all rows."""
+        """Return a scalar of the row, or one that all rows share."""
         if name not in self._numbers:
             if name in self._of_rows:
                 self._numbers[name] = self.builder.load(self._cell(name))
@@ -233,7 +236,7 @@ class RowCode:
         return self._numbers[name]
 
     def spread(self, name: str, many: Numbers) -> Any:
-        """Return a number of the row in all lanes; asked for where the loop has not begun."""
+        """Return a scalar of the row in all lanes; called before the loop over the row."""
         key = name, many.lanes
         if key not in self._spread:
             value = self.number(name)
@@ -242,13 +245,15 @@ class RowCode:
         return self._spread[key]
 
     def forget_spread(self, name: str) -> None:
-        """Forget the vectors of a number that has changed."""
+        """Drop the vectors of a scalar that has changed."""
         for many in (self.many, self.few):
             self._spread.pop((name, many.lanes), None)
 
 
 def _build_loop(loops: Sequence[_Loop]) -> None:
-    """Build a loop over a row of each, for the same steps, and the numbers that they reduce to."""
+    """Build a loop over a row of each of loops, for the same steps, and the scalars they
+    reduce to.
+    """
     one = loops[0]
     build, n, zero = one.builder, one.code.n, ir.Constant(I64, 0)
     turn = one.code.vectors * one.lanes
@@ -259,7 +264,7 @@ def _build_loop(loops: Sequence[_Loop]) -> None:
             end = build.add(begin, block)
             end = build.select(build.icmp_signed("<", end, whole), end, whole)
             _build_turns(loops, begin, end, turn)
-            # Less than a block is folded together with the rest.
+            # The last, incomplete block is folded together with the remainder.
             with build.if_then(build.icmp_signed("==", build.sub(end, begin), block)):
                 for loop in loops:
                     loop.fold()
@@ -279,13 +284,15 @@ def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> Non
             for loop in loops:
                 loop.take(i, place, None)
             if len(loops) > 1:
-                # An empty instruction that no load may cross: otherwise LLVM would group the
-                # vectors of a stream.
+                # An empty instruction that loads may not be moved across; otherwise LLVM would
+                # group the vectors of one stream.
                 build.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 
 
 def _build_rest(loops: Sequence[_Loop], begin: Any) -> None:
-    """Take what is less than a turn: vector by vector, the last one with a mask."""
+    """Process the remainder of less than one iteration: vector by vector, the last one with a
+    mask.
+    """
     build, n, lanes = loops[0].builder, loops[0].code.n, loops[0].lanes
     end = build.and_(n, ir.Constant(I64, -lanes))
     with as_written(build, begin, end, ir.Constant(I64, lanes)) as at:
@@ -297,7 +304,7 @@ def _build_rest(loops: Sequence[_Loop], begin: Any) -> None:
 
 
 class _Loop:
-    """The work along a row in one loop, which _build_loop builds, for all of its steps."""
+    """The work of several steps in one loop along a row, which _build_loop builds."""
 
     def __init__(self, code: RowCode, steps: list[Step], many: Numbers | None = None) -> None:
         self.code, self.steps = code, steps
@@ -337,14 +344,14 @@ class _Loop:
                 self.wides[step.name] = wide
 
     def of_rest(self) -> _Loop:
-        """Return the loop that takes what is left behind whole turns: this one, or one of shorter
+        """Return the loop for the remainder after whole iterations: this one, or one with shorter
         vectors.
         """
         few = self.code.few
         return self if few is self.many else _Loop(self.code, self.steps, few)
 
     def take(self, i: int, at: Any, left: Any) -> None:
-        """Build all steps for one vector; only its first `left` lanes count, if given."""
+        """Build all steps for one vector; if `left` is given, only its first `left` lanes count."""
         code, build = self.code, self.builder
         mask = None if left is None else self.many.first(left)
         found: dict[str, Any] = {}
@@ -378,19 +385,19 @@ class _Loop:
         if step.how == "sum":
             total = build.fadd(so_far, value, flags=CONTRACT)
         elif step.how == "top":
-            # Where value is NaN, what was there stays.
+            # Where value is NaN, the old extreme stays.
             total = self.many.greater(value, so_far)
         else:
-            # NaN has greater bits than inf; a mask for each vector would take longer.
+            # As an integer, NaN is greater than inf; a mask for each vector would take longer.
             total = self._larger(self.many.magnitude(value), so_far)
         return total if mask is None else build.select(mask, total, so_far)
 
     def _larger(self, a: Any, b: Any) -> Any:
-        """Return the larger one of whole numbers."""
+        """Return the larger of two integers."""
         return self.builder.select(self.builder.icmp_signed(">", a, b), a, b)
 
     def fold(self) -> None:
-        """Add the accumulators of sums to their totals, and clear them."""
+        """Add the float32 accumulators of sums to their float64 totals, and clear them."""
         build = self.builder
         for name, wide in self.wides.items():
             a, b, c, d = (build.load(cell) for cell in self.sums[name])
@@ -400,7 +407,7 @@ class _Loop:
                 build.store(self.many.constant(0.0), cell)
 
     def end(self, rest: _Loop) -> None:
-        """Keep the numbers that the steps reduce to; rest is the loop over what is left."""
+        """Store the scalars that the steps reduce to; rest is the loop over the remainder."""
         self.fold()
         for step in self.reduces:
             value = self._joined_lanes(step)
@@ -412,7 +419,7 @@ class _Loop:
         return {"sum": self.builder.fadd, "top": self.many.greater, "nan": self._larger}
 
     def _joined_lanes(self, step: Reduce) -> Any:
-        """Return the reduction of a step's accumulators, joined half by half."""
+        """Return the reduction of a step's accumulators, by joining halves."""
         build, join = self.builder, self._joins()[step.how]
         if step.name in self.wides:
             value = build.load(self.wides[step.name])
@@ -424,7 +431,7 @@ class _Loop:
         return halved(build, value, join)
 
     def _total(self, step: Reduce, value: Any) -> Any:
-        """Return the final number of a step from its reduced value."""
+        """Return the final scalar of a step from its reduced value."""
         build = self.builder
         if step.how == "nan":
             is_nan = build.icmp_signed(">", value, self.many.infinite_bits)

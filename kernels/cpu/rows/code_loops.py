@@ -1,4 +1,4 @@
-"""A loop of LLVM's code that is compiled as it is written, for kernels along rows."""
+"""A loop in LLVM IR that LLVM does not unroll, for kernels along rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from llvmlite import ir  # type: ignore[import-untyped]
 
 @contextmanager
 def as_written(builder: Any, start: Any, stop: Any, step: Any) -> Iterator[Any]:
-    """Build a loop; its body sees the number that it is at.
+    """Build a loop; its body gets the loop variable.
 
-    Note    LLVM would write up to eight turns one after the other, with a loop for the rest, and
-            that for several cases of what is around. A turn is some vectors already: it gained
-            nothing and took up to half of the time of compiling (102 ms for 192, to repeat numbers)
+    Note    LLVM would unroll up to eight iterations and add a loop for the remainder, and would
+            make several such versions. An iteration has several vectors already: unrolling gained
+            nothing, and took up to half of the compile time (102 ms, not 192, for the kernel
+            "repeat")
     """
     condition, body, end = (builder.append_basic_block(f"loop.{x}") for x in ("if", "do", "end"))
     before = builder.basic_block
@@ -32,8 +33,8 @@ def as_written(builder: Any, start: Any, stop: Any, step: Any) -> Iterator[Any]:
 
 
 def _never_unrolled(module: Any) -> Any:
-    """Return the metadata that keeps LLVM from unrolling a loop: a node that names itself, one per
-    loop.
+    """Return the metadata that keeps LLVM from unrolling a loop: a node that refers to itself, one
+    per loop.
     """
     never = module.add_metadata(["llvm.loop.unroll.disable"])
     made = ir.MDValue(module, [], name=str(len(module.metadata)))

@@ -1,4 +1,4 @@
-"""Sums of columns as LLVM's code, in vectors; see row_code."""
+"""LLVM vector code for sums of columns; see row_code."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from .code_loops import as_written
 from .row_numbers import BYTES, CONTRACT, I64, WIDE, Numbers, evaluate
 from .row_steps import Columns
 
-# Turns whose float32 sums are added up before they are added to float64.
+# The number of rows that are summed in float32 before the sums are added in float64.
 _BAND: Final = 32
-# Bytes of columns that are added up at a time, which stay in the nearest cache.
+# The size in bytes of a block of columns, which is processed at a time and stays in the L1 cache.
 _BLOCK_BYTES: Final = 4096
 # Note [Parts of the rows]
-# The machine prefetches a stream from its beginning to its end, but not what is left for another
-# row. So rows are taken in parts that lie far from each other, four for one operand, two for two,
-# and an iteration adds a row of each part, pair by pair: memory is read in four streams. 1000 x
-# 1000 float32 take 43.5 us, where four adjacent rows took 47, and 10,000 x 1000, from memory, 1.6
-# ms for 2.4, row by row 2.1; two streams take 54 us, eight 52. Vectors of half a line, none of
-# which crosses lines, take 48, as fewer bytes are requested at once. But for data in the nearest
-# cache, as 100 x 1000, they take 3.57 us for 3.75 (one core of an AMD EPYC, Zen 4).
+# The hardware prefetches a stream from its beginning to its end, but not the data of a later row.
+# So rows are divided into parts that are far apart: four for a kernel with one operand, two for one
+# with two. An iteration adds a row of each part, pair by pair, so memory is read in four streams.
+# 1000 x 1000 float32 take 43.5 us, and 47 with four adjacent rows; 10,000 x 1000, from memory, take
+# 1.6 ms, with adjacent rows 2.4, row by row 2.1; two streams take 54 us, eight 52. Vectors of half
+# a line, which never cross lines, take 48, because fewer bytes are requested at a time. But for
+# data in the L2 cache, such as 100 x 1000, they take 3.57 us, not 3.75 (one core of an AMD EPYC,
+# Zen 4).
 _STREAMS: Final = 4
 
 
 class ColumnCode:
-    """The loops of a kernel over columns: a block of them at a time, whose sums stay in the cache,
-    down the rows.
+    """The loops of a kernel over columns: for one block of columns at a time they go through all
+    rows, while the block's sums stay in the cache.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class ColumnCode:
         self.columns = _BLOCK_BYTES // self.size
         self.many = Numbers(builder, element, BYTES // (2 if kernel.in_halves else 1) // self.size)
         self.wide = Numbers(builder, WIDE, self.many.lanes)
-        # The sums of each result, for a block's columns: those of a band, and those of all bands
-        # before.
+        # For each result two buffers for the sums of a block of columns: of the current band of
+        # rows, and of all earlier bands.
         vectors = self.columns // self.many.lanes
         self.sums = {
             name: [
@@ -53,12 +54,12 @@ class ColumnCode:
         }
 
     def build(self, rows: Any) -> None:
-        """Build the loops over so many rows."""
+        """Build the loops over this many rows."""
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
         block, band = ir.Constant(I64, self.columns), ir.Constant(I64, _BAND)
         each = build.udiv(rows, ir.Constant(I64, self.parts))
         parts = [build.mul(each, ir.Constant(I64, i)) for i in range(self.parts + 1)]
-        # With one band nothing is in float64 before the results.
+        # With a single band, float64 is only used for the results.
         several = build.icmp_signed(">", each, band)
         with as_written(build, zero, self.n, block) as begin:
             end = self._least(build.add(begin, block), self.n)
@@ -69,7 +70,7 @@ class ColumnCode:
                 last = self._least(build.add(first, band), each)
                 with as_written(build, first, last, one) as i:
                     self._add([build.add(part, i) for part in parts[:-1]], begin, end)
-                # The last band's cells go to the result at once.
+                # The sums of the last band go directly to the result.
                 with build.if_then(build.icmp_signed("<", last, each)):
                     self._vectors(begin, end, self._fold)
             with as_written(build, parts[-1], rows, one) as i:
@@ -93,8 +94,8 @@ class ColumnCode:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def _vectors(self, begin: Any, end: Any, take: Callable[..., None], vectors: int = 1) -> None:
-        """Build take(place, at, mask) for each vector of the columns from begin to end, several
-        vectors an iteration; `at` is the vector's place in the block's sums.
+        """Build take(place, at, mask) for each vector of columns from begin to end, `vectors` of
+        them per iteration; `at` is the vector's index in the block's sums.
         """
         build, lanes = self.builder, self.many.lanes
         count = build.sub(end, begin)
@@ -102,7 +103,7 @@ class ColumnCode:
         first = ir.Constant(I64, 0)
 
         def at(place: Any, mask: Any) -> None:
-            # Places are not negative, but LLVM would ask.
+            # Unsigned, because place is never negative, and LLVM would otherwise handle that case.
             take(build.add(begin, place), build.udiv(place, ir.Constant(I64, lanes)), mask)
 
         for some in (vectors, 1) if vectors > 1 else (1,):
@@ -116,7 +117,7 @@ class ColumnCode:
             at(whole, self.many.first(build.sub(count, whole)))
 
     def _places(self, name: str, at: Any) -> tuple[Any, Any]:
-        """Return where the sum of a band, and that of all before it, stand."""
+        """Return the addresses of a band's sum, and of the total of all earlier bands."""
         cell, total = (self.builder.gep(one, [ir.Constant(I64, 0), at]) for one in self.sums[name])
         return cell, total
 
@@ -129,7 +130,7 @@ class ColumnCode:
             self.builder.store(self.wide.constant(0.0), self._places(name, at)[1])
 
     def _add(self, rows: list[Any], begin: Any, end: Any) -> None:
-        """Build the addition of rows to the cells."""
+        """Build the addition of rows to the band's sums."""
         build = self.builder
         names = [name for name, kind in self.kernel.operands if kind == "numbers"]
         spread = [{name: self._number(name, i) for name in names} for i in rows]
@@ -165,14 +166,14 @@ class ColumnCode:
         return self.many.splat(self.builder.load(pointer))
 
     def _fold(self, place: Any, at: Any, mask: Any) -> None:
-        """Build the addition of a band's sums to those before it, and clear them."""
+        """Build the addition of a band's sums to the totals, and clear the sums."""
         for name in self.sums:
             cell, total = self._places(name, at)
             self.builder.store(self._sum(cell, total), total)
             self.builder.store(self.many.constant(0.0), cell)
 
     def _give(self, place: Any, at: Any, mask: Any) -> None:
-        """Build the way of a band's sums to the results."""
+        """Build the store of a single band's sums to the results."""
         for name in self.sums:
             self._put(name, self.builder.load(self._places(name, at)[0]), place, mask)
 
@@ -203,7 +204,7 @@ class ColumnCode:
 
 
 def _room(builder: Any, kind: Any) -> Any:
-    """Return room on the stack, which holds anything.
+    """Return uninitialized memory on the stack.
 
     Note    Numba's alloca_once fills it with zeros: 12 KiB of them took 0.1 us of a call's 4
     """

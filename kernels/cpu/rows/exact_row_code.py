@@ -1,15 +1,15 @@
-"""Code along rows that makes the same bits as NumPy: for arrays of few numbers.
+"""Code along rows that gives the same bits as NumPy, for small arrays.
 
-Each operation is rounded separately, sums are added up in NumPy's order, and logarithms are made by
-the loops of NumPy's ufuncs, called by their addresses. So it does not matter to the results whether
+Each operation is rounded separately, sums are added in NumPy's order, and logarithms are computed
+by the inner loops of NumPy's ufuncs, called by their addresses. So results do not depend on whether
 numpy_twins.py or the compiled loop has served a call.
 """
 
 # Note [NumPy's order of additions]
-# np.add.reduce adds up to 128 numbers of a row in eight sums, which it joins in pairs; what is left
-# behind the last eight follows one by one. Longer rows are halved, at a multiple of eight. The
-# table that a kernel is given says how: how many leaves there are, and of each its length and how
-# many times the last two sums are joined behind it.
+# np.add.reduce adds up to 128 numbers of a row in eight partial sums, which it adds in pairs; then
+# it adds the remainder, of less than eight numbers, one by one. It splits longer rows in halves, at
+# a multiple of eight. The table that a kernel gets describes this: the number of leaves, and for
+# each leaf its length, and how many times the last two sums are then added to each other.
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from .row_steps import Log, Reduce, Scan, Step, Total
 
 _cgutils: Any = cgutils  # untyped
 _EIGHT: Final = 8
-# Sums that wait to be joined, at most: rows are halved so often.
+# The most pending sums, because rows are split at most this many times.
 _DEPTH: Final = 16
-# Words of the table: the logarithm's loop and what it is given, the number of leaves, the leaves.
+# Words of the table: the loop of the logarithm and its data, the number of leaves, the leaves.
 LEAVES: Final = 2
 Find = Callable[[str], Any]
 
 
 class ExactRowCode(RowCode):
-    """The code of one row on its way, in operations that NumPy makes as well."""
+    """The code for one row, using only operations that NumPy performs as well."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        # The sums over all rows so far.
+        # The totals over all rows so far.
         self._all: dict[str, Any] = {}
 
     def build_loops(self, codes: Sequence[RowCode], steps: list[Step]) -> None:
-        """Build the loops over a row: what is mapped first, and then the sums."""
+        """Build the loops over a row: first maps and extremes, then sums."""
         if isinstance(steps[0], Scan):
             _build_scans(codes, steps[0])
             return
@@ -54,7 +54,7 @@ class ExactRowCode(RowCode):
             super().build_loops(codes, others)
         for step in others:
             if isinstance(step, Reduce) and step.how == "top":
-                # One zero: which of two is greater depends on the order.
+                # Adding 0.0 turns -0.0 into 0.0: which of the two is found depends on the order.
                 top = self.builder.fadd(self.number(step.name), ir.Constant(WIDE, 0.0))
                 self.keep(step.name, top)
                 self.forget_spread(step.name)
@@ -62,11 +62,11 @@ class ExactRowCode(RowCode):
             self._build_sums(sums, self.element)
 
     def build_again(self, steps: list[Step]) -> None:
-        """Build sums over the row in float64."""
+        """Build sums over the row in float64, for the steps of an If."""
         self._build_sums([step for step in steps if isinstance(step, Reduce)], WIDE)
 
     def take(self, steps: list[Step]) -> None:
-        """Build a group of steps that is none over the row."""
+        """Build a group of steps that is not a loop over the row."""
         if isinstance(steps[0], Log):
             self.build_logs(steps, self.places, ir.Constant(I64, 1), self._at)
             for step in steps:
@@ -93,7 +93,9 @@ class ExactRowCode(RowCode):
     def build_logs(
         self, steps: Sequence[Step], places: dict[str, Any], count: Any, first: Any = None
     ) -> None:
-        """Call NumPy's logarithm for the numbers of so many rows of the block, from the first."""
+        """Build calls of NumPy's logarithm for scalars of count rows of the block, from
+        `first` on.
+        """
         build, byte = self.builder, ir.IntType(8).as_pointer()
         first = ir.Constant(I64, 0) if first is None else first
         kind = ir.FunctionType(ir.VoidType(), [byte, byte, byte, byte])
@@ -106,7 +108,8 @@ class ExactRowCode(RowCode):
                 build.ptrtoint(build.gep(self._of_rows[name], [zero, first]), I64)
                 for name in (step.of, step.name)
             ]
-            # The addresses of what is read and written, how many, and how far they are apart.
+            # The arguments of an inner loop: the addresses of input and output, the count, the
+            # strides.
             eight = ir.Constant(I64, 8)
             for i, word in enumerate([*given, count, eight, eight]):
                 build.store(word, build.gep(words, [zero, ir.Constant(I64, i)]))
@@ -123,7 +126,7 @@ class ExactRowCode(RowCode):
         return build.load(build.gep(table, [at]))
 
     def _build_sums(self, steps: Sequence[Reduce], element: Any) -> None:
-        """Build the sums of texts along the row, whose numbers are made in element."""
+        """Build the sums of texts along the row, computed in the type element."""
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
         sums = _Sums(self, steps, element)
         stacks = [_cgutils.alloca_once(build, ir.ArrayType(element, _DEPTH)) for _ in steps]
@@ -150,15 +153,15 @@ class ExactRowCode(RowCode):
                 build.store(build.sub(build.load(depth), one), depth)
             build.store(build.add(build.load(begin), length), begin)
         for step, stack in zip(steps, stacks, strict=True):
-            # NumPy's side passes initial=0.0 to np.add.reduce.
+            # Add 0.0, because the NumPy version passes initial=0.0 to np.add.reduce.
             total = build.load(build.gep(stack, [zero, zero]))
             total = build.fadd(total, ir.Constant(element, 0.0))
             self.keep(step.name, total if element == WIDE else build.fpext(total, WIDE))
 
 
 def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
-    """Build running sums along a row of each code, in one loop: each waits for its last addition,
-    and not for those of others.
+    """Build cumulative sums along a row of each of codes, in one loop: each addition waits for the
+    one before it, but not for those of other rows.
     """
     code = codes[0]
     build, one, size = code.builder, ir.Constant(I64, 1), ir.Constant(I64, code.size)
@@ -176,7 +179,7 @@ def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
 
 
 class _Sums:
-    """Sums of texts over a part of a row of at most 128 numbers."""
+    """Builds sums of texts over a part of a row of at most 128 elements."""
 
     def __init__(self, code: RowCode, steps: Sequence[Reduce], element: Any) -> None:
         self.code, self.steps, self.element = code, steps, element
@@ -186,7 +189,8 @@ class _Sums:
         self.own = [Numbers(self.build, code.element, k, is_exact=True) for k in (_EIGHT, 0)]
         self.cells = [_cgutils.alloca_once(self.build, self.eight.type) for _ in steps]
         self.totals = [_cgutils.alloca_once(self.build, element) for _ in steps]
-        # Numbers of the row are read before the loops, as what a loop reads is its own.
+        # Load the row's scalars before the loop, because a value loaded inside is not valid
+        # outside.
         trees = [parse(step.text, code.names).tree for step in steps]
         names = {piece.id for tree in trees for piece in walk(tree) if isinstance(piece, Name)}
         for name in sorted(names):
@@ -194,7 +198,7 @@ class _Sums:
                 code.number(name)
 
     def of(self, begin: Any, length: Any) -> list[Any]:
-        """Return the sums of so many numbers from begin."""
+        """Return the sums of `length` elements from begin on."""
         build = self.build
         whole = build.and_(length, ir.Constant(I64, -_EIGHT))
         eight, one, zero = (ir.Constant(I64, k) for k in (_EIGHT, 1, 0))
@@ -216,7 +220,7 @@ class _Sums:
         return [build.load(total) for total in self.totals]
 
     def _values(self, at: Any, on: Numbers) -> list[Any]:
-        """Return the values of the texts from a place of the row on."""
+        """Return the values of the texts for the vector of elements that begins at this index."""
         code, build = self.code, self.build
         found: dict[str, Any] = {}
         own = self.own[0] if on.lanes else self.own[1]
@@ -243,7 +247,7 @@ class _Sums:
         return value if own.element == on.element else self.build.fpext(value, on.type)
 
     def _joined(self, value: Any) -> Any:
-        """Return the sum of eight lanes, neighbours first."""
+        """Return the sum of eight lanes, adjacent lanes first."""
         build, n = self.build, _EIGHT
         while n > 1:
             n //= 2

@@ -1,7 +1,8 @@
-"""Sums of many numbers over the first axes, or middle ones; see long_rows for the last ones.
+"""Sums of many numbers over leading or middle axes; see long_rows for the last axes.
 
-NumPy adds float32 row by row into a row of results; the loop adds bands of rows in float32, a few
-rows at a time, and bands in float64. For few columns products with ones are faster.
+NumPy adds float32 row by row to one row of results. The compiled loop adds bands of rows in
+float32, several rows at a time, and adds the bands in float64. For few columns, products with ones
+are faster.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from ..silence import silent
 from ..small.call_facts import LIMIT, Array, CallFacts, Run, adder_along, number
 from .long_rows import result_by
 
-# With fewer columns a strip would be mostly empty.
+# With fewer columns than this, most of a block would be empty.
 _FEWEST: Final = 64
-# Very long columns, so few that a product is mostly its call, are left to NumPy, which folds them.
+# Fewer than _SOME columns of more than _MOST numbers are summed by NumPy, by folding: products with
+# so few columns are mostly call overhead.
 _MOST, _SOME = 1 << 14, 12
-# Where few columns have so many numbers, some rows are seen as one row of so many columns: the sum
-# of 10,000 x 10 takes 4 us in place of 18 (AMD EPYC, Zen 4).
+# If few columns have at least _LONG numbers, several rows are treated as one row of about _WIDE
+# columns: the sum of 10,000 x 10 takes 4 us instead of 18 (AMD EPYC, Zen 4).
 _LONG, _WIDE = 1 << 16, 128
-# So many bytes are in a core's own cache: see Note [Parts of the rows] in column_code.py.
+# This many bytes fit a core's L2 cache: see Note [Parts of the rows] in column_code.py.
 _NEAR_BYTES: Final = 3 << 18
 
 
 def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
-    """Return the sum, or the mean, over axes that lie side by side before the last one."""
+    """Return a function for the sum or mean over adjacent axes that do not include the last one."""
     shape, axes = facts.shapes[0], facts.numbers[0]
     if not shape or not axes or not facts.contiguous[0] or not facts.one_dtype:
         return None
@@ -70,8 +72,8 @@ def sum(facts: CallFacts, *, is_mean: bool = False) -> Run | None:
 def _side_by_side(
     rows: int, n: int, together: int, dtype: Any, final: tuple[int, ...], *, is_mean: bool
 ) -> Run:
-    """Return the sum of few columns: by the loop of columns for rows that are `together` rows side
-    by side, whose sums are then added up.
+    """Return a function for the sum of few columns: the loop of columns runs on rows that are made
+    of `together` rows each, and their sums are then added.
     """
     wide = together * n
     near = rows * n * int(dtype.itemsize) <= _NEAR_BYTES

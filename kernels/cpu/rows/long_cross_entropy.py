@@ -17,8 +17,8 @@ Array = np.ndarray[Any, Any]
 
 
 def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
-    """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that; or the
-    loss alone.
+    """Return the function for the cross entropy of rows. Its results are the loss, exp(x) up to a
+    factor, and the sums of that; or the loss alone if is_alone.
     """
     if not _is_cross_entropy(facts):
         return None
@@ -47,7 +47,7 @@ def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
 
 
 def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of cross entropy by its input."""
+    """Return the function for the gradient of cross entropy by its input."""
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
@@ -60,7 +60,7 @@ def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
         made, (weights, totals) = large((rows, classes), dtype), others
         if g.ndim:
             (g,) = gapless(g)
-        else:  # np.broadcast_to takes 4 us
+        else:  # np.broadcast_to would take 4 us
             one, g = g.item(), empty(rows, dtype)
             g.fill(one)
         if not (in_order and type(target) is type(weights) is type(totals) is array_type):

@@ -1,11 +1,12 @@
 """Reductions, softmax, norms and losses of many numbers along rows, by compiled loops.
 
-NumPy passes over memory once for each step of a kernel; a loop of row_steps reads each row once,
-and finds it in cache thereafter. The ordinary kernels serve inputs that are not in C order, not
-float32 or float64, or reduced along other axes than the last ones.
+NumPy makes one pass over memory for each step of a kernel. A loop of row_steps reads each row once
+from memory, and later from the cache. The ordinary kernels serve inputs that are not in C order,
+not float32 or float64, or reduced along other axes than the last ones.
 
-As with the kernels for small arrays CallFacts alone decide what runs. Numba is loaded when a loop
-is first run.
+As with the kernels for small arrays, only CallFacts decide which kernel runs. Each function here
+returns the function that computes the results for these facts, or None where the ordinary kernel
+does. Numba is loaded when a loop is first run.
 """
 
 from __future__ import annotations
@@ -28,29 +29,30 @@ from .row_steps import PAIRED
 Array = np.ndarray[Any, Any]
 Launch = Callable[..., None]
 
-# So many numbers of one row are added up as one part, whichever thread adds up the others.
+# A long row is summed in parts of this length, which do not depend on the number of threads.
 _PART: Final = 1 << 15
-# So many rows are added up in turn, by one thread: so many terms a float32 adds at most.
+# The number of rows that one thread adds in sequence, and so the most terms that a float32 adds.
 _BAND: Final = 32
 DTYPES: Final = ("float32", "float64")
-# Rows of so many bytes at most are reduced eight at a time; longer ones are as soon read alone.
+# Rows up to this size in bytes are reduced eight at a time; for longer ones that is not faster.
 _SHORT_BYTES: Final = 512
 # For these, one vector per iteration is fastest: for 1e6 float32 in rows of 7 the sums take 203 us
 # instead of 315, in rows of 32 71 instead of 80, in rows of 64 59 instead of 49 (AMD EPYC, Zen 4).
 _SHORTEST_BYTES: Final = 128
 _AT_A_TIME: Final = 8
-# So many bytes come from memory, where they are read in several streams, if there are so many rows.
-# A Zen 5 asks for them ahead instead (see row_code), and was not measured in streams.
+# Inputs of at least this many bytes come from memory. They are read in several streams if there are
+# at least _MANY_ROWS rows. On a Zen 5 prefetching is used instead (see row_code), and streams were
+# not measured.
 _FAR_BYTES: Final = 1 << (62 if read_cpu().family == 26 else 24)
 _MANY_ROWS: Final = 64
-# Below so many bytes rows are read two at a time, if there are some.
+# Inputs below this many bytes are read two rows at a time, if they have at least _SOME_ROWS.
 _NEAR_BYTES: Final = 1 << 24
 _SOME_ROWS: Final = 16
 _OF_SHORT_ROWS: Final = {"sum_of_rows": "sum", "top": "top", "bottom": "bottom"}
 
 
 def loop_of(name: str, dtype: Any) -> Launch:
-    """Return the function that runs a loop over (operands, rows, length, a=0, b=0)."""
+    """Return the function that runs a loop, with arguments (operands, rows, length, a=0, b=0)."""
     found: Launch | None = None
 
     def run(operands: tuple[Array, ...], rows: int, n: int, a: float = 0.0, b: float = 0.0) -> None:
@@ -65,12 +67,12 @@ def loop_of(name: str, dtype: Any) -> Launch:
     return run
 
 
-# Loops that a thread compiled while NumPy served: see background.py.
+# Loops that the background thread has compiled: see background.py.
 _compiled_later: dict[tuple[str, str], Launch] = {}
 
 
 def _compiled_or_none(name: str, dtype: Any) -> Launch | None:
-    """Return the compiled loop, or None where NumPy serves."""
+    """Return the compiled loop; None while NumPy must be used."""
     from ..jit.background import compile_later, numpy_serves
 
     if not numpy_serves():
@@ -89,29 +91,29 @@ def _compiled(name: str, dtype: Any) -> Launch:
         from .row_kernels import row_loop
 
         loop = row_loop(name, dtype.name)
-        for checks in (False, True):  # of the same wait
+        for checks in (False, True):  # both within the announced wait
             loop.prepare(1, 1, 0.0, 0.0, checks=checks)  # type: ignore[attr-defined]
         return loop
 
 
 def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
-    """Return the function that runs a loop over arrays of so many rows of n elements, unchecked."""
+    """Return the function that runs a loop over arrays of `rows` rows of n elements, unchecked."""
     loop = _compiled_or_none(name, dtype)
     if loop is None:
         later = loop_of(name, dtype)
         return lambda operands: later(operands, rows, n, a)
     run, words = loop.prepare(rows, n, a, 0.0)  # type: ignore[attr-defined]
     at = words.ctypes.data
-    # The words live as long as the function.
+    # The default argument keeps the words alive as long as the function.
     return lambda operands, _words=words: run(at, id(operands))
 
 
 def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
-    """Return the function that makes a result of shape final by a loop over rows of n elements of
-    one array in C order.
+    """Return the function that computes a result of shape final, by a loop over rows of n elements
+    of one array in C order.
 
-    Note    nothing of Python's stands between it and the loop, where each call is a tenth of the
-            time: the sum of 1e4 float32 takes 1.2 us, of which the loop 0.5 (AMD EPYC, Zen 4)
+    Note    no Python call is between it and the loop, because each would take a tenth of the time:
+            the sum of 1e4 float32 takes 1.2 us, of which the loop takes 0.5 (AMD EPYC, Zen 4)
     """
     empty = maker_of(final, dtype)
     run: Callable[..., int | None] | None = None
@@ -126,12 +128,12 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
                 numpy_rows.run(name, operands, rows, n, a)
                 return operands[1]
             found, words = loop.prepare(rows, n, a, 0.0, checks=True)  # type: ignore[attr-defined]
-            # Several threads may get here at once, and the words of each must live. `run` is set
-            # last, as it is tested above.
+            # Several threads may get here at the same time, and the words of each must stay alive.
+            # `run` is set last, because it is tested above.
             kept.append(words)
             job = words.ctypes.data
             run = found
-        if run(job, id(operands)):  # x is of a derived class, or something else
+        if run(job, id(operands)):  # x has a subclass, or is not an array
             operands = plain(x), operands[1]
             run(job, id(operands))
         return operands[1]
@@ -140,7 +142,7 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
 
 
 def _reduced(facts: CallFacts) -> tuple[int, int] | None:
-    """Return number and length of the rows if the axes are the last ones, and there is much."""
+    """Return the number and length of the rows if the axes are the last ones and x is large."""
     shape, axes = facts.shapes[0], facts.numbers[0]
     if shape is None or not facts.contiguous[0] or not facts.one_dtype:
         return None
@@ -153,7 +155,7 @@ def _reduced(facts: CallFacts) -> tuple[int, int] | None:
 
 
 def _rows(facts: CallFacts) -> tuple[int, int] | None:
-    """Return number and length of the rows if the axis is the last one, and of some numbers."""
+    """Return the number and length of the rows if the axis is the last one and x is not empty."""
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not shape or axis != len(shape) - 1 or not facts.one_dtype or not math.prod(shape):
         return None
@@ -165,7 +167,7 @@ def _is_layer_norm(facts: CallFacts) -> bool:
 
 
 def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[Array]:
-    """Return the results of run over parts of x, gapless, in arrays of dtypes."""
+    """Return the results of run over parts of x, which is contiguous, as arrays of these dtypes."""
     parts, rest = divmod(x.size, _PART)
     x = x.reshape(-1)
     outs = [np.empty(parts + (rest > 0), dtype) for dtype in dtypes]
@@ -176,7 +178,9 @@ def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[
 
 
 def _apart(facts: CallFacts, name: str) -> str:
-    """Return the name of the loop that reads large inputs in streams, by the plain loop's name."""
+    """Return the name of the loop to use instead of `name`: for large inputs the one with
+    streams.
+    """
     size_bytes = math.prod(facts.shapes[0] or ()) * int(facts.dtype.itemsize)
     return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
 
@@ -195,7 +199,9 @@ def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> s
 def _one_number_a_row(
     facts: CallFacts, name: str, a: float, whole: Run | None = None
 ) -> Run | None:
-    """Return the reduction by the loop `name` of rows; of one long row `whole` makes a number."""
+    """Return the function for a reduction of rows by the loop `name`; `whole` reduces one
+    long row.
+    """
     found = _reduced(facts)
     if found is None:
         return None
@@ -216,7 +222,7 @@ def _one_number_a_row(
 
 @silent
 def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
-    """Return the sum over the last axes, or over all, times scale."""
+    """Return the function for the sum over the last axes, or over all, times scale."""
     found = _reduced(facts)
     if found is None or found[0] > 1 or found[1] <= 8 * _PART:
         return _one_number_a_row(facts, "sum_of_rows", scale)
@@ -224,7 +230,7 @@ def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
     final = facts.shape if facts.view_shape is None else facts.view_shape
     parts, rest = divmod(n, _PART)
     count, whole, loop = parts + (rest > 0), parts * _PART, _apart(facts, "sum")
-    # When a loop has emptied the nearer caches, np.add.reduce takes 1.5 us and this 0.6.
+    # After a loop has filled the caches, np.add.reduce takes 1.5 us, and dot 0.6.
     add = ones(count, wide).dot if count <= TERMS else np.add.reduce
     empty, array, array_type = np.empty, np.array, ARRAY
     along: Launch | None = None
@@ -248,14 +254,16 @@ def sum(facts: CallFacts, scale: float = 1.0) -> Run | None:
 
 
 def mean(facts: CallFacts) -> Run | None:
-    """Return the mean over the last axes, or over all."""
+    """Return the function for the mean over the last axes, or over all."""
     found = _reduced(facts)
     return None if found is None else sum(facts, 1.0 / found[1])
 
 
 @silent
 def extreme(facts: CallFacts, name: str) -> Run | None:
-    """Return the greatest ("top") or the least ("bottom") over the last axes; NaN if there is."""
+    """Return the function for the largest ("top") or smallest ("bottom") number over the last axes;
+    NaN if one is NaN.
+    """
     run, dtype = loop_of(_apart(facts, name), facts.dtype), facts.dtype
     reduce = np.maximum.reduce if name == "top" else np.minimum.reduce
     return _one_number_a_row(
@@ -265,7 +273,7 @@ def extreme(facts: CallFacts, name: str) -> Run | None:
 
 @silent
 def var(facts: CallFacts, name: str = "var_of_rows") -> Run | None:
-    """Return the variance over the last axes, or over all."""
+    """Return the function for the variance over the last axes, or over all."""
     found = _reduced(facts)
     if found is None:
         return None
@@ -286,7 +294,7 @@ def var(facts: CallFacts, name: str = "var_of_rows") -> Run | None:
 
 @silent
 def std(facts: CallFacts) -> Run | None:
-    """Return the square root of the variance."""
+    """Return the function for the standard deviation."""
     square = var(facts, "std_of_rows")
     found = _reduced(facts)
     if square is None or found is None or found[0] > 1 or found[1] <= 8 * _PART:
@@ -302,7 +310,7 @@ def std(facts: CallFacts) -> Run | None:
 
 @silent
 def norm(facts: CallFacts) -> Run | None:
-    """Return the Euclidean norm over the last axes, or over all."""
+    """Return the function for the Euclidean norm over the last axes, or over all."""
     if facts.numbers[1] != 2.0:
         return None
     run, add, sqrt = loop_of(_apart(facts, "squares"), facts.dtype), np.add.reduce, np.sqrt
@@ -314,15 +322,15 @@ def norm(facts: CallFacts) -> Run | None:
 
 
 def logsumexp(facts: CallFacts) -> Run | None:
-    """Return log(sum(exp(x))) over the last axes."""
+    """Return the function for log(sum(exp(x))) over the last axes."""
     return _one_number_a_row(facts, "logsumexp", 0.0)
 
 
 def reduction_gradient(
     facts: CallFacts, name: str, a: float = 0.0
 ) -> tuple[Run | None, ...] | None:
-    """Return the gradient of a reduction by the loop `name`, of g, x and then the result, if the
-    loop asks for it.
+    """Return the function for the gradient of a reduction, by the loop `name`. It takes g, x, and
+    the result if the loop has it as an operand.
     """
     found = _reduced(facts)
     if found is None:
@@ -340,15 +348,17 @@ def reduction_gradient(
 
 
 def var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of the variance, from g and x."""
+    """Return the function for the gradient of the variance, from g and x."""
     found = _reduced(facts)
     left = 0.0 if found is None else found[1] - facts.numbers[1]
-    # A division by nothing takes the ordinary path.
+    # A division by 0 is left to the ordinary kernel.
     return reduction_gradient(facts, "var_gradient", 2.0 / left) if left > 0 else None
 
 
 def mapped(facts: CallFacts, name: str) -> Run | None:
-    """Return a function that runs the loop `name` on rows along the last axis; the shape stays."""
+    """Return a function that runs the loop `name` on rows along the last axis, with a result of the
+    same shape.
+    """
     rows = _rows(facts)
     if rows is not None and facts.contiguous[0]:
         return result_by(name, facts.shape, facts.dtype, *rows)
@@ -356,7 +366,7 @@ def mapped(facts: CallFacts, name: str) -> Run | None:
 
 
 def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | None:
-    """Return the gradient by the loop `name`, of g and the result."""
+    """Return the function for the gradient by the loop `name`, from g and the result."""
     found = _mapped_of_several(facts, name)
     return None if found is None else (found,)
 
@@ -377,7 +387,9 @@ def _mapped_of_several(facts: CallFacts, name: str) -> Run | None:
 
 
 def layer_norm(facts: CallFacts) -> Run | None:
-    """Return layer norm of a matrix: the result, the rows' means and their deviations."""
+    """Return the function for layer norm of a matrix: the result, the rows' means and
+    deviations.
+    """
     if not _is_layer_norm(facts):
         return None
     shape, dtype, eps, array_type = facts.shape, facts.dtype, float(facts.numbers[0]), ARRAY
@@ -403,7 +415,7 @@ def layer_norm(facts: CallFacts) -> Run | None:
 
 
 def _are_in_order(facts: CallFacts) -> bool:
-    """Return whether all inputs that are given are in C order."""
+    """Return whether all given inputs are in C order."""
     return all(
         is_in_order or shape is None
         for is_in_order, shape in zip(facts.contiguous, facts.shapes, strict=True)
@@ -411,16 +423,18 @@ def _are_in_order(facts: CallFacts) -> bool:
 
 
 def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of layer norm by its input, weight and bias, made together."""
+    """Return functions for the gradients of layer norm by input, weight and bias, computed
+    together.
+    """
     if not _is_layer_norm(facts):
         return None
     (rows, n), dtype = facts.shape, facts.dtype
     one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
     alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
-    # Short rows are not read two at a time, so one pass for all gradients is faster: with the
-    # forward one 1e6 float32 in rows of 64 take 776 us, 839 in a pass more; rows of 160 take 620 in
-    # both ways, and with rows of 250 a second pass is faster, where both wait for memory (one core
-    # of an AMD EPYC, Zen 4).
+    # Short rows are not read two at a time, so one pass for all gradients is faster. Forward and
+    # backward of 1e6 float32 in rows of 64 take 776 us, and 839 with a second pass. In rows of 160
+    # both take 620, and in rows of 250 a second pass is faster, because memory is the bottleneck
+    # (one core of an AMD EPYC, Zen 4).
     in_one_pass = n * dtype.itemsize <= _SHORT_BYTES
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
@@ -439,8 +453,8 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
     return by_all, None, None
 
 
-# Each takes g, x, means and deviations, and weight and where to write the gradient by x if that is
-# wanted; it returns those by weight and bias.
+# The functions below take g, x, means and deviations; if the gradient by x is needed, also weight
+# and an output for it. They return the gradients by weight and bias.
 WithParameters = Callable[[tuple[Array, ...]], tuple[Array, Array]]
 
 
@@ -480,7 +494,7 @@ def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return the RMS norm of a matrix, and the factor of each row."""
+    """Return the function for RMS norm of a matrix: the result, and the factor of each row."""
     if not _is_layer_norm(facts):
         return None
     shape, dtype = facts.shape, facts.dtype
@@ -504,7 +518,7 @@ def rms_norm(facts: CallFacts) -> Run | None:
 
 
 def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of RMS norm by its input and weight."""
+    """Return functions for the gradients of RMS norm by its input and weight."""
     if not _is_layer_norm(facts):
         return None
     shape, dtype = facts.shape, facts.dtype

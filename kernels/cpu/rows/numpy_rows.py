@@ -1,7 +1,7 @@
-"""Kernels along rows by NumPy: the steps of row_steps, while a loop is being compiled.
+"""The kernels of row_steps by NumPy, used while a loop is being compiled.
 
-Rows go through the steps in blocks. Results that depend on a number of the row are computed in
-float64 and rounded once, so they differ from the compiled loop's in their last bits.
+Rows are processed in blocks. Results that depend on a scalar of the row are computed in float64 and
+rounded once, so they differ from the compiled loop's results in the last bits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .row_steps import (
 Array = np.ndarray[Any, Any]
 Operands = Sequence[tuple[str, Kind, Array]]
 
-_BLOCK: Final = 1 << 16  # elements: some arrays of float64 of it fit into a cache
+_BLOCK: Final = 1 << 16  # elements, so that several float64 arrays of this size fit a cache
 _VECTOR_BYTES: Final = 64
 _WIDE: Final = np.float64
 
@@ -43,7 +43,7 @@ _WIDE: Final = np.float64
 def run(
     name: str, arrays: Sequence[Array], rows: int, n: int, a: float = 0.0, b: float = 0.0
 ) -> None:
-    """Do what the compiled loop of a name does: see row_launcher. Arrays are in C order.
+    """Do the same as the compiled loop with this name: see row_launcher. Arrays are in C order.
 
     Thread  any
     """
@@ -93,8 +93,8 @@ def _add_columns(
 
 
 class _Rows:
-    """Some rows on their way through the steps. `values` are parts of operands, those of elements
-    (rows, n) or (n), and numbers, (rows, 1) in float64 or without axes.
+    """A block of rows that the steps are applied to. `values` has the block's parts of operands,
+    (rows, n) or (n), and scalars of rows, (rows, 1) in float64, or 0-d.
     """
 
     def __init__(
@@ -103,9 +103,10 @@ class _Rows:
         self.values: dict[str, Array] = {
             name: np.asarray(value, _WIDE) for name, value in (("n", n), ("a", a), ("b", b))
         }
-        # Where what is given goes, by the names of operands.
+        # Outputs for scalars of rows, by the names of operands.
         self.given: dict[str, Array] = {}
-        # Private: NumPy reads an index again after its check. See Note [Indices that change].
+        # Private copies: NumPy reads an index again after its check. See Note [Indices that
+        # change].
         self.places: dict[str, Array] = {}
         self.wrong: Array | None = None
         self.shape, self.dtype = (some.stop - some.start, n), np.dtype(_WIDE)
@@ -127,7 +128,7 @@ class _Rows:
                 self.values[name] = part.astype(_WIDE)
 
     def value(self, text: str) -> Array:
-        """Return the value of a text for each element, or for each row."""
+        """Return the value of a text, for each element or for each row."""
         if text in self.values:
             return self.values[text]
         names, function = _function_of(text, tuple(self.values))
@@ -135,7 +136,7 @@ class _Rows:
         return found
 
     def take(self, steps: Sequence[Step]) -> None:
-        """Take steps in turn."""
+        """Apply steps in order."""
         values = self.values
         for step in steps:
             match step:
@@ -164,7 +165,9 @@ class _Rows:
                     self._take_where(self.value(text), inner)
 
     def _inside(self, place: str) -> Array:
-        """Return the places in the rows; 0 for one outside of its row, which is reported."""
+        """Return the indices into the rows; one that is out of bounds is reported and replaced by
+        0.
+        """
         at = self.places[place]
         is_outside = (at < 0) | (at >= self.shape[1])
         if not is_outside.any():
@@ -174,7 +177,7 @@ class _Rows:
         return np.where(is_outside, 0, at)
 
     def _take_where(self, asked: Array, steps: Sequence[Step]) -> None:
-        """Take steps, which recompute numbers, for the rows selected by `asked`."""
+        """Apply steps, which recompute scalars, to the rows selected by `asked`."""
         if asked.any():
             before = dict(self.values)
             self.take(steps)
@@ -196,7 +199,7 @@ def _reduced(how: str, values: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _function_of(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """Return the function of a text, and the names of the known values that it takes."""
+    """Return the names of the known values that a text uses, and the function of them."""
     body = parse(text, known)
     names = tuple([name for name in known if name in body.used])
     return names, small_function(Body.of(body.tree, names))

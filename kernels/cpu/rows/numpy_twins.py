@@ -1,7 +1,7 @@
-"""NumPy's side of the exact kernels along rows: functions written out from the steps of a Row.
+"""The NumPy versions of the exact kernels along rows: functions generated from the steps of a Row.
 
-A twin takes the operands of the compiled loop and makes the same bits; see exact_row_code.py. It
-serves until the loop is there, and in processes that call few of them for good.
+A twin takes the operands of the compiled loop, and gives the same bits; see exact_row_code.py. It
+is used until the loop is loaded, which does not happen in processes with few calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .row_steps import Add, Give, If, Let, Log, Map, Pick, Put, Reduce, Row, Sca
 
 Array = np.ndarray[Any, Any]
 _WIDE: Final = np.dtype(np.float64)
-# The numbers that a row is given, and their variables in its own dtype and in float64.
+# The scalars that a call passes, and their variables in the row's dtype and in float64.
 _NUMBERS: Final = ("n", "a", "b")
 _GIVEN: Final = [f"_{name}_{kind}" for kind in ("own", "wide") for name in _NUMBERS]
 _UFUNCS: Final = {
@@ -35,8 +35,8 @@ _UFUNCS: Final = {
 
 @lru_cache(maxsize=1024)
 def twin(row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> Run:
-    """Return the function that does with a tuple of operands what the loop of row does with so many
-    rows (or bands) of n numbers.
+    """Return the function of a tuple of operands that does the same as the loop of row, for this
+    number of rows (or bands) of n numbers.
     """
     count, band = (int(a), int(b)) if row.has_bands else (rows, 0)
     numbers = [number(value, kind) for kind in (dtype, _WIDE) for value in (n, a, b)]
@@ -45,12 +45,14 @@ def twin(row: Row, dtype: Any, rows: int, n: int, a: float, b: float) -> Run:
 
 @lru_cache(maxsize=256)
 def _maker(row: Row, dtype: Any) -> Callable[..., Any]:
-    """Return the function that makes twins of one row for all lengths: to write it takes 1 ms."""
+    """Return the function that makes the twins of a row for all lengths; generating it takes
+    1 ms.
+    """
     return _Writer(row, dtype).written()
 
 
 class _Variable(str):
-    """A variable of twins, which a shape has in place of a number: its repr is its name."""
+    """The name of a variable of the generated code, used in place of a number in a shape."""
 
     __slots__ = ()
 
@@ -59,9 +61,9 @@ class _Variable(str):
 
 
 class _Writer:
-    """Writes what makes twins. A value is the name of a variable: `element` is an array of the
-    row's dtype, `wide` one of float64; numbers of rows are of shape (rows, 1), and are kept in
-    float64.
+    """Generates the source of a function that makes twins. Values are names of variables: `element`
+    is an array of the row's dtype, `wide` a float64 array. Scalars of rows have the shape (rows,
+    1), and are stored in float64.
     """
 
     def __init__(self, row: Row, dtype: Any) -> None:
@@ -81,8 +83,8 @@ class _Writer:
         }  # fmt: skip
         self.lines: list[str] = []
         self.depth = 2
-        # The variables of numbers of the row in float64; and what was made of texts, by the node,
-        # and whether that is in float64.
+        # The float64 variables of the rows' scalars; and the variables of computed subexpressions,
+        # by node and by whether they are float64.
         self.numbers: dict[str, str] = {}
         self.made: dict[tuple[Any, bool], str] = {}
         self.used: dict[tuple[Any, bool], set[str]] = {}
@@ -112,7 +114,7 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     def new(self, text: str) -> str:
-        """Return the variable that a value is kept in."""
+        """Write an assignment of text to a new variable; return the variable."""
         name = f"_{len(self.lines)}v"
         self.line(f"{name} = {text}")
         return name
@@ -123,17 +125,17 @@ class _Writer:
         return name
 
     def changed(self, name: str) -> None:
-        """Forget what was made of a name."""
+        """Drop the subexpressions that use a name whose value has changed."""
         for key in [key for key, names in self.used.items() if name in names]:
             self.made.pop(key, None)
 
     def keep(self, name: str, variable: str) -> None:
-        """Keep a number of the row, in float64."""
+        """Store a scalar of the row, in float64."""
         self.changed(name)
         self.numbers[name] = variable
 
     def value(self, text: str, wide: bool, out: str = "") -> str:
-        """Return the variable of a text's value, or write it to out."""
+        """Return the variable with a text's value, or write the value to out."""
         tree = parse(text, self.names).tree
         if out:
             self._make(tree, wide, out)
@@ -194,7 +196,7 @@ class _Writer:
         return name
 
     def take(self, steps: Sequence[Step], *, again: bool = False) -> None:
-        """Write steps in turn; `again` where sums are made in float64."""
+        """Write steps in order; `again` means that sums are computed in float64."""
         for step in steps:
             match step:
                 case Reduce(name, "sum", text):
@@ -248,7 +250,7 @@ class _Writer:
         return found
 
     def _keep_narrow(self, name: str, variable: str, is_wide: bool) -> None:
-        """Keep a number of the row that has its dtype."""
+        """Store a scalar of the row that has the row's dtype."""
         if is_wide or self.dtype == _WIDE:
             self.keep(name, variable)
             return
@@ -257,7 +259,7 @@ class _Writer:
         self.made[key], self.used[key] = variable, {name}
 
     def _full(self, text: str, wide: bool) -> str:
-        """Return the variable of an element of each place."""
+        """Return the variable of a text's value with one number for each element."""
         return self.value(text, wide)
 
     def _place(self, place: str) -> str:
@@ -300,8 +302,8 @@ def _full(value: Any, rows: int) -> Array:
 
 
 def _inside(places: Array, n: int, wrong: Array) -> Array:
-    """Return the places in the rows; 0 for one outside of its row, which is reported. They are
-    private: NumPy reads an index again after its check, see Note [Indices that change].
+    """Return private copies of the indices into the rows; one that is out of bounds is reported and
+    replaced by 0. NumPy reads an index again after its check, see Note [Indices that change].
     """
     places = places.copy()
     if places.min(initial=0) < 0 or places.max(initial=0) >= n:
@@ -313,13 +315,13 @@ def _inside(places: Array, n: int, wrong: Array) -> Array:
 
 @silent
 def _in_turn(column: Array) -> Any:
-    """Return the sum of numbers in turn; np.add.reduce adds up a single column in eight sums."""
+    """Return the sum of numbers added in sequence; np.add.reduce would use eight partial sums."""
     return np.add.accumulate(column)[-1] + 0.0
 
 
 @silent
 def _add_bands(to: Array, value: Array, band: int) -> None:
-    """Add up the rows of each band, in turn."""
+    """Add the rows of each band, in sequence."""
     rows, n = value.shape
     if n == 1:
         for i in range(len(to)):
@@ -335,7 +337,7 @@ def _add_bands(to: Array, value: Array, band: int) -> None:
 
 @silent
 def _add_turns(to: Array, value: Array) -> None:
-    """Add up the rows of each turn, in order."""
+    """Add the rows that have the same index modulo the period, in order."""
     seen = value.reshape(-1, len(to))
     if len(to) > 1:
         np.add.reduce(seen, 0, out=to, initial=0.0)
@@ -345,7 +347,7 @@ def _add_turns(to: Array, value: Array) -> None:
 
 @lru_cache(maxsize=8)
 def exp_of(dtype: Any, bounded: bool) -> Run:
-    """Return exp as Numbers.exp of row_numbers.py makes it, in NumPy's operations."""
+    """Return exp in NumPy operations, with the same bits as Numbers.exp of row_numbers.py."""
     is_32 = dtype.itemsize == 4
     bits, shift, bias = (np.int32, 23, 127) if is_32 else (np.int64, 52, 1023)
     top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
@@ -388,7 +390,8 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
         add(tail, one, tail)
         k = z.view(bits)
         if n.item(n.argmin()) > least and (bounded or n.item(n.argmax()) < -least):
-            # One factor does, of numbers that are not at an end: the same bits in less time.
+            # One factor is enough if no number is near a limit: it gives the same bits in less
+            # time.
             add(k, at_once, k)
             k <<= shift
             return multiply(tail, z, out)

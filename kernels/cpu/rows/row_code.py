@@ -1,12 +1,13 @@
-"""Kernels along rows as LLVM's code, in vectors: from the steps of a row to a compiled function.
+"""Kernels along rows as LLVM vector code: makes a compiled function from the steps of a row.
 
-LLVM's own vectorizer finds the loops of a row, but leaves what a row has over, up to 63 elements,
-to scalar loops: rows of 100 took 3 to 10 times as long an element as rows of 10,000. So vectors are
-written, in along_row_code. A loop takes four vectors a turn, into one accumulator each, then what
-is left one vector at a time, with a mask. A sum folds its accumulators into float64 every 32 turns:
-a float32 adds at most 34 terms in turn, whatever the row's length. All of it follows from the
-length alone, so that a row has the same bits on any number of threads, and with shorter vectors as
-well, but for the last bits of exp, which such a machine makes in another way.
+LLVM's own vectorizer handles the loops of a row, but leaves its remainder, up to 63 elements, to
+scalar loops: rows of 100 took 3 to 10 times as long per element as rows of 10,000. So
+along_row_code generates vector code. A loop takes four vectors per iteration, with one accumulator
+each, and then the remainder, one vector at a time, with a mask. A sum adds its accumulators to
+float64 every 32 iterations: a float32 adds at most 34 terms in sequence, for any length of a row.
+All of this depends only on the length, so a row has the same bits for any number of threads. With
+shorter vectors the bits are also the same, except for the last bits of exp, which such machines
+compute in another way.
 """
 
 from __future__ import annotations
@@ -30,29 +31,30 @@ from .row_numbers import I64, WIDE
 from .row_steps import Columns, Log, Row, Short
 from .short_row_code import ShortRowCode
 
-# A row's first loop prefetches so many bytes ahead, where its share of rows is so large that it
-# comes from memory, on machines that gain by it, by the family of AMD's. Rows of 1000 float32, 1e7
-# in all, are added up at 63 GB/s on one core of a Zen 5, at 48 without. A Zen 4 adds up as fast
-# without, and finds the greatest of each row at 34 GB/s, at 30 with prefetching. Data in the shared
-# cache arrives later when it is prefetched: 1e6 at 61 GB/s, 78 without (Zen 4).
+# A row's first loop prefetches this many bytes ahead, if the thread's rows are so large that they
+# come from memory; only on AMD families (the keys) that gain by it. On one core of a Zen 5, rows of
+# 1000 float32, 1e7 in all, are summed at 63 GB/s, and at 48 without prefetching. A Zen 4 sums as
+# fast without it, but finds the largest number of each row at 34 GB/s instead of 30. Prefetching
+# slows down data in the shared cache: 1e6 are summed at 61 GB/s, and at 78 without (Zen 4).
 _AHEAD: Final = {26: 12288}.get(read_cpu().family, 0)
 _FAR: Final = 1 << 24
-# Elements a thread: what pays for entering the pool (3 us) where each is read once.
+# The least elements per thread for which starting threads (3 us) pays if each is read once.
 _SHARE: Final = 65536
 _ALL: Final = 1 << 62
 # Note [Blocks of rows]
-# A short row is read quickly; then its numbers wait for each other: exp for the greatest, the total
-# for exp, the shares for the total. So rows are taken through each loop in blocks of up to 16, and
-# their numbers are kept meanwhile: one row is read while another's wait. A block's rows of all
-# operands fit into the nearest cache: softmax's gradient of 1000 x 1000, with three of them, takes
-# 155 us by 2 rows and 210 by 4 (one core of an AMD EPYC, Zen 4). A long row is a block alone.
+# Reading a short row is fast, but then its scalars depend on each other: exp on the maximum, the
+# total on exp, the shares on the total. So each loop runs over a block of up to 16 rows before the
+# next loop, and the rows' scalars are stored meanwhile: one row is read while the scalars of others
+# are computed. A block's rows of all operands fit the L1 cache: softmax's gradient of 1000 x 1000,
+# with three operands, takes 155 us with 2 rows and 210 with 4 (one core of an AMD EPYC, Zen 4). A
+# long row is a block of one row.
 _NEAREST_BYTES: Final = 1 << 15
 
 
 def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
-    """Return the loop of a kernel, named in row_steps, for float32 or float64."""
+    """Return the loop of a kernel of row_steps, for float32 or float64."""
     size = 4 if dtype == "float32" else 8
-    # Columns, and rows that take turns, are added up by one thread.
+    # One thread adds columns, and rows whose sums are written to the same output.
     is_alone = isinstance(kernel, Columns) or (isinstance(kernel, Row) and kernel.adds_turns)
     share = _ALL if is_alone else _SHARE
     sizes = [size] * len(kernel.operands)
@@ -61,8 +63,8 @@ def compile_loop(name: str, dtype: str, kernel: Row | Columns | Short) -> Loop:
 
 def _function_of(row: Row | Columns | Short, dtype: str) -> Any:
     """Return the function of a row for float32 or float64, in the form of a Loop's: (words, count)
-    for count rows, with words the address of these: that of a tuple of the operands, the first row,
-    the length of a row, a, and b.
+    for count rows. `words` is the address of: the address of a tuple of the operands, the first
+    row, the length of a row, a, and b.
     """
     element = ir.FloatType() if dtype == "float32" else WIDE
 
@@ -143,7 +145,7 @@ def _build_rows(
 
 
 def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
-    """Return how far operands of each kind go on with a row, in bytes: that is 8 for others."""
+    """Return the step from row to row in bytes for operands of each kind; 8 for other kinds."""
     by_rows = dict.fromkeys(("rows", "bands", "turns", "turn_sums"), whole)
     by_numbers = dict.fromkeys(("numbers", "turn_numbers", "group_numbers"), size)
     return {**by_rows, **by_numbers, **dict.fromkeys(("columns", "outside", "table", "sum"))}
@@ -152,8 +154,8 @@ def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
 def _build_blocks(
     builder: Any, row: Row, code: Any, first: Any, last: Any, joins: Any, places: Any
 ) -> None:
-    """Build the loops over the rows from first to last, block by block; joins returns whether a row
-    is added to others before it.
+    """Build the loops over the rows from first to last, block by block. joins returns whether a row
+    is added to earlier rows.
     """
     most = ir.Constant(I64, BLOCK)
     in_rows = sum(kind == "rows" for _, kind in row.operands)
@@ -176,13 +178,13 @@ def _build_blocks(
 
 
 # Note [Streams]
-# The machine fetches ahead of a loop up to the end of a page; where the next one begins, the loop
-# waits. Where pages are of 4 KiB, that is at every 1000 float32. So what comes from memory is read
-# in four streams, each a quarter of the rows, whose waits are one. 5e7 float32 in rows of 1000 are
-# added up in 8.5 ms in place of 11.1, where pages lie about at random, and as before, in 6.4, where
-# they are huge ones; two streams take 10.2, six 8.4 and 6.9 (one core of an AMD EPYC, Zen 4). Turns
-# go from stream to stream with each vector: where LLVM took those of a stream together, the norm of
-# 1e7 in huge pages took 1.6 ms in place of 1.0.
+# The hardware prefetches up to the end of a page; at the start of the next page the loop waits.
+# With pages of 4 KiB that happens every 1000 float32. So data from memory is read in four streams,
+# each a quarter of the rows, whose waits overlap. Summing 5e7 float32 in rows of 1000 takes 8.5 ms
+# instead of 11.1 if pages are scattered in memory, and 6.4 in both cases if they are huge pages;
+# two streams take 10.2, six 8.4 and 6.9 (one core of an AMD EPYC, Zen 4). Iterations alternate
+# between streams after each vector: where LLVM grouped the vectors of a stream, the norm of 1e7 in
+# huge pages took 1.6 ms instead of 1.0.
 def _build_streams(
     builder: Any, row: Row, codes: Sequence[RowCode], first: Any, count: Any, places: Any
 ) -> None:
@@ -191,7 +193,7 @@ def _build_streams(
     each = builder.sdiv(builder.add(count, builder.sub(streams, one)), streams)
     begins, most = [], builder.sub(count, each)
     for i in range(len(codes)):
-        # The last ones have some rows in common with others, which are made twice.
+        # The last streams overlap with others in some rows, which are computed twice.
         begin = builder.mul(each, ir.Constant(I64, i))
         begin = builder.select(builder.icmp_signed("<", begin, most), begin, most)
         begins.append(builder.add(first, begin))

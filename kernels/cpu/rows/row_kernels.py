@@ -1,4 +1,4 @@
-"""The compiled loops of rows by name: loaded without Numba where the cache has them."""
+"""The compiled loops over rows by name, loaded without Numba if they are stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _found: dict[tuple[str, str], Callable[..., None]] = {}
 
 
 def row_loop(name: str, dtype: str) -> Callable[..., None]:
-    """Return the function that runs the kernel of a name in row_steps, or in small_row_steps, for
+    """Return the function that runs the kernel with this name in row_steps or small_row_steps, for
     float32 or float64; see row_launcher.
 
     Thread  any
@@ -32,9 +32,9 @@ def row_loop(name: str, dtype: str) -> Callable[..., None]:
 
 
 def stored_row_loop(name: str, dtype: str) -> Callable[..., None] | None:
-    """Return the same where that needs no compiler, else None.
+    """Return the same function as row_loop if that needs no compiler, else None.
 
-    Thread  any; two may load the same code, of which one copy stays
+    Thread  any; two threads may load the same code, and one copy is kept
     """
     found = _found.get((name, dtype))
     if found is None:
@@ -45,5 +45,5 @@ def stored_row_loop(name: str, dtype: str) -> Callable[..., None] | None:
 
 
 def _given(name: str, dtype: str) -> tuple[str, str, object]:
-    # The kernel decides on the code, whatever its name.
+    # The code depends on the kernel's steps, not only on its name.
     return name, dtype, SMALL[name] if name in SMALL else KERNELS[name]

@@ -1,4 +1,4 @@
-"""Arithmetic of the scalar language on vectors of LLVM, for kernels along rows."""
+"""Arithmetic of the scalar language on LLVM vectors, for kernels along rows."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _codegen: Any = codegen  # untyped
 I64: Final = ir.IntType(64)
 I32: Final = ir.IntType(32)
 WIDE: Final = ir.DoubleType()
-# A vector, whatever the machine's own, and how many a loop takes a turn.
+# The size of a vector in bytes, on any machine, and the number of vectors per iteration.
 BYTES: Final = 64
 VECTORS: Final = 4
 CONTRACT: Final = ("contract",)
-# Whether a register is a table of as many numbers as it has lanes, and something scales by 2^n.
+# Whether the machine can look up numbers in a table held in a register, and scale by 2^n.
 HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
 
 
 class Numbers:
-    """Builds arithmetic on vectors of so many lanes of float32 or float64; 0 lanes: on numbers.
+    """Builds arithmetic on vectors with this many lanes of float32 or float64; 0 lanes: on scalars.
 
-    is_exact    each operation is rounded separately, so that NumPy makes the same bits
+    is_exact    each operation is rounded separately, so that NumPy gives the same bits
     """
 
     def __init__(self, builder: Any, element: Any, lanes: int, *, is_exact: bool = False) -> None:
@@ -44,13 +44,13 @@ class Numbers:
         self.integer = ir.VectorType(bits, lanes) if lanes else bits
 
     def constant(self, value: float) -> Any:
-        """Return a number in each lane."""
+        """Return a constant with this value in each lane."""
         value = float(np.float32(value)) if self.is_32 else value
         return ir.Constant(self.type, [value] * self.lanes if self.lanes else value)
 
     def held(self, value: float | tuple[float, ...]) -> Any:
-        """Return a number in each lane, or a number for each, that a register keeps: LLVM would
-        load what it knows to be constant in each turn of a loop.
+        """Return a number, or a vector with a number for each lane, that stays in a register. LLVM
+        would load a constant again in each iteration of a loop.
         """
         if value not in self._held:
             if isinstance(value, tuple):
@@ -63,14 +63,14 @@ class Numbers:
         return self._held[value]
 
     def whole(self, value: int) -> Any:
-        """Return a whole number of the element's size in each lane."""
+        """Return an integer of the element's size in each lane."""
         return ir.Constant(self.integer, [value] * self.lanes if self.lanes else value)
 
     def call(self, name: str, *args: Any) -> Any:
-        """Build a call of one of LLVM's intrinsics."""
+        """Build a call of an LLVM intrinsic."""
         kind = ir.FunctionType(self.type, [self.type] * len(args))
         module, bits = self.builder.module, 32 if self.is_32 else 64
-        if self.lanes:  # llvmlite names no intrinsics of vectors
+        if self.lanes:  # llvmlite cannot form the intrinsic's name for vectors
             name = f"llvm.{name}.v{self.lanes}f{bits}"
             function = module.globals.get(name) or ir.Function(module, kind, name)
         else:
@@ -78,43 +78,45 @@ class Numbers:
         return self.builder.call(function, args)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """Return a * b + c, rounded once where the machine has that, unless it is exact."""
+        """Return a * b + c, rounded once if the machine has FMA; rounded twice if is_exact."""
         build = self.builder
         return build.fadd(build.fmul(a, b, flags=self.flags), c, flags=self.flags)
 
     def smaller(self, a: Any, b: Any) -> Any:
-        """Return a where it is below b, else b, which may be NaN."""
+        """Return a where a < b, else b, which may be NaN."""
         return self.builder.select(self.builder.fcmp_ordered("<", a, b), a, b)
 
     def greater(self, a: Any, b: Any) -> Any:
-        """Return a where it is above b, else b, which may be NaN."""
+        """Return a where a > b, else b, which may be NaN."""
         return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
 
     def magnitude(self, x: Any) -> Any:
-        """Return the bits of |x|, which are ordered as the numbers are, NaN above inf."""
+        """Return the bits of |x| as an integer: these have the order of the numbers, with NaN above
+        inf.
+        """
         bits = self.builder.bitcast(x, self.integer)
         return self.builder.and_(bits, self.whole((1 << (31 if self.is_32 else 63)) - 1))
 
     @property
     def infinite_bits(self) -> Any:
-        """Return the bits of infinity, which those of NaN, without the sign, exceed."""
+        """Return the bits of infinity; the bits of a NaN, without the sign, are greater."""
         bits = 0x7F800000 if self.is_32 else 0x7FF0000000000000
         return ir.Constant(I32 if self.is_32 else I64, bits)
 
     def exp(self, x: Any, is_bounded: bool = False) -> Any:
-        """Return exp(x), which is at most 1 if it is_bounded; within 1.06 units in the last place.
+        """Return exp(x), within 1.06 units in the last place. is_bounded promises that x <= 0.
 
-        By vector_math's steps, or from a table of powers of 2: then r is 1/16 of that (1/8 in
-        float64), and 2 terms of a polynomial do (6) instead of 5 (11).
+        It uses the steps of vector_math, or a table of powers of 2: then r is 1/16 as large (1/8 in
+        float64), and the polynomial needs 2 terms instead of 5 (6 instead of 11 in float64).
         """
         is_32 = self.is_32
-        # A vector of float64 with the lanes of float32 takes two registers.
+        # A float64 vector with as many lanes as a float32 vector takes two registers.
         by_table = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES and not self.is_exact
         constant = self.held if by_table else self.constant
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
         y = x if is_bounded else self.smaller(constant(top), x)
         y = self.greater(constant(bottom), y)
-        # Added and subtracted it rounds: to whole numbers, or to the parts that a table has.
+        # Adding and subtracting it rounds to integers, or to the fractions in the table.
         parts = self.lanes if by_table else 1
         scales = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
         lifts = is_bounded and not scales
@@ -136,12 +138,12 @@ class Numbers:
             tail = self._series(series, r, constant)
             made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
         if scales:
-            return self._scaled(made, n)  # rounded once, as by two factors
+            return self._scaled(made, n)  # rounded once, as with two factors
         return self._times_lifted(made, z) if lifts else self._times_power(made, z, rounder)
 
     def _exp_of_part(self, coefficients: Sequence[float], r: Any) -> Any:
-        """Return 1 + (r + r^2 * series), with even and odd powers apart: as many operations as by
-        Horner's rule, of which fewer wait for each other.
+        """Return 1 + (r + r^2 * series), with even and odd powers in separate sums: as many
+        operations as Horner's rule, but fewer that depend on each other.
         """
         build = self.builder
         square = build.fmul(r, r)
@@ -153,13 +155,13 @@ class Numbers:
 
     @property
     def _lift(self) -> tuple[int, int]:
-        """The lift of n in a bounded exp, and the bias of exponents."""
-        # The sum is even, or rounding of halves to even would find other numbers.
+        """The offset that is added to n in a bounded exp, and the bias of exponents."""
+        # The sum must be even, so that ties round to the same numbers.
         return (63, 127) if self.is_32 else (511, 1023)
 
     def _times_lifted(self, x: Any, z: Any) -> Any:
-        """Return x * 2**n, for the n of at most 0 whose sum with the lift z has behind a rounder:
-        by 2**(n + lift), which overflows for none, and by 2**-lift, which rounds once.
+        """Return x * 2**n for n <= 0, where z has n plus the lift in its last bits after rounding.
+        The factors are 2**(n + lift), which never overflows, and 2**-lift, which rounds once.
         """
         build = self.builder
         shift = self.whole(23 if self.is_32 else 52)
@@ -167,7 +169,7 @@ class Numbers:
         return build.fmul(build.fmul(x, power), self.constant(2.0 ** -self._lift[0]))
 
     def _series(self, coefficients: Sequence[float], x: Any, constant: Any) -> Any:
-        """Return Horner's rule."""
+        """Return the value of a polynomial by Horner's rule."""
         first, *others = coefficients
         value = constant(first)
         for coefficient in others:
@@ -175,20 +177,20 @@ class Numbers:
         return value
 
     def _times_power(self, x: Any, z: Any, rounder: Any) -> Any:
-        """Return x * 2**n, for the n that z has behind rounder."""
+        """Return x * 2**n, where z has n in its last bits, after the rounder was added."""
         build, is_32 = self.builder, self.is_32
         bias, shift = self.whole(127 if is_32 else 1023), self.whole(23 if is_32 else 52)
         k = build.sub(build.bitcast(z, self.integer), build.bitcast(rounder, self.integer))
         half = build.ashr(k, self.whole(1))
-        # Two factors: one alone would overflow, or round a subnormal result twice.
+        # Two factors, because a single one would overflow, or round a subnormal result twice.
         for part in (half, build.sub(k, half)):
             power = build.shl(build.add(part, bias), shift)
             x = build.fmul(x, build.bitcast(power, self.type))
         return x
 
     def log(self, x: Any) -> Any:
-        """Return log(x) of float64, by what vector_math says of it: LLVM makes vectors of that, of
-        the numbers of several rows, and calls libm for each otherwise.
+        """Return log(x) of float64, by vector_math's formula. LLVM vectorizes it over the scalars
+        of several rows; a call of libm would take one number at a time.
         """
         build, constant, shift = self.builder, self.constant, self.whole(52)
         root = self.whole(int(np.float64(math.sqrt(0.5)).view(np.int64)))
@@ -212,7 +214,7 @@ class Numbers:
         return build.select(build.fcmp_ordered(">", x, constant(0.0)), y, none)
 
     def _of_table(self, table: Sequence[float], places: Any) -> Any:
-        """Build a look-up in a table with as many numbers as lanes, by the last bits of places."""
+        """Build a look-up, by the last bits of places, in a table with as many numbers as lanes."""
         name = f"llvm.x86.avx512.permvar.{'s' if self.is_32 else 'd'}f.512"
         kind = ir.FunctionType(self.type, [self.type, self.integer])
         module = self.builder.module
@@ -223,7 +225,7 @@ class Numbers:
         )
 
     def _scaled(self, x: Any, n: Any) -> Any:
-        """Return x * 2**n rounded once, in the one instruction that some machines have."""
+        """Return x * 2**n rounded once, by an instruction that some machines have."""
         mask = ir.IntType(self.lanes)
         name = "llvm.x86.avx512.mask.scalef.p" + ("s" if self.is_32 else "d") + ".512"
         kind = ir.FunctionType(self.type, [self.type] * 3 + [mask, I32])
@@ -233,13 +235,13 @@ class Numbers:
         return self.builder.call(function, [x, n, x, whole, _at(4)])
 
     def splat(self, value: Any) -> Any:
-        """Return the vector whose lanes are all value."""
+        """Return a vector with value in all lanes."""
         first = self.builder.insert_element(ir.Constant(self.type, ir.Undefined), value, _at(0))
         mask = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
         return self.builder.shuffle_vector(first, first, mask)
 
     def first(self, count: Any) -> Any:
-        """Return the mask of the first `count` lanes, or of all."""
+        """Return the mask of the first `count` lanes; all lanes if count is larger."""
         build, kind = self.builder, ir.VectorType(I32, self.lanes)
         count = build.trunc(count, I32)
         spread = build.insert_element(ir.Constant(kind, ir.Undefined), count, _at(0))
@@ -247,7 +249,7 @@ class Numbers:
         return build.icmp_signed("<", ir.Constant(kind, list(range(self.lanes))), spread)
 
     def load(self, address: Any, mask: Any = None) -> Any:
-        """Build a load from address, with zeros where mask is false; nothing is read there."""
+        """Build a load from address; lanes where mask is false are zeros, and are not read."""
         pointer = self.builder.inttoptr(address, self.type.as_pointer())
         if mask is None:
             return self.builder.load(pointer, align=1)
@@ -255,17 +257,17 @@ class Numbers:
         return self.builder.call(self._masked("load", self.type, given), given)
 
     def prefetch(self, address: Any, ahead: Any) -> None:
-        """Prefetch the memory this many bytes behind address; it may not exist."""
+        """Prefetch the memory at this many bytes after address; an invalid address is harmless."""
         build, byte = self.builder, ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
         name, module = "llvm.prefetch.p0", build.module
         function = module.globals.get(name) or ir.Function(module, kind, name)
         place = build.inttoptr(build.add(address, ahead), byte)
-        # To be read, and to be kept; of data.
+        # The flags mean: for reading, keep in the cache, a data address.
         build.call(function, [place, _at(0), _at(3), _at(1)])
 
     def store(self, value: Any, address: Any, mask: Any = None) -> None:
-        """Write value to address where mask holds."""
+        """Build a store of value at address, for the lanes where mask is true."""
         pointer = self.builder.inttoptr(address, self.type.as_pointer())
         if mask is None:
             self.builder.store(value, pointer, align=1)
@@ -288,7 +290,7 @@ def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
     build = on.builder
     arithmetic = {"add": build.fadd, "sub": build.fsub, "mul": build.fmul, "div": build.fdiv}
     if name in arithmetic:
-        # Not of quotients: those are of a row's numbers, and few.
+        # No contraction of divisions: they are on a row's scalars, and few.
         return arithmetic[name](*args, flags=() if name == "div" else on.flags)
     if name in _COMPARED:
         return build.fcmp_ordered(_COMPARED[name], *args)
@@ -308,7 +310,7 @@ def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
 
 
 def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence[str]) -> Any:
-    """Return the value of text, whose names find looks up."""
+    """Return the value of text; find returns the value of a name."""
     made: dict[Any, Any] = {}
     tree = parse(text, names).tree
     for piece in walk(tree):
@@ -326,7 +328,7 @@ def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence
 
 
 def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
-    """Build the join of all lanes of a vector, half by half."""
+    """Build the reduction of all lanes of a vector by joining halves."""
     n = value.type.count
     while n > 1:
         n //= 2
@@ -337,7 +339,7 @@ def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
 
 
 def _is_below_top(tree: Any) -> bool:
-    """Return whether tree is what is left of a number without the greatest one of its row."""
+    """Return whether tree is a number minus the maximum of its row, which is at most 0."""
     match tree:
         case Call(primitive="sub", args=(_, Name(id="top"))):
             return True

@@ -1,26 +1,26 @@
-"""Descriptions of kernels along rows in the scalar language: reductions, maps, row numbers.
+"""Descriptions of kernels along rows in the scalar language: reductions, maps, row scalars.
 
-A `Row` names its operands and its steps. Steps are taken in order; adjacent steps that need no
-number of each other share one loop over the row, in which a row that was just mapped is in the
-cache. So softmax is: reduce to the top; map to exp(x - top) and reduce that to its total; map to
-the share of the total. A number of a row is computed in float64, mapped elements in the row's
-dtype.
+A `Row` has operands and steps, which are executed in order. Adjacent steps that do not need each
+other's scalars share one loop over the row; later loops find the row in the cache. So softmax is:
+reduce to the maximum; map to exp(x - maximum) and reduce that to its total; map to the share of the
+total. Scalars of a row are computed in float64, mapped elements in the row's dtype.
 
-No step assumes NaN or inf away, and the order of additions follows from the length of the row
-alone. Nothing here knows of Numba or of the CPU.
+Steps handle NaN and inf, and the order of additions depends on the length of the row alone. This
+module does not depend on Numba or on the CPU.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-# How an operand is stored: as x is, as one row for all, one number a row (also in float64), or one
-# place in each row; as one row for a band of rows; one number a column; or one integer for all,
-# which becomes a place that a row does not have (see Note [Indices that change] in bounds.py). The
-# table of an exact kernel holds integers that it needs, see exact_row_code.py. With `b` rows that
-# take turns ("turns"), row i sees the one at i % b; the output of such rows ("turn_sums") is the
-# sum over the rows that see the same one. Row i sees the number at i % b of "turn_numbers", and
-# that at i // a of "group_numbers". Only exact kernels have these four.
+# How an operand is stored. "rows": like x; "columns": one row for all rows; "numbers": one number
+# per row ("wide": in float64); "places": one index per row; "bands": one row for each band of rows;
+# "totals": one number per column; "outside": one integer, which gets an index that is out of bounds
+# (see Note [Indices that change] in bounds.py); "table": integers for an exact kernel, see
+# exact_row_code.py; "sum": one number for all rows. The last four kinds are only in exact kernels.
+# "turns": row i uses the operand's row i % b; "turn_sums": an output whose rows are the sums over
+# the rows i with the same i % b; "turn_numbers": row i uses number i % b; "group_numbers": row i
+# uses number i // a.
 Kind = Literal[
     "rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside", "table", "sum",
     "turns", "turn_sums", "turn_numbers", "group_numbers",
@@ -28,8 +28,8 @@ Kind = Literal[
 
 
 class Reduce(NamedTuple):
-    """A number of the row: the sum of text's values; the greatest, NaN aside (-inf of nothing); or
-    1 if any is NaN, else 0.
+    """Reduce to a scalar of the row: the sum of text's values; or the largest one, ignoring NaN
+    (-inf for an empty row); or 1 if one is NaN, else 0.
     """
 
     name: str
@@ -38,16 +38,16 @@ class Reduce(NamedTuple):
 
 
 class Map(NamedTuple):
-    """text's values go to an operand of kind "rows"."""
+    """Write text's values to an operand of kind "rows"."""
 
     to: str
     text: str
 
 
 class Add(NamedTuple):
-    """text's values are added to those of the other rows of the band, in an operand of kind
-    "bands", or of the same turn, in one of kind "turn_sums"; those of the first row of the band, or
-    of the turn, take the place of what was there.
+    """Add text's values to those of other rows: of the same band, in an operand of kind "bands", or
+    with the same index modulo b, in one of kind "turn_sums". The first of these rows overwrites old
+    values.
     """
 
     to: str
@@ -55,7 +55,7 @@ class Add(NamedTuple):
 
 
 class Let(NamedTuple):
-    """A number of the row, of others; rounded as what is mapped is, or not."""
+    """Compute a scalar of the row from other scalars; rounded=True rounds it to the row's dtype."""
 
     name: str
     text: str
@@ -63,14 +63,14 @@ class Let(NamedTuple):
 
 
 class Give(NamedTuple):
-    """A number of the row goes to an operand of kind "numbers" or "wide"."""
+    """Write a scalar of the row to an operand of kind "numbers" or "wide"."""
 
     to: str
     text: str
 
 
 class Pick(NamedTuple):
-    """The number at a place of the row; the first one if the row does not have that place."""
+    """Read the element of the row at an index; the first element if the index is out of bounds."""
 
     name: str
     row: str
@@ -78,22 +78,22 @@ class Pick(NamedTuple):
 
 
 class First(NamedTuple):
-    """The mean of the numbers that the row begins with, as many as a vector has, rounded."""
+    """Compute the mean of the row's first elements, as many as a vector has, rounded."""
 
     name: str
     row: str
 
 
 class Log(NamedTuple):
-    """The logarithm of a number of the row, by the loop of NumPy's; of exact kernels alone."""
+    """Compute the logarithm of a scalar of the row by NumPy's inner loop; only in exact kernels."""
 
     name: str
     of: str
 
 
 class Scan(NamedTuple):
-    """The running sums of an operand go to another one: added in float64, each rounded once, from
-    the first number on or from the last. Only in exact kernels.
+    """Write the cumulative sums of an operand to another one. They are added in float64, and each
+    is rounded once; from the first element on, or from the last one. Only in exact kernels.
     """
 
     to: str
@@ -102,7 +102,7 @@ class Scan(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A number of the row is added to those of the rows before, in float64; the sum times `a` goes
+    """Add a scalar of the row to the sum over earlier rows, in float64, and write the sum times `a`
     to an operand of kind "sum". Only in exact kernels, which one thread runs.
     """
 
@@ -111,11 +111,12 @@ class Total(NamedTuple):
 
 
 class If(NamedTuple):
-    """Steps of the rows for which text holds; they may recompute numbers. Their sums are made in
-    float64, in a slower loop, since few rows are expected to need it.
+    """Execute steps for the rows for which text is true; they may recompute scalars. Their sums are
+    computed in float64, in a slower loop, because few rows are expected to need it.
 
-    apart   whether the numbers before it are computed for several rows at once; a branch in their
-            loop keeps LLVM from that
+    apart   whether to compute the scalars before this step for several rows at once: a branch
+    within
+            their loop would prevent LLVM from vectorizing it
     """
 
     text: str
@@ -124,8 +125,8 @@ class If(NamedTuple):
 
 
 class Put(NamedTuple):
-    """A number of the row replaces the element at a place; as with Pick, the first one where the
-    row does not have that place.
+    """Write a scalar of the row to the element at an index; as with Pick, to the first element if
+    the index is out of bounds.
     """
 
     to: str
@@ -137,67 +138,67 @@ Step = Reduce | Map | Add | Let | Log | Give | Pick | First | If | Put | Total |
 
 
 class Row(NamedTuple):
-    """A kernel: its operands in order, and its steps. Texts may also name `n`, the row's length,
-    and `a` and `b`, two numbers that a call passes. In a kernel with bands these are the number of
-    rows and how many make a band, and the rows of a call are bands.
+    """A kernel: its operands and its steps, in order. Texts may also use `n`, the row's length, and
+    `a` and `b`, two numbers that a call passes. In a kernel with bands, `a` and `b` are the number
+    of rows and the number of rows per band, and the rows of a call are bands.
     """
 
     operands: tuple[tuple[str, Kind], ...]
     steps: tuple[Step, ...]
-    # How many rows are taken at a time, far apart from each other.
+    # The number of rows that are read at a time, far apart from each other.
     streams: int = 1
-    # Whether NumPy makes the same bits, see exact_row_code.py.
+    # Whether NumPy gives the same bits, see exact_row_code.py.
     is_exact: bool = False
 
     @property
     def has_bands(self) -> bool:
-        """Whether rows are added up in bands."""
+        """Whether rows are summed in bands."""
         return any(kind == "bands" for _, kind in self.operands)
 
     @property
     def adds_turns(self) -> bool:
-        """Whether rows of the same turn are added up, which one thread does."""
+        """Whether rows with the same index modulo b are summed, which one thread does."""
         return any(kind == "turn_sums" for _, kind in self.operands)
 
     @property
     def has_turns(self) -> bool:
-        """Whether `b` rows take turns."""
+        """Whether operands depend on the row's index modulo b."""
         return any(kind in ("turns", "turn_sums", "turn_numbers") for _, kind in self.operands)
 
     @property
     def has_groups(self) -> bool:
-        """Whether `a` rows after each other are a group."""
+        """Whether each `a` consecutive rows form a group."""
         return any(kind == "group_numbers" for _, kind in self.operands)
 
 
 class Columns(NamedTuple):
-    """A kernel that adds up texts' values of all rows, times `a`, in operands of their names."""
+    """A kernel that sums texts' values over all rows, times `a`, into operands with their names."""
 
     operands: tuple[tuple[str, Kind], ...]
     texts: tuple[tuple[str, str], ...]
-    # Whether a turn takes two vectors of half a line, or one of a line.
+    # Whether an iteration takes two vectors of half a cache line, or one of a whole line.
     in_halves: bool = False
 
 
 class Short(NamedTuple):
-    """A kernel that makes one number of each row, of many that are short: its sum, times `a`, or
-    its greatest or least, NaN if there is one.
+    """A kernel that reduces many short rows to one number each: the sum times `a`, or the largest
+    or smallest element, NaN if one is NaN.
     """
 
     operands: tuple[tuple[str, Kind], ...]
     how: Literal["sum", "top", "bottom"]
-    # How many vectors a turn takes of a row, of half a line each for float32.
+    # The number of vectors of a row per iteration; for float32, each is half a cache line.
     vectors: int = 2
 
 
 def row(operands: str, *steps: Step) -> Row:
-    """Return the Row of operands such as "x out weight:columns"; most operands are rows."""
+    """Return the Row for operands such as "x out weight:columns"; the default kind is "rows"."""
     return Row(_operands(operands), steps)
 
 
 def columns(operands: str, **texts: str) -> Columns:
-    """Return the Columns of operands such as "g mean:numbers", to which a total for each text comes
-    by its name.
+    """Return the Columns for operands such as "g mean:numbers"; for each text an operand with its
+    name, for the totals, is added.
     """
     totals = " ".join(f"{name}:totals" for name in texts)
     return Columns(_operands(f"{operands} {totals}"), tuple(texts.items()))
@@ -210,27 +211,27 @@ def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
 
 TOP = Reduce("top", "top", "x")
 _MEAN = (Reduce("total", "sum", "x"), Let("centre", "total / n"))
-# About a number that is near the mean, with what it is off.
+# The deviations from `centre`, a number near the mean, and the correction for its distance.
 _ABOUT = (
     Reduce("rest", "sum", "x - centre"),
     Reduce("squares", "sum", "square(x - centre)"),
     Let("off", "rest / n"),
     Let("spread", "squares - rest * off"),
 )
-# In one pass around the mean of the first numbers, unless that is a deviation or more away, when
-# squares lose the digits of the difference, or too far away for float32's squares: then again, in
-# float64. Around numbers of the row that is exact too: n numbers of which 16 are at most a
-# deviation off have a mean that is at most sqrt(n / 16) of them off.
+# One pass around the mean of the first elements suffices, unless that is one deviation or more from
+# the mean (then squares lose digits of the difference), or too large for float32 squares. In these
+# cases a second pass in float64 follows, also around the first elements, which is accurate enough:
+# if 16 of n numbers are at most one deviation off, the mean is at most sqrt(n / 16) deviations off.
 _SPREAD = (
     First("centre", "x"),
     *_ABOUT,
     If("logical_or(rest * off > spread, logical_or(isinf(spread), isnan(spread)))", _ABOUT),
 )
 # Note [Rows with one large share]
-# Where one number is far above the others of its row, its share rounds to 1 and the logarithm of
-# the total to 0, and their digits are lost long before. Such a row, of which the greatest number is
-# the only one that has a share over 15/16, is added up again without it. Few rows of a model in
-# training are such.
+# If one number of a row is far above the others, its share rounds to 1 and the logarithm of the
+# total to 0; their digits are lost long before. So if the largest number is the only one with a
+# share over 15/16, the row is summed again without it. In the training of a model, few rows are
+# such.
 IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
 _LOG = (
     Let("log_total", "log(total)"),
@@ -271,7 +272,9 @@ _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 
 
 def _slope(*others: Step) -> tuple[Step, ...]:
-    """Return the steps to the gradient by x, with others where a row is read first."""
+    """Return the steps to the gradient by x; `others` are inserted into the first loop over the
+    row.
+    """
     return (
         _NORMAL_SCALE,
         Reduce("total", "sum", "g * weight"),
@@ -285,8 +288,8 @@ def _slope(*others: Step) -> tuple[Step, ...]:
 
 _ONE_NUMBER: tuple[tuple[str, Kind], ...] = (("x", "rows"), ("out", "numbers"))
 
-# Steps of the gradients of softmax and log_softmax that keep the digits of rows with one large
-# share, for many numbers and for few. See Note [Slopes of rows with one large share] in
+# The steps of the gradients of softmax and log_softmax that keep the digits for rows with one large
+# share; used for many numbers and for few. See Note [Slopes of rows with one large share] in
 # fastdist/ops/nn/softmax.py.
 SOFTMAX_GRADIENT_WIDE = (
     Reduce("even", "sum", "g * y"),
@@ -356,7 +359,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Let("share", "g / ties"),
         Map("out", f"where({_IS_BEST}, share, T(0))"),
     ),
-    # about a
+    # The deviations from the number a.
     "deviations": row(
         "x rest:wide squares:wide",
         Reduce("lost", "sum", "x - a"),
@@ -441,7 +444,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Let("along", "product / n * square(scale)"),
         Map("out", "(g * weight - x * along) * scale"),
     ),
-    # of attention
+    # For attention:
     "weights": row(
         "scores share:numbers log_sum:numbers",
         Reduce("top", "top", "scores"),
@@ -489,10 +492,10 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "slope"),
     ),
 }  # fmt: skip
-# For inputs that come from memory, APART reads several rows at once; PAIRED, for smaller ones,
-# reads two streams: one row is added up while the other's sums are joined. The greatest of 1e5 and
-# 1e6 in rows of 1000 are found in 3.9 and 43.7 us, 4.15 and 46 in one stream (one core of an AMD
-# EPYC, Zen 4).
+# For inputs that come from memory, the kernels in APART read several rows at once. Those in PAIRED,
+# for smaller inputs, read two streams: one row is summed while the other's partial sums are joined.
+# Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15 and 46
+# with one stream (one core of an AMD EPYC, Zen 4).
 APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
 PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom", "layer_norm", "layer_norm_gradient")
 KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]

@@ -1,7 +1,7 @@
-"""Sums and extremes of short rows as LLVM's code, in vectors, eight rows at a time; see row_code.
+"""Sums and extremes of short rows as LLVM vector code, eight rows at a time; see row_code.
 
-A short row is soon read; what its lanes come to took longer, three shuffles that wait for each
-other. Here the lanes of eight rows are joined together, in vectors that hold a part of each row.
+Reading a short row is fast; the reduction of its lanes, three shuffles that depend on each other,
+took longer. Here the lanes of eight rows are reduced together, in vectors with a part of each row.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .row_steps import Short
 
 _cgutils: Any = cgutils  # untyped
 _ROWS: Final = 8
-# Four of them come from the first half of all rows and four from the second, in turns: memory is
-# read in two streams, each from its beginning to its end (see Note [Streams] in row_code.py), while
-# two rows add up at a time. The sums of 1e6 float32 in rows of 100 take 43 us in place of 47.5, of
-# 1e5 3.8 in place of 4.5. Two adjacent rows take 46, and 50 in place of 45 where rows are of 128;
-# in four streams, or in vectors of a line, they take 47 (AMD EPYC, Zen 4).
+# Four of the eight rows are from the first half of all rows and four from the second, alternately:
+# memory is read in two streams, each from its beginning to its end (see Note [Streams] in
+# row_code.py), while two rows are summed at a time. The sums of 1e6 float32 in rows of 100 take 43
+# us instead of 47.5, of 1e5 3.8 instead of 4.5. Two adjacent rows take 46, and 50 instead of 45 for
+# rows of 128; four streams, or vectors of a whole line, take 47 (AMD EPYC, Zen 4).
 _EACH: Final = _ROWS // 2
 Join = Callable[[Any, Any], Any]
 
 
 class ShortRowCode:
-    """The loop over rows of n elements; the number of each row goes to the second operand."""
+    """The loop over rows of n elements, which writes one number per row to the second operand."""
 
     def __init__(
         self, builder: Any, kernel: Short, element: Any, bases: Sequence[Any], n: Any, scale: Any
@@ -37,15 +37,15 @@ class ShortRowCode:
         self.builder, self.kernel, self.n, self.scale = builder, kernel, n, scale
         (self.x, self.out), self.element = bases, element
         self.size = 4 if isinstance(element, ir.FloatType) else 8
-        # Half a line for float32: where rows do not begin at lines, most longer vectors would lie
-        # across two.
+        # Half a cache line for float32: if rows do not start at lines, most longer vectors would
+        # cross from one line to the next.
         self.few = Numbers(builder, element, _ROWS)
         self.wide = Numbers(builder, WIDE, _ROWS)
         self.is_sum = kernel.how == "sum"
-        # The start of an extreme, and of the bits in which a NaN shows.
+        # The start value of an extreme, and of the bits that detect a NaN.
         starts = [self.few.constant(0.0 if self.is_sum else -math.inf), self.few.whole(0)]
         self.starts = starts[: 1 if self.is_sum else 2]
-        # The cells of each row, for each vector of an iteration, which is a line at most.
+        # The accumulators of each row, for each vector of an iteration, which is at most a line.
         self.vectors = min(kernel.vectors, BYTES // (_ROWS * self.size))
         self.cells = [
             [
@@ -56,10 +56,10 @@ class ShortRowCode:
         ]
 
     def build(self, first: Any, count: Any) -> None:
-        """Build the loop over so many rows."""
+        """Build the loop over this many rows, from `first` on."""
         build, lanes = self.builder, self.vectors * _ROWS
         zero, one, two = (ir.Constant(I64, i) for i in range(3))
-        # The rest of a row is one element at least.
+        # The remainder of a row has at least one element.
         whole = build.and_(build.sub(self.n, one), ir.Constant(I64, -lanes))
         left = build.sub(self.n, whole)
         masks = [
@@ -67,13 +67,13 @@ class ShortRowCode:
             for vector in range(self.vectors)
         ]
         length = build.mul(self.n, ir.Constant(I64, self.size))
-        # With an odd number of rows the one in the middle is computed twice.
+        # With an odd number of rows the middle one is computed twice.
         half = build.sdiv(build.add(count, one), two)
         halves = [first, build.sub(build.add(first, count), half)]
         last = build.sub(half, one)
         with as_written(build, zero, half, ir.Constant(I64, _EACH)) as begin:
             for place in range(_EACH):
-                # The last iteration may have fewer rows: the last row is read again.
+                # The last iteration may have fewer rows; then the last row is read again.
                 i = build.add(begin, ir.Constant(I64, place))
                 i = build.select(build.icmp_signed("<", i, last), i, last)
                 rows = [build.add(self.x, build.mul(build.add(at, i), length)) for at in halves]
@@ -83,7 +83,9 @@ class ShortRowCode:
     def _read(
         self, rows: list[Any], cells: Sequence[Any], whole: Any, masks: Sequence[Any]
     ) -> None:
-        """Build the loop over rows that begin at these addresses, each with separate cells."""
+        """Build the loop over rows that start at these addresses, each with separate
+        accumulators.
+        """
         build, zero = self.builder, ir.Constant(I64, 0)
         for of_row in cells:
             for some in of_row:
@@ -99,7 +101,7 @@ class ShortRowCode:
                 self._take(row, whole, vector, some, masks[vector])
 
     def _write(self, found: Any, rows: list[Any], half: Any, begin: Any) -> None:
-        """Build the stores of the numbers to their rows."""
+        """Build the stores of the rows' results."""
         build = self.builder
         left, most = build.sub(half, begin), ir.Constant(I64, _EACH)
         left = build.select(build.icmp_signed("<", left, most), left, most)
@@ -112,7 +114,7 @@ class ShortRowCode:
             self.few.store(found, build.add(self.out, at), mask)
 
     def _take(self, row: Any, at: Any, vector: int, cells: Sequence[Any], mask: Any) -> None:
-        """Build what a vector of a row adds to its cells."""
+        """Build the accumulation of one vector of a row."""
         build, many = self.builder, self.few
         at = build.add(at, ir.Constant(I64, vector * _ROWS))
         value = many.load(build.add(row, build.mul(at, ir.Constant(I64, self.size))), mask)
@@ -122,7 +124,7 @@ class ShortRowCode:
             return
         bits = many.magnitude(value)
         value = build.fneg(value) if self.kernel.how == "bottom" else value
-        best = many.greater(value, so_far[0])  # where value is NaN, what was there stays
+        best = many.greater(value, so_far[0])  # where value is NaN, the old extreme stays
         best = best if mask is None else build.select(mask, best, so_far[0])
         build.store(best, cells[0])
         build.store(self._larger(bits, so_far[1]), cells[1])
@@ -131,7 +133,7 @@ class ShortRowCode:
         return self.builder.select(self.builder.icmp_signed(">", a, b), a, b)
 
     def _found(self) -> Any:
-        """Return the numbers of the rows in a vector."""
+        """Return the results of the eight rows in one vector."""
         build = self.builder
         joins: list[Join] = [build.fadd] if self.is_sum else [self.few.greater, self._larger]
         found = []
@@ -153,16 +155,17 @@ class ShortRowCode:
         return build.select(is_nan, self.few.constant(math.nan), best)
 
     def _joined(self, parts: Sequence[Any], join: Join) -> Any:
-        """Return the vector of what each vector's lanes come to, halves upon halves.
+        """Return a vector with the reduction of each of the vectors in parts, by joining halves.
 
-        A vector holds parts of one row, of two when it has met another, of four and of eight: in
-        each step the halves of a row's part are joined, and meet those of the row so far away.
+        A vector first holds parts of one row, after the first step of two rows, then of four and of
+        eight. Each step joins the halves of a row's part, and combines it with the part of another
+        row.
         """
         apart = _ROWS // 2
         while apart:
             lanes = range(_ROWS)
-            # Lane by lane: of the rows in a vector one after the other, the first vector's or the
-            # second's, each with `apart` lanes where it had twice as many.
+            # Lane by lane, for one row of a vector after the other: from the first vector or from
+            # the second, each row with `apart` lanes where it had twice as many.
             groups = [(lane // apart, lane % apart) for lane in lanes]
             places = [group // 2 * 2 * apart + group % 2 * _ROWS + place for group, place in groups]
             parts = [

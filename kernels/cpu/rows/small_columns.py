@@ -1,6 +1,6 @@
-"""Batch norm of a matrix of few numbers, a channel a column, by the exact kernels along rows.
+"""Batch norm of a small matrix, with a channel per column, by the exact kernels along rows.
 
-A row is a sample. Sums over samples are added in turn, which suits few of them.
+A row is a sample. Sums over samples are added in sequence, which is accurate enough for few.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def suits_columns(facts: CallFacts) -> bool:
-    """Return whether a call is for the kernels here: some samples with one place a channel."""
+    """Return whether these kernels support a call: several samples, one position per channel."""
     shape = facts.shape
     return (
         is_plain(facts)
@@ -32,7 +32,7 @@ def suits_columns(facts: CallFacts) -> bool:
 
 
 def batch_norm(facts: CallFacts) -> Run:
-    """Return batch norm: the result, the columns' means and their variances."""
+    """Return the function for batch norm: the result, the columns' means and variances."""
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     samples, n = shape[:2]
     one, nothing, lengths = ones(n, dtype), np.zeros(n, dtype), table(n)
@@ -62,7 +62,9 @@ def batch_norm(facts: CallFacts) -> Run:
 
 
 def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the gradients of batch norm by its input, weight and bias, made together."""
+    """Return functions for the gradients of batch norm by input, weight and bias, computed
+    together.
+    """
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     samples, n = shape[:2]
     one, lengths, empty = ones(n, dtype), table(n), np.empty
@@ -89,8 +91,8 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 
 def follower(channels: int, count: int, dtype: Any, momentum: float) -> Run:
-    """Return the function that moves running means and variances of channels by momentum towards
-    those of a batch, each of which is of so many numbers.
+    """Return the function that moves running means and variances of channels, by momentum, towards
+    the statistics of a batch; each is of `count` numbers.
     """
     larger = count / max(count - 1, 1)
     launch, lengths = bound("small_followed", dtype, 1, channels, momentum, larger), table(channels)

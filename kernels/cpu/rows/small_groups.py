@@ -1,7 +1,8 @@
-"""Group, instance and batch norm of few numbers, by the exact kernels along rows.
+"""Group, instance and batch norm of small tensors, by the exact kernels along rows.
 
-A row is a group of channels of one sample, and the groups of a sample take turns with the rows of
-weight and bias, which are made as long as a group first. See small_rows.py for what is returned.
+A row is a group of channels of one sample. The groups of a sample use the rows of weight and bias
+in turn; these are first expanded to the length of a group. See small_rows.py for what functions
+return.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from .small_rows import in_order, is_plain
 from .small_tables import table
 
 Array = np.ndarray[Any, Any]
-# So many numbers at most are normalised by one thread, and gradients of so many samples at most are
-# added up in turn.
+# These kernels serve up to MOST numbers, in one thread. They add the gradients of up to
+# MOST_SAMPLES samples in sequence.
 MOST: Final = 1 << 16
 MOST_SAMPLES: Final = 256
-# Channels of at least so many places are rows, each with its weight and bias: rows as long as a
-# sample take longer (group norm of 2 x 4 x 1250: 7.6 us in place of 10.4, Zen 3).
+# If channels have at least this many positions, a row is a channel with its weight and bias: rows
+# of a whole group take longer (group norm of 2 x 4 x 1250: 10.4 us instead of 7.6, Zen 3).
 _OWN_ROW: Final = 16
 
 
 def _are_few(facts: CallFacts) -> bool:
-    """Return whether a call is for the kernels here."""
+    """Return whether these kernels support a call."""
     return is_plain(facts) and 0 < math.prod(facts.shape) <= MOST
 
 
 def _filler(channels: int, places: int, dtype: Any) -> Run:
-    """Return the function that makes rows of a weight and a bias (None: 1 and 0): each channel's
-    numbers at each of its places.
+    """Return the function that expands weight and bias (None: 1 and 0) to rows that have each
+    channel's number at all its positions.
     """
     one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
     empty, array_type, lengths = np.empty, ARRAY, table(places)
@@ -60,7 +61,7 @@ def _filler(channels: int, places: int, dtype: Any) -> Run:
 
 @silent
 def _over_places(by_weight: Array, by_bias: Array, is_wanted: bool) -> tuple[Any, Any]:
-    """Return the sums over each channel's places."""
+    """Return the gradients summed over each channel's positions; None if they are not needed."""
     if not is_wanted:
         return None, None
     if by_weight.shape[1] == 1:
@@ -69,14 +70,14 @@ def _over_places(by_weight: Array, by_bias: Array, is_wanted: bool) -> tuple[Any
 
 
 def _sizes(facts: CallFacts) -> tuple[int, int, int, int, int]:
-    """Return the numbers of channels, of places, of groups, of rows, and the length of a row."""
+    """Return the numbers of channels, positions, groups and rows, and the length of a row."""
     shape, groups = facts.shape, facts.numbers[0]
     channels, places = shape[1], math.prod(shape[2:])
     return channels, places, groups, shape[0] * groups, channels // groups * places
 
 
 def group_norm(facts: CallFacts) -> Run | None:
-    """Return group norm: the result, the rows' means and their deviations."""
+    """Return the function for group norm: the result, the rows' means and deviations."""
     if not _are_few(facts):
         return None
     channels, places, groups, rows, n = _sizes(facts)
@@ -99,7 +100,7 @@ def group_norm(facts: CallFacts) -> Run | None:
 
 
 def _group_norm_by_channels(facts: CallFacts) -> Run:
-    """Return group norm of channels that are rows."""
+    """Return the function for group norm with a channel per row."""
     channels, places, groups, rows, n = _sizes(facts)
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[1])
     one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
@@ -126,7 +127,9 @@ def _group_norm_by_channels(facts: CallFacts) -> Run:
 
 
 def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of group norm by its input, weight and bias, made together."""
+    """Return functions for the gradients of group norm by input, weight and bias, computed
+    together.
+    """
     if not _are_few(facts) or facts.shape[0] > MOST_SAMPLES:
         return None
     channels, places, groups, rows, n = _sizes(facts)
@@ -151,14 +154,14 @@ def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def by_known(facts: CallFacts) -> Run | None:
-    """Return batch norm by means and variances that are given."""
+    """Return the function for batch norm by given means and variances."""
     if not _are_few(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     channels, places = shape[1], math.prod(shape[2:])
     one, nothing = ones(channels, dtype), np.zeros(channels, dtype)
     n, empty, array_type = channels * places, np.empty, ARRAY
-    lengths = table(places)  # nothing is added up
+    lengths = table(places)  # nothing is summed
     has_rows = places >= _OWN_ROW
     if has_rows:
         rows, turns = shape[0] * channels, float(channels)
@@ -189,13 +192,15 @@ def by_known(facts: CallFacts) -> Run | None:
 
 
 def by_known_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of by_known by its input, weight and bias, made together."""
+    """Return functions for the gradients of by_known by input, weight and bias, computed
+    together.
+    """
     if not _are_few(facts) or facts.shape[0] > MOST_SAMPLES:
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
     channels, places = shape[1], math.prod(shape[2:])
     one, n, full, empty = ones(channels, dtype), channels * places, (channels, places), np.empty
-    lengths = table(n)  # nothing is added up along a row
+    lengths = table(n)  # nothing is summed along a row
     parts = bound("small_known_parts", dtype, channels, places, eps)
     all_three = bound("small_known_gradients", dtype, shape[0], n, 0.0, 1.0)
 

@@ -1,18 +1,16 @@
-"""The exact kernels along rows as functions: by NumPy at first, by compiled loops once these pay.
+"""The exact kernels along rows as functions: by NumPy at first, later by compiled loops.
 
-A program that calls few of them never loads the compiler, and none waits for it: after some calls a
-thread loads the cached loops, and after more calls it compiles the missing ones. See Note [The same
-bits].
+A program with few calls never loads the compiler, and no call waits for it: after some calls a
+thread loads stored loops, and after more calls it compiles missing ones. See Note [The same bits].
 """
 
 # Note [The same bits]
-# For each kernel of small_row_steps there are two functions: one of NumPy's calls (numpy_twins.py)
-# and a compiled loop (exact_row_code.py). Both make the same bits, so that it does not matter when
-# the loop is ready, or whether it ever is. Before a loop serves it is compared with NumPy's side on
-# rows of several lengths; where they differ, as with a NumPy that adds up in another order, NumPy
-# serves for good. Times of a softmax of 8 x 64 float32, in us: 16 by NumPy, of which 10 are exp in
-# operations that a loop makes alike, 0.33 by the loop (AMD EPYC, Zen 5).
-
+# Each kernel of small_row_steps has two versions: NumPy calls (numpy_twins.py) and a compiled loop
+# (exact_row_code.py). Both give the same bits, so it does not matter when the loop is ready, or
+# whether it ever is. Before a loop is used, it is compared with the NumPy version on rows of
+# several lengths. If they differ, for example because a NumPy adds in another order, only NumPy is
+# used. A softmax of 8 x 64 float32 takes 16 us with NumPy, 10 of them for exp, which is computed by
+# the same operations as in the loop. The loop takes 0.33 us (AMD EPYC, Zen 5).
 from __future__ import annotations
 
 import sys
@@ -35,38 +33,37 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Key = tuple[str, str]
 
-# So many calls a process leaves to NumPy before it loads the compiler for them, where the cache
-# does not have their loops.
+# If loops are not stored, NumPy serves this many calls of a process before the compiler is loaded.
 CALLS_BEFORE: Final = 20_000
-# So many calls of one kernel it leaves to NumPy before it looks there: a call gains 10 to 20 us by
-# the loop, and the look takes 2 to 4 ms in all. It looks at once where another kernel has loaded
-# the modules that this takes, 0.3 MB.
+# NumPy serves this many calls of a kernel before its loop is looked up in the store: the loop saves
+# 10 to 20 us per call, and the look-up takes 2 to 4 ms. If another kernel has loaded the needed
+# modules (0.3 MB), the look-up is made at the first call.
 CALLS_BEFORE_A_LOOK: Final = 200
 _COMPILER: Final = f"{__package__.rpartition('.')[0]}.jit.compiler"
 _READER: Final = f"{__package__.rpartition('.')[0]}.jit.kernel_cache"
-# The result of `loaded` where the cache does not have a loop.
+# The result of `loaded` if the loop is not stored.
 MISSING: Final = "missing"
 _COMPARED: Final = ((3, 7), (2, 64), (1, 300))
 
 
 class _State:
-    # Calls that NumPy has served: of all kernels, and of each.
+    # The number of calls that NumPy has served, in total and for each kernel.
     calls = 0
     calls_of: ClassVar[dict[Key, int]] = {}
     loops: ClassVar[dict[Key, Any]] = {}
-    # Kernels that the cache does not have, and kernels that stay with NumPy.
+    # Kernels that are not stored, and kernels that only NumPy may compute.
     missing: ClassVar[set[Key]] = set()
     refused: ClassVar[set[Key]] = set()
 
 
 def _logger() -> logging.Logger:
-    import logging  # 0.3 MB, which processes that only compute have no use for
+    import logging  # imported late: 0.3 MB, which most processes do not need
 
     return logging.getLogger(__name__)
 
 
 def loop_or_none(name: str, dtype: Any) -> Any:
-    """Return the compiled loop of a name, or None where NumPy serves.
+    """Return the compiled loop with this name; None while NumPy must be used.
 
     Thread  any
     """
@@ -83,13 +80,13 @@ def loop_or_none(name: str, dtype: Any) -> Any:
 
 
 def _later(key: Key, find: Callable[[str, str], Any]) -> None:
-    """Have the thread that compiles call find, either `loaded` or `compiled`."""
+    """Let the background thread call find, which is `loaded` or `compiled`."""
     from ..jit.background import compile_later
 
     def find_it() -> None:
         try:
             found = find(*key)
-        except Exception:  # an op does not fail for what it can do without
+        except Exception:  # a missing loop must not make an op fail
             _State.refused.add(key)
             _logger().warning("%s of %s stays with NumPy: it does not compile", *key, exc_info=True)
             return
@@ -105,7 +102,7 @@ def _later(key: Key, find: Callable[[str, str], Any]) -> None:
 
 
 def compiled(name: str, dtype: str) -> Any:
-    """Return the compiled loop of a name, or None if it makes other bits than NumPy here."""
+    """Return the compiled loop with this name; None if its bits differ from NumPy's here."""
     if log_loop() is None:
         return None
     from .row_kernels import row_loop
@@ -114,7 +111,7 @@ def compiled(name: str, dtype: str) -> Any:
 
 
 def loaded(name: str, dtype: str) -> Any:
-    """Return the same of a loop that the cache has, else MISSING."""
+    """Return the stored loop in the form of `compiled`; MISSING if it is not stored."""
     if log_loop() is None:
         return None
     from .row_kernels import stored_row_loop
@@ -124,7 +121,7 @@ def loaded(name: str, dtype: str) -> Any:
 
 
 def _compared(loop: Any, name: str, dtype: str) -> Any:
-    """Return a loop, or None if it makes other bits than NumPy here."""
+    """Return loop, or None if its bits differ from NumPy's here."""
     for checks in (False, True):
         loop.prepare(1, 1, 0.0, 0.0, checks=checks)
     row, kind = SMALL[name], np.dtype(dtype)
@@ -141,7 +138,7 @@ def _compared(loop: Any, name: str, dtype: str) -> Any:
 
 
 def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
-    """Return operands to compare a loop by: whole numbers in turn, scaled, of several signs."""
+    """Return operands for the comparison: numbers of both signs, in a fixed sequence."""
     made = []
     for place, (_, kind) in enumerate(row.operands):
         shape = {"rows": (rows, n), "columns": (n,)}.get(kind, (rows,))
@@ -166,7 +163,7 @@ def _operands(row: Row, dtype: Any, rows: int, n: int) -> list[Array]:
 
 def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0.0) -> Run:
     """Return the function that runs a kernel over a tuple of operands, of which the last is the
-    table for n; it does not look at their types.
+    table for n; types are not checked.
     """
     by_numpy: Run | None = None
     run: Callable[[int, int], Any] | None = None
@@ -184,7 +181,7 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0
             by_numpy(operands)
             return
         found, words = loop.prepare(rows, n, a, b)
-        kept.append(words)  # those of each thread that gets here meanwhile
+        kept.append(words)  # other threads may have made words meanwhile
         job = words.ctypes.data
         run = found
         found(words.ctypes.data, id(operands))
@@ -193,10 +190,9 @@ def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0, b: float = 0
 
 
 def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
-    """Return the function that makes a result of shape final of one array in C order.
+    """Return the function that computes a result of shape final from one array in C order.
 
-    Note    nothing of Python's stands between it and the loop, where each call is a tenth of the
-            time
+    Note    no Python call is between it and the loop, because each would take a tenth of the time
     """
     empty, lengths, array_type = np.empty, table(n), np.ndarray
     by_numpy: Run | None = None
@@ -219,7 +215,7 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
             kept.append(words)
             job = words.ctypes.data
             run = found
-        if run(job, id(operands)):  # x is of a derived class, or something else
+        if run(job, id(operands)):  # x has a subclass, or is not an array
             require_arrays(x)
             operands = np.asarray(x), operands[1], lengths
             run(job, id(operands))

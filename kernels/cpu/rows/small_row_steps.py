@@ -1,7 +1,7 @@
-"""Kernels along rows of few numbers, which NumPy and a compiled loop make with the same bits.
+"""Kernels along rows for small arrays, for which NumPy and a compiled loop give the same bits.
 
-They are what row_steps has for many numbers, in steps of which NumPy takes few: see
-exact_row_code.py for what is exact, and numpy_twins.py for NumPy's side.
+They correspond to the kernels of row_steps, but have steps that need few NumPy calls. See
+exact_row_code.py for the meaning of exact, and numpy_twins.py for the NumPy version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .row_steps import (
 
 
 def _log(powers: str) -> tuple[Step, ...]:
-    """Return the steps to the logarithm of the sum of powers; the greatest power is 1.
+    """Return the steps to the logarithm of a sum of powers; the greatest power is 1.
 
     See Note [Rows with one large share] in row_steps.py.
     """
@@ -56,8 +56,8 @@ def _log(powers: str) -> tuple[Step, ...]:
     )
 
 
-# About the mean as it is rounded, with what that is off; again in float64 where the numbers or
-# their squares are too great for float32, or the numbers are alike.
+# Deviations from the rounded mean, with a correction for its rounding; again in float64 if the
+# numbers or their squares overflow float32, or if all numbers are almost equal.
 _ABOUT = (
     Reduce("total", "sum", "x"),
     Let("centre", "total / n", rounded=True),
@@ -105,7 +105,7 @@ def _exact(operands: str, *steps: Step) -> Row:
 
 
 def _slope(*others: Step) -> tuple[Step, ...]:
-    """Return the steps to layer norm's gradient by x, with others where a row is read first."""
+    """Return the steps to layer norm's gradient by x; `others` are inserted into its first loop."""
     return (
         Let("scale", "T(1) / deviation"),
         Reduce("total", "sum", "g * weight"),
@@ -138,8 +138,8 @@ SMALL: Final[dict[str, Row]] = {
         "g y out",
         *SOFTMAX_GRADIENT_WIDE,
     ),
-    # The gradients of softmax_gradient by g and y, of the gradient q of its result. A number taken
-    # from all of g or q does not change what softmax makes of them.
+    # The gradients of softmax_gradient by g and y, from q, the gradient of its result. Subtracting
+    # a constant from g or q does not change the result.
     "small_softmax_second": _exact(
         "q g y by_g by_y",
         Reduce("even", "sum", "g * y"),
@@ -206,7 +206,7 @@ SMALL: Final[dict[str, Row]] = {
         *_LOSS,
         Give("losses", "loss"),
     ),
-    # The loss of all rows, times a.
+    # The sum of the losses of all rows, times a.
     "small_cross_entropy_of_all": _exact(
         "x target:places all:sum weights totals:numbers wrong:outside",
         *_POWERS,
@@ -231,8 +231,8 @@ SMALL: Final[dict[str, Row]] = {
         ),
         Put("out", "target", "slope"),
     ),
-    # The gradients of small_cross_entropy_gradient by the logits and by g, of the gradient q of its
-    # result.
+    # The gradients of small_cross_entropy_gradient by the logits and by g, from q, the gradient of
+    # its result.
     "small_cross_entropy_second": _exact(
         "q g:numbers target:places weights totals:numbers by_x by_g:numbers wrong:outside",
         Let("part", "T(1) / totals"),
@@ -254,7 +254,7 @@ SMALL: Final[dict[str, Row]] = {
         Let("even", "g * a"),
         Map("out", "(x - centre) * even"),
     ),
-    # The gradients of small_var_gradient by g and x, of the gradient q of its result.
+    # The gradients of small_var_gradient by g and x, from q, the gradient of its result.
     "small_var_second": _exact(
         "q g:numbers x by_g:numbers by_x",
         Reduce("total", "sum", "x"),
@@ -266,7 +266,7 @@ SMALL: Final[dict[str, Row]] = {
         Give("by_g", "(along - total_q * (total / n - centre)) * a"),
         Map("by_x", "(q - even) * scaled"),
     ),
-    # g times the shares of a row, and the gradients of that.
+    # The gradient of logsumexp, g times the softmax of a row; and its gradients.
     "small_logsumexp_slope": _exact(
         "g:numbers x out",
         TOP,
@@ -299,7 +299,8 @@ SMALL: Final[dict[str, Row]] = {
         Let("size", "where(norm == T(0), T(inf), norm)"),
         Map("out", "x / size * g"),
     ),
-    # The gradients of that by g and x, of the gradient q of its result, for norms that are not 0.
+    # The gradients of small_norm_gradient by g and x, from q, the gradient of its result, for norms
+    # that are not 0.
     "small_euclidean_second": _exact(
         "q g:numbers norm:numbers x by_g:numbers by_x",
         Let("part", "T(1) / norm"),
@@ -318,8 +319,8 @@ SMALL: Final[dict[str, Row]] = {
     "small_normal_bands": _exact(
         f"{_OF_NORMAL} {_BANDS}", Let("scale", "T(1) / deviation"), *_DOWN
     ),
-    # The gradients of the slope of normalised rows by u, which is g times weight, and by the rows,
-    # from the gradient q of that slope.
+    # The gradients of the input gradient of normalized rows, from q, the gradient of that, by u,
+    # which is g times weight, and by the rows.
     "small_norm_second": _exact(
         "q u x mean:numbers deviation:numbers by_u by_x",
         Let("scale", "T(1) / deviation"),
@@ -352,7 +353,8 @@ SMALL: Final[dict[str, Row]] = {
         Map("by_u", "(q - x * along) * scale"),
         Map("by_x", "(x * bent - q * along_u - u * along) * scale"),
     ),
-    # A row is a group of one sample: groups take turns.
+    # A row is a group of one sample; the groups of a sample use the rows of weight and bias in
+    # turn.
     "small_group_norm": _exact(
         "x weight:turns bias:turns out mean:numbers deviation:numbers", *_NORMALIZED
     ),
@@ -360,8 +362,8 @@ SMALL: Final[dict[str, Row]] = {
     "small_group_norm_gradients": _exact(
         f"{_OF_NORMAL} weight:turns out {_TURN_SUMS}", *_slope(*_DOWN)
     ),
-    # The numbers of groups; then a row is a channel of a sample, a channels are a group, and b
-    # channels take turns.
+    # First the statistics of groups. In the next kernels a row is a channel of a sample, `a`
+    # channels form a group, and there are `b` channels.
     "small_group_numbers": _exact(
         "x mean:numbers deviation:numbers middles:numbers begins:numbers scales:numbers",
         *_NORMAL_NUMBERS,
@@ -384,7 +386,7 @@ SMALL: Final[dict[str, Row]] = {
         Let("off", "bias - mean * by"),
         Map("out", "x * by + off"),
     ),
-    # A row is a channel, and each of its places gets the numbers of the channel.
+    # A row is a channel; each of its positions gets the channel's number.
     "small_channel_numbers": _exact(
         "weight:numbers bias:numbers scale shift", Map("scale", "weight"), Map("shift", "bias")
     ),
@@ -409,14 +411,14 @@ SMALL: Final[dict[str, Row]] = {
         Add("by_bias", "g"),
     ),
     "small_scaled": _exact("x scale:columns shift:columns out", Map("out", "x * scale + shift")),
-    # A row is a sample of as many numbers as channels; a is one over the count of samples.
+    # A row is a sample, with one number per channel; a is 1 / the number of samples.
     "small_column_totals": _exact("x total:turn_sums", Add("total", "x")),
     "small_column_spreads": _exact(
         "x total:turns squares:turn_sums rest:turn_sums",
         Add("squares", "square(x - total * a)"),
         Add("rest", "x - total * a"),
     ),
-    # For one row, with b for eps. `rest` corrects for the rounding of the mean.
+    # For one row; b is eps. `rest` corrects for the rounding of the mean.
     "small_column_numbers": _exact(
         "total squares rest weight bias mean variance scale shift",
         Map("mean", "total * a + rest * a"),
@@ -437,8 +439,8 @@ SMALL: Final[dict[str, Row]] = {
             f"(g - by_bias * a - {_NORMAL} * (by_weight * a)) * (scale * weight)",
         ),
     ),
-    # Running means and variances of channels, which move by a; b is what makes a variance that of
-    # the whole. As PyTorch has it: by a = 1 they become those of the batch.
+    # Running means and variances of channels, with momentum a; b is the factor of the unbiased
+    # variance. As in PyTorch, with a = 1 they become those of the batch.
     "small_followed": _exact(
         "mean variance running_mean running_variance",
         Map("running_mean", "mean * a + running_mean * (T(1) - a)"),

@@ -1,7 +1,7 @@
 """Softmax, norms, losses and reductions of few numbers along rows, by the exact kernels.
 
-Each function takes the CallFacts of a call, and returns what makes its results, or None where the
-ordinary kernel does.
+Each function takes the CallFacts of a call. It returns the function that computes the results, or
+None if the ordinary kernel must be used.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .small_loops import bound, result_by
 from .small_tables import table
 
 Array = np.ndarray[Any, Any]
-# So many rows are added up in turn.
+# The number of rows that are added in sequence.
 _BAND: Final = 32
-# So many numbers at most are scanned by one thread.
+# The most numbers of a cumulative sum, which one thread computes.
 _SCANNED: Final = 1 << 16
 
 
 def _rows(facts: CallFacts) -> tuple[int, int] | None:
-    """Return number and length of the rows if the axis is the last one."""
+    """Return the number and length of the rows if the axis is the last one."""
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not shape or axis != len(shape) - 1 or not facts.one_dtype:
         return None
@@ -34,7 +34,7 @@ def _rows(facts: CallFacts) -> tuple[int, int] | None:
 
 
 def _reduced(facts: CallFacts) -> tuple[int, int] | None:
-    """Return number and length of the rows if the axes are the last ones."""
+    """Return the number and length of the rows if the axes are the last ones."""
     shape, axes = facts.shapes[0], facts.numbers[0]
     if shape is None or not facts.contiguous[0] or not facts.one_dtype:
         return None
@@ -56,7 +56,7 @@ def mapped(facts: CallFacts, name: str) -> Run | None:
 
 
 def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | None:
-    """Return the gradient by the kernel `name`, of g and the result."""
+    """Return the function for the gradient by the kernel `name`, from g and the result."""
     rows = _rows(facts)
     if rows is None:
         return None
@@ -65,7 +65,7 @@ def mapped_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...] | Non
 
 
 def of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
-    """Return the function that makes a result of shape of several arrays."""
+    """Return the function that computes a result of this shape from several arrays."""
     empty, lengths, launch, array_type = np.empty, table(n), bound(name, dtype, rows, n, a), ARRAY
 
     def make(*arrays: Array) -> Array:
@@ -81,7 +81,7 @@ def of_several(name: str, shape: Any, dtype: Any, rows: int, n: int, a: float = 
 
 
 def cumsum(facts: CallFacts) -> Run | None:
-    """Return the running sums along the last axis."""
+    """Return the function for cumulative sums along the last axis."""
     rows = _scanned(facts)
     if rows is None or not facts.contiguous[0]:
         return None
@@ -90,7 +90,9 @@ def cumsum(facts: CallFacts) -> Run | None:
 
 
 def cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of running sums, from g: those from the last number on."""
+    """Return the function for the gradient of cumulative sums: those of g from the last
+    number on.
+    """
     rows = _scanned(facts)
     if rows is None:
         return None
@@ -105,7 +107,7 @@ def _scanned(facts: CallFacts) -> tuple[int, int] | None:
 
 
 def reduced(facts: CallFacts, name: str, a: float = 0.0) -> Run | None:
-    """Return the reduction by the kernel `name` over the last axes."""
+    """Return the function for the reduction by the kernel `name` over the last axes."""
     found = _reduced(facts)
     return None if found is None else result_by(name, _final(facts), facts.dtype, *found, a)
 
@@ -113,7 +115,9 @@ def reduced(facts: CallFacts, name: str, a: float = 0.0) -> Run | None:
 def reduction_gradient(
     facts: CallFacts, name: str, a: float = 0.0
 ) -> tuple[Run | None, ...] | None:
-    """Return the gradient of a reduction by the kernel `name`, of g and what that asks for."""
+    """Return the function for the gradient of a reduction by the kernel `name`, from g and the
+    kernel's other operands.
+    """
     found = _reduced(facts)
     if found is None:
         return None
@@ -121,7 +125,7 @@ def reduction_gradient(
 
 
 def logsumexp(facts: CallFacts) -> Run | None:
-    """Return log(sum(exp(x))) over the last axes."""
+    """Return the function for log(sum(exp(x))) over the last axes."""
     found = _reduced(facts)
     if found is None:
         return None
@@ -141,22 +145,22 @@ def logsumexp(facts: CallFacts) -> Run | None:
 
 
 def var(facts: CallFacts, name: str = "small_var") -> Run | None:
-    """Return the variance over the last axes."""
+    """Return the function for the variance over the last axes."""
     found = _reduced(facts)
     left = 0.0 if found is None else found[1] - facts.numbers[1]
     return reduced(facts, name, 1.0 / left) if left > 0 else None
 
 
 def var_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of the variance, from g and x."""
+    """Return the function for the gradient of the variance, from g and x."""
     found = _reduced(facts)
     left = 0.0 if found is None else found[1] - facts.numbers[1]
     return reduction_gradient(facts, "small_var_gradient", 2.0 / left) if left > 0 else None
 
 
 def in_order(*arrays: Array) -> bool:
-    """Return whether arrays are NumPy's own, in C order."""
-    for array in arrays:  # all() takes twice the time
+    """Return whether arrays are plain NumPy arrays in C order."""
+    for array in arrays:  # all() would take twice the time
         if type(array) is ARRAY and array.flags.c_contiguous:
             continue
         return False
@@ -164,13 +168,15 @@ def in_order(*arrays: Array) -> bool:
 
 
 def is_plain(facts: CallFacts) -> bool:
-    """Return whether all that is given of a call has one dtype and lies in C order."""
+    """Return whether all given inputs of a call have one dtype and are in C order."""
     given = zip(facts.contiguous, facts.shapes, strict=True)
     return facts.one_dtype and all(is_dense or shape is None for is_dense, shape in given)
 
 
 def layer_norm(facts: CallFacts) -> Run | None:
-    """Return layer norm of a matrix: the result, the rows' means and their deviations."""
+    """Return the function for layer norm of a matrix: the result, the rows' means and
+    deviations.
+    """
     if not is_plain(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
@@ -195,12 +201,14 @@ def layer_norm(facts: CallFacts) -> Run | None:
 
 @silent
 def _joined(totals: Array) -> Array:
-    """Return the sum of bands."""
+    """Return the sum over the bands."""
     return np.add.reduce(totals, 0)  # type: ignore[no-any-return]
 
 
 def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of layer norm by its input, weight and bias, made together."""
+    """Return functions for the gradients of layer norm by input, weight and bias, computed
+    together.
+    """
     if not is_plain(facts):
         return None
     (rows, n), dtype = facts.shape, facts.dtype
@@ -235,7 +243,7 @@ def layer_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def rms_norm(facts: CallFacts) -> Run | None:
-    """Return the RMS norm of a matrix, and the factor of each row."""
+    """Return the function for RMS norm of a matrix: the result, and the factor of each row."""
     if not is_plain(facts):
         return None
     shape, dtype, eps = facts.shape, facts.dtype, float(facts.numbers[0])
@@ -256,7 +264,7 @@ def rms_norm(facts: CallFacts) -> Run | None:
 
 
 def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of RMS norm by its input and weight."""
+    """Return functions for the gradients of RMS norm by its input and weight."""
     if not is_plain(facts):
         return None
     (rows, n), dtype = facts.shape, facts.dtype
@@ -286,8 +294,8 @@ def rms_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
-    """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that; or the
-    loss alone.
+    """Return the function for the cross entropy of rows. Its results are the loss, exp(x) up to a
+    factor, and the sums of that; or the loss alone if is_alone.
     """
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     if not facts.contiguous[1] or facts.dtypes[0] != dtype:
@@ -311,7 +319,7 @@ def cross_entropy(facts: CallFacts, *, is_alone: bool = False) -> Run | None:
 
 
 def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of cross entropy by its input."""
+    """Return the function for the gradient of cross entropy by its input."""
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     if not facts.contiguous[1] or facts.dtypes[0] != dtype:
         return None

@@ -1,7 +1,7 @@
-"""Gradients of softmax, norms and cross entropy that are differentiated again, of few numbers.
+"""First gradients of softmax, norms and cross entropy that are differentiated again, if small.
 
-Each first gradient is made by the kernel that makes it elsewhere; the second ones by the exact
-kernels along rows. See small_rows.py for what is returned.
+The first gradients are computed by the usual kernels, the second ones by the exact kernels along
+rows. See small_rows.py for what functions return.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _all_but_channels(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _of_norm(facts: CallFacts) -> CallFacts:
-    """Return the facts of the norm whose gradient facts are of: input and weight stand second and
-    third there.
+    """Return the facts of the norm from the facts of its gradient, whose second and third arguments
+    are the norm's input and weight.
     """
     return facts._replace(
         shapes=facts.shapes[1:3], dtypes=facts.dtypes[1:3], contiguous=(True, True)
@@ -39,8 +39,8 @@ def _of_norm(facts: CallFacts) -> CallFacts:
 
 
 def _second(name: str, rows: int, n: int, dtype: Any) -> Run:
-    """Return the function that makes the second gradients of normalised rows by the kernel `name`:
-    by what the rows' slope was made of, and by the rows.
+    """Return the function that computes the second gradients of normalized rows by the kernel
+    `name`: by u = g * weight, and by the rows.
     """
     launch, lengths, empty = bound(name, dtype, rows, n), table(n), np.empty
 
@@ -57,7 +57,7 @@ def _second(name: str, rows: int, n: int, dtype: Any) -> Run:
 def _by_all(
     by_u: Array, by_x: Array, g: Array, weight: Any, axes: Any, wanted: Any
 ) -> tuple[Any, ...]:
-    """Return the gradients by g, input and weight, where u is g * weight and has the gradient by_u;
+    """Return the gradients by g, input and weight, where by_u is the gradient by u = g * weight.
     axes are those along which the weight is broadcast.
     """
     if weight is None:
@@ -67,13 +67,15 @@ def _by_all(
 
 
 def softmax(facts: CallFacts, name: str) -> Run:
-    """Return the gradient of softmax or its logarithm, from g and the result."""
+    """Return the function for the gradient of softmax or log_softmax, from g and the result."""
     *others, n = facts.shape
     return small_rows.of_several(name, facts.shape, facts.dtype, math.prod(others), n)
 
 
 def softmax_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g and by the result, made together by the kernel `name`."""
+    """Return the function for the second gradients of softmax, by g and by the result, computed
+    together by the kernel `name`.
+    """
     *others, n = shape = facts.shape
     dtype, empty, lengths = facts.dtype, np.empty, table(n)
     launch = bound(name, dtype, math.prod(others), n)
@@ -89,8 +91,8 @@ def softmax_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
 
 
 def cross_entropy(facts: CallFacts) -> Run:
-    """Return the gradient of cross entropy by its input, from g, the input, the classes, exp(x) up
-    to a factor and the sums of that.
+    """Return the function for the gradient of cross entropy by its input, from g, the input, the
+    classes, exp(x) up to a factor, and the sums of that.
     """
     _, shapes, *_ = facts.shapes
     by_rows = facts._replace(shapes=facts.shapes[1:3], dtypes=facts.dtypes[1:3],
@@ -106,7 +108,7 @@ def cross_entropy(facts: CallFacts) -> Run:
 
 @silent
 def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g and by the input."""
+    """Return the function for the second gradients of cross entropy, by g and by the input."""
     (rows, n), dtype, (reduction,) = facts.shape, facts.dtype, facts.numbers
     scale, one = 1.0 / rows if reduction == 1 else 1.0, ones(rows, dtype)
     empty, lengths = np.empty, table(n)
@@ -130,8 +132,8 @@ def cross_entropy_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 
 def layer_norm(facts: CallFacts) -> Run:
-    """Return the gradient of layer norm by its input, from g, that, the weight, and the rows' means
-    and deviations.
+    """Return the function for the gradient of layer norm by its input, from g, the input, the
+    weight, and the rows' means and deviations.
     """
     (rows, n), dtype = facts.shape, facts.dtype
     one, lengths, empty = ones(n, dtype), table(n), np.empty
@@ -150,8 +152,8 @@ def layer_norm(facts: CallFacts) -> Run:
 
 
 def rms_norm(facts: CallFacts) -> Run:
-    """Return the gradient of RMS norm by its input, from g, that, the weight, and the rows'
-    scales.
+    """Return the function for the gradient of RMS norm by its input, from g, the input, the weight,
+    and the rows' scales.
     """
     (rows, n), dtype = facts.shape, facts.dtype
     one, lengths, empty = ones(n, dtype), table(n), np.empty
@@ -171,8 +173,8 @@ def rms_norm(facts: CallFacts) -> Run:
 
 @silent
 def norm_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
-    """Return the gradients of layer_norm or rms_norm here, by g, input and weight, that the kernel
-    `name` makes.
+    """Return functions for the gradients of layer_norm or rms_norm of this module, by g, input and
+    weight, computed by the kernel `name`.
     """
     (rows, n), dtype = facts.shape, facts.dtype
     second = _second(name, rows, n, dtype)
@@ -187,7 +189,9 @@ def norm_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
 
 
 def group_norm(facts: CallFacts) -> Run:
-    """Return the gradient of group norm by its input, as layer_norm here."""
+    """Return the function for the gradient of group norm by its input, with layer_norm's
+    arguments.
+    """
     found = small_groups.group_norm_gradient(_of_norm(facts))
     assert found is not None
     run, only_input = found[0], (True, False, False)
@@ -201,7 +205,7 @@ def group_norm(facts: CallFacts) -> Run:
 
 @silent
 def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g, input and weight."""
+    """Return the functions for the gradients of group_norm by g, input and weight."""
     shape, dtype, groups = facts.shape, facts.dtype, facts.numbers[0]
     rows = shape[0] * groups
     matrix, axes = (rows, math.prod(shape) // rows), _all_but_channels(shape)
@@ -221,8 +225,8 @@ def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 @silent
 def batch_norm(facts: CallFacts) -> Run:
-    """Return the gradient of batch norm by its input, from g, that, the weight, and the channels'
-    means and variances.
+    """Return the gradient of batch norm by its input, from g, the input, the weight, and the
+    channels' means and variances.
     """
     of_norm, only_input = _of_norm(facts), (True, False, False)
     suits = small_columns.suits_columns(of_norm)
@@ -247,7 +251,9 @@ def batch_norm(facts: CallFacts) -> Run:
 
 @silent
 def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g, input and weight: a row is a channel of all samples."""
+    """Return the functions for the gradients of batch_norm by g, input and weight: a row is a
+    channel of all samples.
+    """
     shape, dtype, (eps,) = facts.shape, facts.dtype, facts.numbers
     samples, channels = shape[:2]
     places, axes = math.prod(shape[2:]), _all_but_channels(shape)
@@ -275,13 +281,17 @@ def batch_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 
 def reduction(facts: CallFacts, name: str) -> Run:
-    """Return the gradient of a reduction of rows, from g and those, by the kernel `name`."""
+    """Return the function for the gradient of a reduction of rows, from g and the rows, by the
+    kernel `name`.
+    """
     shape, (n, *scale) = facts.shape, facts.numbers
     return small_rows.of_several(name, shape, facts.dtype, math.prod(shape) // n, n, *scale)
 
 
 def reduction_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
-    """Return the gradients of that, by g and by the rows, which are given last."""
+    """Return the functions for the second gradients of a reduction, by g and by the rows, which are
+    given last.
+    """
     shape, dtype, (n, *scale) = facts.shape, facts.dtype, facts.numbers
     final, empty, lengths = facts.shapes[0], np.empty, table(n)
     assert final is not None

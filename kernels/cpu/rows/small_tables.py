@@ -1,4 +1,4 @@
-"""The tables that exact kernels along rows are given: NumPy's logarithm, and how rows are added."""
+"""The tables that exact kernels along rows get: NumPy's logarithm, and the order of additions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-# In so many sums are numbers added up, of rows and halves of rows of at most so many: see
+# NumPy's number of partial sums, and the longest part of a row that is not split in halves: see
 # Note [NumPy's order of additions] in exact_row_code.py.
 _SUMS: Final = 8
 _LEAF: Final = 128
-# Where a ufunc of NumPy has its loops, what those are given, how many there are, and their types:
-# offsets in bytes, which are part of NumPy's stable ABI (PyUFuncObject of numpy/ufuncobject.h).
+# Offsets in bytes of a ufunc's fields: its loops, their data, their number and types. They are part
+# of NumPy's stable ABI (PyUFuncObject of numpy/ufuncobject.h).
 _LOOPS: Final = 32
 _DATA: Final = 40
 _COUNT: Final = 48
@@ -23,8 +23,8 @@ _TYPES: Final = 64
 
 @lru_cache(maxsize=1)
 def log_loop() -> tuple[int, int] | None:
-    """Return the address of NumPy's loop for logarithms of float64, and what that is given; None
-    for a NumPy that keeps them elsewhere.
+    """Return the address of NumPy's inner loop for logarithms of float64, and its data; None if
+    this NumPy stores them differently.
     """
     log, word = np.log, ctypes.c_uint64.from_address
     types = [one.replace("->", "") for one in log.types]
@@ -38,8 +38,8 @@ def log_loop() -> tuple[int, int] | None:
 
 
 def leaves_of(n: int) -> list[int]:
-    """Return how a row of n numbers is added up: the number of leaves, and of each its length, and
-    how many times the last two sums are joined behind it.
+    """Return how NumPy sums a row of n numbers: the number of leaves, and for each leaf its length,
+    and how many times the last two sums are then added to each other.
     """
     found: list[int] = []
 
@@ -59,7 +59,7 @@ def leaves_of(n: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def table(n: int) -> Array:
-    """Return the table for rows of n numbers, which nobody may change."""
+    """Return the table for rows of n numbers; it must not be changed."""
     made = np.array([*(log_loop() or (0, 0)), *leaves_of(n)], np.uint64).view(np.int64)
     made.flags.writeable = False
     return made

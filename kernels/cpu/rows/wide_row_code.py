@@ -1,4 +1,4 @@
-"""The loop over a row for few repetitions: in float64, one vector per iteration, little code."""
+"""A loop over a row that runs rarely: in float64, one vector per iteration, with little code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _cgutils: Any = cgutils  # untyped
 
 
 def build_wide_loop(code: Any, steps: Sequence[Any]) -> None:
-    """Build sums over the row that code takes, and keep them as numbers of the row."""
+    """Build sums over the row of code, and store them as scalars of the row."""
     build, lanes = code.builder, ir.Constant(I64, code.lanes)
     wide = Numbers(build, WIDE, code.lanes)
     trees = [parse(step.text, code.names).tree for step in steps]

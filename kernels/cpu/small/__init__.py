@@ -1,1 +1,3 @@
-"""Kernels for small arrays: what depends on layouts alone is decided once, not at each call."""
+"""Kernels for small arrays: choices that depend on layouts alone are made once, not at each
+call.
+"""

@@ -202,8 +202,7 @@ def test_an_old_checkpoint_that_cannot_go_does_not_take_the_new_one_along(
     assert load(dcp.latest(tmp_path, verify=True)) == 2
 
 
-# # ---- malicious manifests
-# --------------------------------------------------------------------------
+# ---- malicious manifests -------------------------------------------------------------------------
 
 
 def rewritten(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -52,8 +52,7 @@ def shard_of(folder: Path) -> Path:
     return next(folder.glob("*.pt"))
 
 
-# # ---- what is restored
-# -----------------------------------------------------------------------------
+# ---- what is restored ----------------------------------------------------------------------------
 
 
 def test_training_goes_on_bit_for_bit_where_it_was_saved(tmp_path: Path) -> None:
@@ -342,8 +341,7 @@ def full(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-# # ---- what is rejected
-# -----------------------------------------------------------------------------
+# ---- what is rejected ----------------------------------------------------------------------------
 
 
 def test_a_value_that_would_need_code_to_load_is_refused_with_its_key(tmp_path: Path) -> None:

@@ -160,8 +160,7 @@ def test_a_member_that_leaves_a_dynamic_group_waits_for_nobody_and_answers_every
     assert sorted(runs) == answers == list(range(NUM_CALLS))
 
 
-# # ---- waiting for named workers
-# -------------------------------------------------------------------
+# ---- waiting for named workers -------------------------------------------------------------------
 
 never_done: list[Any] = []
 

@@ -164,8 +164,7 @@ def test_a_host_that_is_back_is_told_of_its_group_by_those_who_could_not_host_it
     group.run_all(leave)
 
 
-# # ---- where no host is left
-# -----------------------------------------------------------------------
+# ---- where no host is left -----------------------------------------------------------------------
 
 
 def join_alone(is_known_to_be_back: bool, path: str) -> tuple[str, float]:

@@ -1,1 +1,1 @@
-"""Wrappers of modules that compute activations again in the backward pass: PyTorch's place."""
+"""Wrappers of modules that recompute activations in the backward pass, in PyTorch's package."""

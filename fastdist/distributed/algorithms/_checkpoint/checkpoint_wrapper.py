@@ -1,4 +1,4 @@
-"""Modules whose activations are computed again, or kept in the host's memory, by a wrapper."""
+"""Wrappers of modules that recompute activations, or keep them in CPU memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ _CHECKPOINT_PREFIX = _CHECKPOINT_WRAPPED_MODULE + "."
 
 
 class CheckpointImpl(enum.Enum):
-    """Which of the two implementations of `utils.checkpoint.checkpoint` computes again."""
+    """Selects one of the two implementations of `utils.checkpoint.checkpoint`."""
 
     REENTRANT = 1
     NO_REENTRANT = 2
 
 
 class ActivationWrapper(Module):
-    """The base class of the wrappers: attributes and the state_dict are those of the module."""
+    """The base class of the wrappers; attributes and the state_dict are those of the wrapped
+    module.
+    """
 
     def __init__(self, mod: Module) -> None:
         super().__init__()
@@ -38,10 +40,10 @@ class ActivationWrapper(Module):
         self._register_load_state_dict_pre_hook(_add_prefix)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the result: a subclass says how.
+        """Compute the result; subclasses must implement it.
 
         Raises:
-            ValueError: The class is this one.
+            ValueError: The method was not overridden.
         """
         raise ValueError("Subclasses should implement forward().")
 
@@ -55,7 +57,7 @@ class ActivationWrapper(Module):
         return self._checkpoint_wrapped_module[key]  # type: ignore[index]
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Parameter]]:
-        """Yield names and parameters, under the names that they have without the wrapper."""
+        """Yield names and parameters; the names are those without the wrapper."""
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield name.replace(_CHECKPOINT_PREFIX, ""), parameter
 
@@ -77,22 +79,22 @@ def _rename(state: dict[str, Any], old: str, new: str) -> None:
 
 
 class OffloadWrapper(ActivationWrapper):
-    """A module whose saved activations wait in the host's memory."""
+    """A module whose saved activations are kept in CPU memory."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the module's result."""
+        """Return the result of the wrapped module."""
         with save_on_cpu(pin_memory=True):
             return self._checkpoint_wrapped_module(*args, **kwargs)
 
 
 class CheckpointWrapper(ActivationWrapper):
-    """A module whose activations are computed again in the backward pass.
+    """A module whose activations are recomputed in the backward pass.
 
     Args:
-        mod: The module.
+        mod: The module to wrap.
         checkpoint_impl: The implementation of `checkpoint`.
-        checkpoint_fn: The function that computes again: `utils.checkpoint.checkpoint` by default.
-        checkpoint_fn_kwargs: Its options.
+        checkpoint_fn: The function that recomputes; by default `utils.checkpoint.checkpoint`.
+        checkpoint_fn_kwargs: Options of checkpoint_fn.
     """
 
     def __init__(
@@ -111,9 +113,9 @@ class CheckpointWrapper(ActivationWrapper):
         self._options = checkpoint_fn_kwargs
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the module's result."""
+        """Return the result of the wrapped module."""
         if self.checkpoint_impl is CheckpointImpl.REENTRANT and kwargs:
-            # This implementation passes positional arguments alone.
+            # This implementation only accepts positional arguments.
             return self.checkpoint_fn(
                 lambda *given: self._checkpoint_wrapped_module(*given, **kwargs),
                 *args,
@@ -123,7 +125,7 @@ class CheckpointWrapper(ActivationWrapper):
 
 
 def offload_wrapper(module: Module) -> Module:
-    """Return the module in an OffloadWrapper."""
+    """Return the module wrapped in an OffloadWrapper."""
     return OffloadWrapper(module)
 
 
@@ -133,7 +135,7 @@ def checkpoint_wrapper(
     checkpoint_fn: Callable[..., Any] | None = None,
     **checkpoint_fn_kwargs: Any,
 ) -> Module:
-    """Return the module in a CheckpointWrapper; the arguments are those of that class."""
+    """Return the module wrapped in a CheckpointWrapper, whose class describes the arguments."""
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 
@@ -147,9 +149,9 @@ def apply_activation_checkpointing(
 
     Args:
         model: The model.
-        checkpoint_wrapper_fn: Returns a module wrapped.
-        check_fn: Takes a module and returns whether to wrap it.
-        auto_wrap_policy: A policy of `fsdp.wrap` that chooses the modules instead of check_fn.
+        checkpoint_wrapper_fn: Called with a module; returns its wrapper.
+        check_fn: Called with a module; returns whether to wrap it.
+        auto_wrap_policy: A policy of `fsdp.wrap` that selects the modules instead of check_fn.
     """
 
     def chosen(module: Module, recurse: bool, nonwrapped_numel: int) -> bool:

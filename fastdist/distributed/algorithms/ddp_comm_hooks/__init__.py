@@ -1,9 +1,9 @@
-"""Communication hooks of DistributedDataParallel: what reduces a bucket of gradients.
+"""Communication hooks of DistributedDataParallel, which reduce a bucket of gradients.
 
-default_hooks.py    a mean; one of halves or bfloat16; wrappers that convert for another hook
-powerSGD_hook.py    a mean of low-rank parts
-post_localSGD_hook.py  a mean over all at first, then over the members of a machine
-debugging_hooks.py  nothing, to measure a program without communication
+default_hooks.py    the mean, also in float16 or bfloat16; wrappers that convert for another hook
+powerSGD_hook.py    the mean of low-rank approximations
+post_localSGD_hook.py  the mean over all members at first, later over those of a machine
+debugging_hooks.py  no reduction, to measure a program without communication
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class DDPCommHookType(enum.Enum):
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
-    """Register a hook of this package at a DistributedDataParallel.
+    """Register a hook of this package with a DistributedDataParallel.
 
     Args:
-        comm_hook_type: Which one.
+        comm_hook_type: The hook to register.
         model: The DistributedDataParallel.
         state: The first argument of the hook: a group, or a PowerSGDState.
     """

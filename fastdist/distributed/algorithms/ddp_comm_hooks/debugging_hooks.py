@@ -1,4 +1,4 @@
-"""A communication hook that reduces nothing, to measure what communication costs."""
+"""A communication hook without a reduction, to measure the cost of communication."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["noop_hook"]
 
 
 def noop_hook(_: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the bucket as it is: each process keeps its own gradients."""
+    """Return the bucket unchanged: each process keeps its own gradients."""
     future: Future[Tensor] = Future()
     future.set_result(bucket.buffer())
     return future

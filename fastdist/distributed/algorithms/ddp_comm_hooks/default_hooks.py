@@ -1,4 +1,4 @@
-"""Communication hooks that reduce a bucket as it is, or in a dtype of half the size."""
+"""Communication hooks that reduce a bucket unchanged, or in a dtype of half the size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Hook = Callable[[Any, GradBucket], Any]
 
 
 def _mean(process_group: Any, tensor: Tensor) -> Future[Tensor]:
-    """Begin to bring a tensor to the mean over a group, which is divided first."""
+    """Start to average a tensor over a group; it is divided before the sum."""
     group = group_of(process_group)
     with no_grad():
         divided: Any = tensor
@@ -35,7 +35,7 @@ def _mean(process_group: Any, tensor: Tensor) -> Future[Tensor]:
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the mean of a bucket over the group, as without a hook."""
+    """Return the mean of a bucket over the group; the same result as without a hook."""
     return _mean(process_group, bucket.buffer())
 
 
@@ -55,12 +55,12 @@ def _compressed(process_group: Any, bucket: GradBucket, dtype: DType) -> Future[
 
 
 def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the mean of a bucket, which travels in float16: half the bytes of float32."""
+    """Return the mean of a bucket, which is sent in float16: half the bytes of float32."""
     return _compressed(process_group, bucket, float16)
 
 
 def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the mean of a bucket, which travels in bfloat16: half the bytes of float32."""
+    """Return the mean of a bucket, which is sent in bfloat16: half the bytes of float32."""
     return _compressed(process_group, bucket, bfloat16)
 
 
@@ -83,10 +83,10 @@ def _wrapper(hook: Hook, dtype: DType) -> Hook:
 
 
 def fp16_compress_wrapper(hook: Hook) -> Hook:
-    """Return a hook that gives another one its buckets in float16."""
+    """Return a hook that calls another one with its buckets in float16."""
     return _wrapper(hook, float16)
 
 
 def bf16_compress_wrapper(hook: Hook) -> Hook:
-    """Return a hook that gives another one its buckets in bfloat16."""
+    """Return a hook that calls another one with its buckets in bfloat16."""
     return _wrapper(hook, bfloat16)

@@ -1,4 +1,4 @@
-"""A communication hook for post-local SGD: means over all members first, then over subgroups."""
+"""A communication hook for post-local SGD: means over all members, and later over subgroups."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _logger = logging.getLogger(__name__)
 
 
 class PostLocalSGDState:
-    """The state of `post_localSGD_hook`; an averager of models keeps the members together later.
+    """The state of `post_localSGD_hook`; a model averager synchronizes the members later.
 
     Args:
-        process_group: The members that reduce gradients at first; the default group if None.
-        subgroup: The members that reduce gradients afterwards; those of one machine if None.
-        start_localSGD_iter: The number of steps in which all reduce gradients.
-        post_local_gradient_allreduce: Whether gradients are reduced at all afterwards.
+        process_group: The group that reduces gradients at first; the default group if None.
+        subgroup: The group that reduces gradients later; the members on one machine if None.
+        start_localSGD_iter: The number of steps in which all members reduce gradients.
+        post_local_gradient_allreduce: Whether gradients are reduced at all later.
     """
 
     __slots__ = [
@@ -41,11 +41,11 @@ class PostLocalSGDState:
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter
         self.post_local_gradient_allreduce = post_local_gradient_allreduce
-        # How many steps have begun; it stops at the start of local SGD.
+        # The number of steps that have begun; it stays at start_localSGD_iter.
         self.iter = 0
 
     def maybe_increase_iter(self, bucket: GradBucket) -> None:
-        """Count a step with its last bucket."""
+        """Count a step at its last bucket."""
         if bucket.is_last():
             self.iter += 1
             if self.iter == self.start_localSGD_iter:
@@ -53,7 +53,7 @@ class PostLocalSGDState:
 
 
 def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future[Tensor]:
-    """Return the mean of a bucket over all members at first, and over the subgroup later.
+    """Return the mean of a bucket, at first over all members, later over the subgroup.
 
     Example:
         >>> state = PostLocalSGDState(None, None, start_localSGD_iter=100)

@@ -1,4 +1,4 @@
-"""PowerSGD: means of gradients as products of two thin matrices."""
+"""PowerSGD: averages gradients as products of two thin matrices."""
 
 # ruff: noqa: N999
 
@@ -28,22 +28,22 @@ batched_powerSGD_hook = refusing(
 
 
 class PowerSGDState:
-    """The matrices and errors that powerSGD_hook keeps between iterations.
+    """The matrices and errors that powerSGD_hook keeps from one iteration to the next.
 
     Args:
         process_group: The group; the default group if None.
         matrix_approximation_rank: The width of the thin matrices.
         start_powerSGD_iter: The iteration from which gradients are compressed.
-        min_compression_rate: A gradient is compressed if that makes it this many times smaller.
-        use_error_feedback: Whether what compression lost is added in the next iteration.
-        warm_start: Whether the thin matrices of the last iteration begin the next one.
-        orthogonalization_epsilon: Added to the norms of columns; 0 uses a QR decomposition.
-        random_seed: The seed of the first matrices; the same on all processes.
+        min_compression_rate: A gradient is compressed if its size shrinks at least by this factor.
+        use_error_feedback: Whether the error of the compression is added in the next iteration.
+        warm_start: Whether the next iteration starts with the thin matrices of the last one.
+        orthogonalization_epsilon: Added to the norms of columns; 0 selects a QR decomposition.
+        random_seed: The seed of the first matrices, which must be the same on all processes.
         compression_stats_logging_frequency: Ignored.
-        batch_tensors_with_same_shape: Ignored: results are the same.
+        batch_tensors_with_same_shape: Ignored; it does not affect results.
 
     Raises:
-        ValueError: Compression would begin before DistributedDataParallel has its final buckets.
+        ValueError: Compression would start before DistributedDataParallel has its final buckets.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PowerSGDState:
         self.use_error_feedback, self.warm_start = use_error_feedback, warm_start
         self.orthogonalization_epsilon = orthogonalization_epsilon
         self.rng = np.random.default_rng(random_seed)
-        # Number of a bucket -> what its compression lost, and its thin matrices.
+        # Maps a bucket's index to its compression error, and to its thin matrices.
         self.error_dict: dict[int, Tensor] = {}
         self.q_memory_dict: dict[int, list[Tensor]] = {}
         self.iter = 0
@@ -80,7 +80,7 @@ class PowerSGDState:
         self.total_numel_after_compression = 0
 
     def compression_stats(self) -> tuple[float, int, int]:
-        """Return the rate of compression, and the counts of numbers before and after it."""
+        """Return the compression rate, and the numbers of elements before and after compression."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0.0), before, after
 
@@ -90,7 +90,7 @@ class PowerSGDState:
 
 
 def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
-    """Return the mean of a bucket, of whose matrices a product of two thin ones travels.
+    """Return the mean of a bucket; matrices are sent as the factors of a low-rank product.
 
     Args:
         state: The matrices and errors of the last iteration.
@@ -122,7 +122,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Tensor]:
 
 
 def _keep_only(state: PowerSGDState, bucket: GradBucket) -> None:
-    """Let the error of gradients that were not compressed be 0: their mean is exact."""
+    """Set the error of uncompressed gradients to 0, because their mean is exact."""
     error: Any = state.error_dict[bucket.index()]
     begin = 0
     for gradient in bucket.gradients():
@@ -148,7 +148,7 @@ def _divide(state: PowerSGDState, gradients: list[Tensor]) -> tuple[list[Any], l
 
 
 def _mean_of(state: PowerSGDState, tensors: list[Any]) -> None:
-    """Bring tensors to their means over the group, in one message."""
+    """Replace tensors by their means over the group, in one message."""
     if not tensors:
         return
     group = group_of(state.process_group)
@@ -159,7 +159,7 @@ def _mean_of(state: PowerSGDState, tensors: list[Any]) -> None:
 
 
 def _compress(state: PowerSGDState, index: int, gradients: list[Any]) -> None:
-    """Replace matrices by products of thin ones, which are means over the group."""
+    """Replace matrices by products of thin matrices that are averaged over the group."""
     if not gradients:
         return
     matrices = [one.reshape(one.shape[0], -1) for one in gradients]
@@ -184,7 +184,7 @@ def _random(state: PowerSGDState, matrix: Any) -> Any:
 
 
 def _orthogonal(state: PowerSGDState, matrix: Any) -> Any:
-    """Return orthonormal columns that span those of a thin matrix."""
+    """Return orthonormal columns with the same span as the columns of a thin matrix."""
     if not state.orthogonalization_epsilon:
         return qr(matrix.float() if matrix.itemsize < 4 else matrix)[0].to(matrix.dtype)
     columns: list[Any] = []

@@ -1,8 +1,8 @@
-"""Local SGD: members train alone for some steps, then bring parameters to their mean.
+"""Local SGD: members train independently for some steps, then average their parameters.
 
-averagers.py                    a mean over one group, every so many steps
-hierarchical_model_averager.py  means over small groups often, over large ones seldom
-utils.py                        the mean itself
+averagers.py                    a mean over one group, periodically
+hierarchical_model_averager.py  means over small groups often, over large groups rarely
+utils.py                        the computation of the mean
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if not TYPE_CHECKING:
     _ROOMS = ("averagers", "hierarchical_model_averager", "utils")
 
     def __getattr__(name: str) -> Any:
-        """Import a module when it is first asked for."""
+        """Import a module on first access."""
         if name in _ROOMS:
             return importlib.import_module(f"{__name__}.{name}")
         raise missing(__name__, name)

@@ -1,4 +1,4 @@
-"""Averagers of a model over one group."""
+"""Averagers of model parameters over one group."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ USELESS: Final = (
 
 
 class ModelAverager(ABC):
-    """Base class of what brings the parameters of all members to their mean.
+    """The base class of averagers, which replace the parameters of all members by their mean.
 
     Args:
-        process_group: The members; those of the default group if None.
+        process_group: The group; the default group if None.
     """
 
     def __init__(self, process_group: Any = None) -> None:
         self.process_group = default_group() if process_group is None else process_group
-        # How often average_parameters was called.
+        # The number of calls of average_parameters.
         self.step = 0
 
     @abstractmethod
     def average_parameters(self, params: Iterable[Any]) -> None:
-        """Replace parameters by their means, if it is time for that."""
+        """Replace parameters by their means if it is time for that."""
 
 
 class PeriodicModelAverager(ModelAverager):
@@ -43,12 +43,12 @@ class PeriodicModelAverager(ModelAverager):
     (2020).
 
     Args:
-        period: The number of steps from one mean to the next.
-        warmup_steps: The number of first steps without a mean.
-        process_group: The members; those of the default group if None.
+        period: The number of steps from one averaging to the next.
+        warmup_steps: The number of initial steps without averaging.
+        process_group: The group; the default group if None.
 
     Raises:
-        ValueError: The period is not positive, or the number of first steps is negative.
+        ValueError: The period is not positive, or warmup_steps is negative.
     """
 
     def __init__(self, period: int, warmup_steps: int = 0, process_group: Any = None) -> None:
@@ -62,10 +62,11 @@ class PeriodicModelAverager(ModelAverager):
         self.period, self.warmup_steps = period, warmup_steps
 
     def average_parameters(self, params: Iterable[Any]) -> None:
-        """Count a step, and replace parameters by their means if it is the last of a period.
+        """Count a step, and replace parameters by their means if it is the last step of a period.
 
         Args:
-            params: Parameters, or an optimizer's `param_groups`; only those with gradients change.
+            params: Parameters, or an optimizer's `param_groups`; only parameters with gradients
+                change.
         """
         after = self.step - self.warmup_steps
         if after >= 0 and after % self.period == 0:

@@ -1,4 +1,4 @@
-"""An averager over groups of several sizes: neighbours often, all members seldom."""
+"""An averager over groups of several sizes: small groups often, all members rarely."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _logger = logging.getLogger(__name__)
 
 
 class HierarchicalModelAverager(averagers.ModelAverager):
-    """Averages parameters over small groups often, and over larger ones more seldom.
+    """Averages parameters over small groups often, and over larger groups less often.
 
-    In a step in which several periods end, the largest group averages.
+    In a step in which several periods end, only the largest group averages.
     Source: J. Wang, G. Joshi et al., "SlowMo" and its hierarchical form, local SGD with several
     levels.
 
     Args:
-        period_group_size_dict: Period -> the number of members that average together, periods and
-            sizes in rising order; the last size is that of the whole group.
-        warmup_steps: The number of first steps without a mean.
-        process_group: All members; those of the default group if None.
+        period_group_size_dict: Maps a period to the number of members that average together.
+            Periods and sizes must increase; the last size is that of the complete group.
+        warmup_steps: The number of initial steps without averaging.
+        process_group: The complete group; the default group if None.
 
     Raises:
-        ValueError: There is no period, one is not positive, the last size is not that of the
-            group, or the number of first steps is negative.
+        ValueError: There is no period, a period is not positive, the last size is not that of the
+            group, or warmup_steps is negative.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
         if warmup_steps < 0:
             raise ValueError("Arg ``warmup_steps`` must be a non-negative number.")
         self.warmup_steps = warmup_steps
-        # Period -> this member's group.
+        # Maps a period to this member's group.
         self.period_process_group_dict: OrderedDict[int, Any] = OrderedDict()
         for period, count in period_group_size_dict.items():
             _logger.info("each group of %d averages every %d steps", count, period)
@@ -74,17 +74,18 @@ class HierarchicalModelAverager(averagers.ModelAverager):
             )
 
     def _find_process_group(self) -> Any:
-        """Return the largest group that averages in this step, None if none does."""
+        """Return the largest group that averages in this step; None if there is none."""
         for period in reversed(self._periods):
             if self.step % period == 0:
                 return self.period_process_group_dict[period]
         return None
 
     def average_parameters(self, params: Iterable[Any]) -> None:
-        """Count a step, and replace parameters by their means over the group of this step, if any.
+        """Count a step, and replace parameters by their means over this step's group, if any.
 
         Args:
-            params: Parameters, or an optimizer's `param_groups`; only those with gradients change.
+            params: Parameters, or an optimizer's `param_groups`; only parameters with gradients
+                change.
         """
         if self.step >= self.warmup_steps:
             group = self._find_process_group()

@@ -20,10 +20,10 @@ __all__ = [
 
 
 def average_parameters(params: Iterable[Tensor], process_group: Any) -> None:
-    """Replace parameters by their means over a group; do nothing outside of it.
+    """Replace parameters by their means over a group; do nothing outside of the group.
 
-    Those of one dtype and device travel in one message, so none is rounded to another dtype. All
-    members give parameters of the same shapes.
+    Parameters with the same dtype and device share one message, so none is converted. All members
+    must pass parameters with the same shapes.
 
     Args:
         params: The parameters.
@@ -53,7 +53,7 @@ def get_params_to_average(params: Iterable[Any]) -> list[Tensor]:
         params: Parameters, such as `model.parameters()`, or an optimizer's `param_groups`.
 
     Raises:
-        NotImplementedError: An entry is neither a Parameter nor a group.
+        NotImplementedError: An entry is neither a Parameter nor a parameter group.
     """
     found: list[Tensor] = []
     for one in params:
@@ -67,7 +67,7 @@ def get_params_to_average(params: Iterable[Any]) -> list[Tensor]:
 
 
 def average_parameters_or_parameter_groups(params: Iterable[Any], process_group: Any) -> None:
-    """Replace those parameters that have gradients by their means over a group.
+    """Replace the parameters that have gradients by their means over a group.
 
     Args:
         params: See `get_params_to_average`.

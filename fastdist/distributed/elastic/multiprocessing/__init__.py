@@ -1,4 +1,4 @@
-"""How PyTorch's elastic agent starts workers: its classes refuse, `errors` is real."""
+"""PyTorch's names for starting elastic workers: the classes raise errors; `errors` works."""
 
 from __future__ import annotations
 

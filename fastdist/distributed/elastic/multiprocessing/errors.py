@@ -1,4 +1,4 @@
-"""Errors of a job's workers, as programs of PyTorch's elastic launcher import them."""
+"""Errors of a job's workers, under the names of PyTorch's elastic launcher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclasses.dataclass
 class ProcessFailure:
-    """How a worker failed: its rank, process, exit code, and the file that has its error."""
+    """The failure of a worker: its rank, process, exit code, and the path of its error file."""
 
     local_rank: int
     pid: int
@@ -32,7 +32,7 @@ class ChildFailedError(Exception):
 
     Args:
         name: The job's name.
-        failures: The failure of each worker, by its rank.
+        failures: The failure of each worker that failed, by rank.
     """
 
     def __init__(self, name: str, failures: dict[int, ProcessFailure]) -> None:
@@ -49,7 +49,7 @@ class ChildFailedError(Exception):
 
 
 class ErrorHandler:
-    """The handler of a worker's errors: it does nothing, since the launcher reads the output."""
+    """The handler of a worker's errors; it does nothing, because the launcher reads the output."""
 
     def initialize(self) -> None:
         """Do nothing."""
@@ -64,11 +64,11 @@ def get_error_handler() -> ErrorHandler:
 
 
 def record(fn: _F, error_handler: ErrorHandler | None = None) -> _F:
-    """Return the function with its errors passed to a handler before they leave it.
+    """Return a wrapper of the function that passes errors to a handler before it raises them.
 
     Args:
         fn: The entry point of a worker.
-        error_handler: The handler, that of this process by default.
+        error_handler: The handler; by default this process's handler.
     """
     handler = error_handler or get_error_handler()
     handler.initialize()

@@ -1,3 +1,3 @@
-"""PyTorch's path of RemoteModule: `distributed.nn.api.remote_module`."""
+"""The package of RemoteModule, as in PyTorch: `distributed.nn.api.remote_module`."""
 
 from __future__ import annotations

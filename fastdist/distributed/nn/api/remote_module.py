@@ -1,10 +1,10 @@
-"""RemoteModule: a module that lives on another worker, and is called like one that lives here."""
+"""RemoteModule: a module on another worker that is called like a local one."""
 
-# An RRef to the module, the call's arguments and its result travel. The graph of the call is
-# recorded on both sides as that of any remote call, so that a distributed backward pass goes
-# through it, and gradients stay with the parameters. The rest of a Module (its parameters, its
-# submodules, its hooks) is at the other end: those methods raise errors that say so, since the base
-# class would answer that there are none.
+# A call sends an RRef of the module and the call's arguments, and receives its result. Both workers
+# record the graph of the call as for any remote call, so that a distributed backward pass goes
+# through it, and gradients stay with the parameters. Parameters, submodules and hooks of the module
+# are on the other worker. Methods that access them here raise errors that say so, since the base
+# class would report that there are none.
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _NO_INTERFACES = (
 
 
 class _RemoteModule(Module):
-    """The base of RemoteModule, which PyTorch gives an interface of TorchScript as well.
+    """The base of RemoteModule; in PyTorch it also accepts a TorchScript interface.
 
-    Raises  NotImplementedError for such an interface; the rest as RemoteModule
+    Raises  NotImplementedError for such an interface; otherwise as RemoteModule
     """
 
     on: str | int
@@ -66,9 +66,9 @@ class _RemoteModule(Module):
         module_rref: rpc.RRef[Any],
         _module_interface_cls: object = None,
     ) -> RemoteModule:
-        """Return a RemoteModule of a module that is there already; remote_device says where.
+        """Return a RemoteModule for an existing module; remote_device names its worker and device.
 
-        Raises  ValueError if it is on another worker; the rest as RemoteModule
+        Raises  ValueError if the module is on another worker; otherwise as RemoteModule
         """
         made = RemoteModule.__new__(RemoteModule)
         Module.__init__(made)
@@ -95,23 +95,23 @@ class _RemoteModule(Module):
         self.is_device_map_set = bool(agent.device_map_to(agent.worker(self.on)))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the module's result on its arguments, computed there.
+        """Call the module on its worker, and return the result.
 
-        Raises  errors of the module, or of its making; RpcTimeoutError; WorkerLostError
-        Note    the module's own hooks run with it
+        Raises  errors of the module or of its construction; RpcTimeoutError; WorkerLostError
+        Note    the module's own hooks run on its worker
         """
         return rpc.rpc_sync(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
 
     def forward_async(self, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return at once a Future of forward's result."""
+        """Call the module without waiting, and return a Future of the result."""
         return rpc.rpc_async(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         return self.module_rref, args, kwargs, self.device, self.is_device_map_set
 
     def remote_parameters(self, recurse: bool = True) -> list[rpc.RRef[Parameter]]:
-        """Return references to the module's parameters, without recurse only to its own, for a
-        DistributedOptimizer.
+        """Return RRefs of the module's parameters, for a DistributedOptimizer; with recurse=False
+        only its direct ones.
         """
         owner = self.module_rref.owner()
         found: list[rpc.RRef[Parameter]] = rpc.rpc_sync(
@@ -120,11 +120,11 @@ class _RemoteModule(Module):
         return found
 
     def get_module_rref(self) -> rpc.RRef[Any]:
-        """Return the reference to the module."""
+        """Return the RRef of the module."""
         return self.module_rref
 
     def train(self, mode: bool = True) -> Self:
-        """Put the module into training mode, or out of it, there."""
+        """Set the training mode of the module on its worker."""
         rpc.rpc_sync(self.module_rref.owner(), _set_training, (self.module_rref, mode))
         self.training = mode
         return self
@@ -146,15 +146,16 @@ class _RemoteModule(Module):
 
 
 class RemoteModule(_RemoteModule):
-    """A module on another worker: module_cls(*args, **kwargs) is made there, and called from here.
+    """A module on another worker: it is constructed there as module_cls(*args, **kwargs).
 
-    remote_device is "worker1/cuda:0" or "rank:1/cpu"; the device may be left out, and is the CPU
-    then. Arguments are moved to the module's device; results come back on the CPU, unless a device
-    map says where its device goes. Sent by RPC, it is the same module at the receiver.
+    remote_device is "worker1/cuda:0" or "rank:1/cpu"; without a device it means the CPU. Arguments
+    are moved to the module's device. Results come back on the CPU, unless a device map maps the
+    module's device to one of the caller. A RemoteModule that is sent by RPC refers to the same
+    module.
 
     Thread  any; forward and train wait for the other worker
-    Raises  AssertionError before rpc.init_rpc; ValueError for a remote_device in another form;
-            DeviceError. Errors of module_cls come with the first call
+    Raises  AssertionError before rpc.init_rpc; ValueError for another format of remote_device;
+            DeviceError. Errors of module_cls are raised by the first call
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class RemoteModule(_RemoteModule):
         super().__init__(remote_device, module_cls, args, kwargs)
 
 
-# ---- what of a Module is at the other end -------------------------------------------------------
+# ---- members of Module that exist only on the other worker --------------------------------------
 
 _NOT_HERE = (
     "_apply", "add_module", "apply", "bfloat16", "buffers", "children", "cpu", "cuda", "double",
@@ -205,7 +206,7 @@ for _name in _NOT_HERE:
     setattr(_RemoteModule, _name, _not_supported(_name))
 
 
-# ---- what the module's worker runs --------------------------------------------------------------
+# ---- functions that run on the module's worker --------------------------------------------------
 
 
 @rpc.export
@@ -253,10 +254,10 @@ def _set_training(module_rref: rpc.RRef[Any], mode: bool) -> None:
 
 
 def _local(module_rref: rpc.RRef[Any]) -> Module:
-    """Return the module itself, which others may call here.
+    """Return the module, which other workers may call here.
 
-    Raises  TypeError for something else than an RRef of a Module; ForbiddenFunctionError in strict
-            mode for one whose forward was neither exported nor allowed
+    Raises  TypeError if the argument is not an RRef of a Module; in strict mode,
+            ForbiddenFunctionError if the module's forward was neither exported nor allowed
     """
     module = module_rref.local_value() if isinstance(module_rref, rpc.RRef) else module_rref
     if module is module_rref or not isinstance(module, Module):
@@ -266,7 +267,7 @@ def _local(module_rref: rpc.RRef[Any]) -> Module:
 
 
 def _moved(value: Any, device: Device) -> Any:
-    """Return a value with its tensors on a device, those in tuples, lists and dicts as well."""
+    """Return a value with its tensors on a device; tuples, lists and dicts are searched."""
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, dict):
@@ -276,7 +277,7 @@ def _moved(value: Any, device: Device) -> Any:
     return value
 
 
-# ---- how one travels ----------------------------------------------------------------------------
+# ---- pickling -----------------------------------------------------------------------------------
 
 
 def _written(module: _RemoteModule) -> str:

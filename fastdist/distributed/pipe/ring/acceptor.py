@@ -1,4 +1,4 @@
-"""Where callers of this host ask for rings, and where what they write is read and answered."""
+"""Accepts callers of this machine that request rings, reads their messages, and sends answers."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from . import meeting
 from .end import RingEnd
 from .spin_policy import SpinPolicy
 
-# Each takes a descriptor and, once used, some memory. Later callers keep to ZeroMQ.
+# Each ring takes a descriptor and, once used, some memory. Later callers use ZeroMQ only.
 MOST_RINGS: Final = 1024
-# Messages by rings in a row, while others may wait at the other addresses.
+# The most messages from rings in a row, before the other addresses get a turn.
 _MOST_IN_A_ROW: Final = 32
 
 _logger = logging.getLogger(__name__)
 
 
 class RingCaller:
-    """One caller's ring, at the end that answers; the route of messages that came by it.
+    """The answering end of one caller's ring; it is the route of messages that came through it.
 
-    Thread  reply and go_on from any; the rest from the reader of the acceptor
+    Thread  reply and go_on: any; all other methods: the reader of the acceptor
     """
 
     __slots__ = ("_lock", "end")
 
     def __init__(self, end: RingEnd) -> None:
         self.end = end
-        # Guards what is written.
+        # Guards the writer.
         self._lock = threading.RLock()
 
     def reply(self, frames: Sequence[Buffer]) -> bool:
-        """Send a message; False if the caller has hung up. Never blocks."""
+        """Send a message without blocking; return False if the caller has hung up."""
         with self._lock:
             if self.end.bell.has_ended:
                 return False
             if not self.end.write(frames):
-                # Its sender may change the memory that it is in.
+                # Copied, because the sender may change the memory afterwards.
                 self.end.write_in_pieces([bytes(frame) for frame in frames])
         return True
 
     def go_on(self) -> bool:
-        """Write more of the data that did not fit; return whether all is written."""
+        """Write more of the pending data; return whether all of it is written."""
         with self._lock:
             return self.end.go_on()
 
@@ -64,9 +64,9 @@ class RingCaller:
 
 
 class RingAcceptor:
-    """Accepts callers of this machine, and reads their rings.
+    """Accepts connections of callers on this machine, and reads their rings.
 
-    Thread  one at a time: the reader of the listener that the acceptor belongs to
+    Thread  one at a time: the reader of the listener that owns the acceptor
     Raises  OSError if the path is taken
     """
 
@@ -77,18 +77,19 @@ class RingAcceptor:
         self._listener: socket.socket | None = meeting.listen(path)
         self._listener_fd = self._listener.fileno()
         poller.register(self._listener_fd, select.POLLIN)
-        # By descriptor: who has come and not said yet what for, and whose ring is here.
+        # By descriptor: connections whose handshake is not complete, and callers with a ring.
         self._asking: dict[int, socket.socket] = {}
         self._callers: dict[int, RingCaller] = {}
-        # Those that would ring for nothing: they are looked at before anybody sleeps.
+        # Callers that ring no bell while this reader is awake; it checks their rings before it
+        # sleeps.
         self._awake: list[RingCaller] = []
         self._in_a_row = 0
         self._spin_policy = SpinPolicy()
 
     def take(self) -> Received | None:
-        """Return the next message of the rings, or None.
+        """Return the next message of a ring, or None.
 
-        After several messages in a row it returns None once, so that other work gets a turn.
+        After several messages in a row it returns None once, so that other addresses get a turn.
         """
         if self._in_a_row >= _MOST_IN_A_ROW:
             self._in_a_row = 0
@@ -105,7 +106,7 @@ class RingAcceptor:
             if frames is not None:
                 self._in_a_row += 1
                 if len(self._awake) > 1:
-                    # The others first, the next time.
+                    # Next time the other callers come first.
                     self._awake.remove(caller)
                     self._awake.append(caller)
                 return Received(caller, frames, None)
@@ -113,11 +114,11 @@ class RingAcceptor:
         return None
 
     def look(self) -> bool:
-        """Look for a while whether something comes; return whether it did."""
+        """Spin for a while until a message arrives; return whether one did."""
         return bool(self._awake) and self._spin_policy.look(self._has_some)
 
     def fall_asleep(self) -> bool:
-        """Ask all callers to ring; False if something has come meanwhile."""
+        """Request all callers to ring; return False if a message has arrived in the meantime."""
         while self._awake:
             caller = self._awake[-1]
             if caller.end.bell.has_ended and not caller.end.reader.has_some():
@@ -128,7 +129,7 @@ class RingAcceptor:
         return True
 
     def on_readable(self, ready: Sequence[tuple[int, int]]) -> None:
-        """Take note of which descriptors became readable."""
+        """Handle the descriptors that became readable."""
         for fd, _ in ready:
             caller = self._callers.get(fd)
             if caller is not None:
@@ -144,7 +145,7 @@ class RingAcceptor:
                 self._let_in()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Hang up on all; answers that found no room may take linger_s more to be written."""
+        """Close all rings; answers that did not fit get linger_s to be written."""
         self._stop_meeting()
         deadline = time.monotonic() + linger_s
         for fd, caller in list(self._callers.items()):
@@ -171,7 +172,8 @@ class RingAcceptor:
         except BlockingIOError:
             return
         except OSError as error:
-            # No descriptor is left, say. Callers that wait are refused, and use another transport.
+            # For example, no descriptor is left. Waiting callers are refused, and use another
+            # transport.
             _logger.warning("no longer accepting rings from callers on this host: %s", error)
             self._stop_meeting()
             return

@@ -1,4 +1,4 @@
-"""The bell of a ring: a unix socket whose bytes wake the peer, and whose end is the peer's end."""
+"""The bell of a ring: a Unix socket whose bytes wake the peer; its end means the peer's end."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 
 _BYTE: Final = b"\0"
 _AT_ONCE: Final = 4096
-# A peer that rings faster than this process reads must not hold up others: the rest is read the
-# next time.
+# A peer that rings faster than this process reads must not delay others: remaining bytes are read
+# the next time.
 _MOST_READS: Final = 64
 
 
 class BellSocket:
-    """A connected unix socket that only wakes its peer.
+    """A connected Unix socket that only wakes its peer.
 
-    Thread  ring from any; drain from the reader of the ring
+    Thread  ring: any; drain: the reader of the ring
     """
 
     __slots__ = ("_socket", "fd", "has_ended")
@@ -24,20 +24,21 @@ class BellSocket:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self.fd = connected.fileno()
-        # The other end has closed: it reads and writes no more. Its earlier messages can be read.
+        # The peer has closed its end, and reads and writes no more. Earlier messages can still be
+        # read.
         self.has_ended = False
 
     def ring(self) -> None:
-        """Wake whoever sleeps at the other end."""
+        """Wake the thread that sleeps at the other end."""
         try:
             self._socket.send(_BYTE)
         except BlockingIOError:
-            pass  # so many bytes wake it as well
+            pass  # the socket's buffer is full, so the peer will wake
         except OSError:
             self.has_ended = True
 
     def drain(self) -> None:
-        """Read the bell: that it was rung, or that the peer has closed it."""
+        """Read the bytes in the socket, or detect that the peer has closed it."""
         try:
             for _ in range(_MOST_READS):
                 heard = self._socket.recv(_AT_ONCE)
@@ -51,12 +52,12 @@ class BellSocket:
             self.has_ended = True
 
     def hang_up(self) -> None:
-        """Let both ends know that nothing follows; the descriptor stays until close."""
+        """Shut down both directions; the descriptor stays open until close."""
         self.has_ended = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up; a second time does nothing."""
+        """Close the socket; a second call has no effect."""
         self.has_ended = True
         self._socket.close()

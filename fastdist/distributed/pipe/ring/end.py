@@ -1,4 +1,4 @@
-"""One of the two ends of a pair of rings, and the bell of the other."""
+"""One end of a pair of rings, and the bell that wakes the other end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..frames import Buffer
 from .bell_socket import BellSocket
 from .memory import RingReader, RingWriter
 
-# The ways through the memory: a caller's requests, and the answers to them.
+# The two directions: a caller's requests, and the answers to them.
 REQUESTS: Final = 0
 ANSWERS: Final = 1
 
 
 class RingEnd:
-    """Writes one way, reads the other, and rings where somebody sleeps.
+    """Writes in one direction, reads in the other, and rings the bell if the peer sleeps.
 
-    Thread  writing: one at a time; reading: one at a time
+    Thread  one writer and one reader at a time
     """
 
     __slots__ = ("_memory", "bell", "read", "reader", "write", "writer")
@@ -38,19 +38,22 @@ class RingEnd:
         self.write, self.read = self.writer.write, self.reader.read
 
     def write_in_pieces(self, frames: Sequence[Buffer]) -> bool:
-        """Take a message in that goes on as there is room; return whether it has gone."""
+        """Queue a message that is written in pieces as space allows; return whether it is
+        written.
+        """
         self.writer.begin(frames)
         return self.go_on()
 
     def go_on(self) -> bool:
-        """Send more pieces of a message; if some are left, the peer rings once it has room."""
-        # With nothing left nobody is rung: a caller that waits for its answer would wake for it.
+        """Write more pieces of a message; if some are left, the peer rings when it has space."""
+        # The bell is only requested for pending pieces: it would wake a caller that waits for its
+        # answer.
         is_all = not self.writer.is_busy()
         while not is_all and not self.bell.has_ended:
             try:
                 is_all = self.writer.go_on()
             except MessageError:
-                # The other has made rubbish of the ring; it takes nothing more in.
+                # The peer has corrupted the ring, and will not read it any more.
                 self.bell.hang_up()
                 return False
             if not is_all and self.writer.waits():
@@ -58,10 +61,10 @@ class RingEnd:
         return is_all
 
     def release(self) -> None:
-        """Close the ring, and release the memory; a second time does nothing."""
+        """Close the ring, and release the memory; a second call has no effect."""
         if not self._memory.closed:
             self.bell.close()
             for release in (self.writer.release, self.reader.release, self._memory.close):
-                # A part is in use where the handler of a signal has interrupted a read or a write.
+                # A part is in use if a signal handler has interrupted a read or a write.
                 with suppress(BufferError):
                     release()

@@ -1,4 +1,4 @@
-"""A caller's lane through a ring, or through ZeroMQ once the ring's other end has hung up."""
+"""RingLane: a caller's lane through a ring, or through ZeroMQ after the ring has ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..lane import READABLE, WRITABLE, Lane, LaneClosed, LaneInDoubt, LaneTimeou
 from . import meeting
 from .spin_policy import SpinPolicy
 
-# A sleeper looks up after that, and rings: should it have missed a bell, the other may have too.
+# A sleeper wakes after this time and rings: if it missed a bell, the peer may have missed one too.
 _LOOK_UP_MS: Final = 2000
 
 
 class RingLane:
-    """Lane. See Note [Rings]; `instead` makes the lane of ZeroMQ that takes its place.
+    """A Lane through a ring. See Note [Rings]; `instead` creates the ZeroMQ lane that replaces it.
 
-    Raises  OSError if the peer gives no ring
+    Raises  OSError if the peer grants no ring
     """
 
     transport = "shm"
@@ -43,24 +43,24 @@ class RingLane:
 
     @property
     def takes_edges(self) -> bool:
-        """Whether a socket of ZeroMQ has taken the ring's place."""
+        """Whether a ZeroMQ socket has replaced the ring."""
         return self._instead is not None
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
-        """Send a message if it can leave now; never blocks."""
+        """Send a message if that is possible without blocking, and return whether it was sent."""
         if self._instead is not None:
             return self._instead.try_send(frames)
         return not self._end.bell.has_ended and self._end.write(frames)
 
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
-        """Send a message as soon as there is room for it."""
+        """Send a message as soon as there is space for it."""
         if self._instead is not None:
             self._instead.send(frames, deadline)
         elif not self._end.write(frames):
             self._send_in_pieces(frames, deadline)
 
     def try_receive(self) -> list[Buffer] | None:
-        """Return the frames of the next message, or None if none is there."""
+        """Return the frames of the next message, or None if none has arrived."""
         return self._read() if self._instead is None else self._instead.try_receive()
 
     def receive(self, deadline: float | None) -> list[Buffer]:
@@ -89,24 +89,24 @@ class RingLane:
         return can_read * READABLE | (not self._end.writer.waits()) * WRITABLE
 
     def fileno(self) -> int:
-        """Return the descriptor of the bell, or of the lane that has replaced it."""
+        """Return the descriptor of the bell, or of the lane that has replaced the ring."""
         return self._end.bell.fd if self._instead is None else self._instead.fileno()
 
     def connection_fileno(self) -> int:
-        """Return -1: the lane that others share is the one that is watched."""
+        """Return -1: only the shared lane is watched."""
         return -1
 
     def next_connection_event(self) -> str | None:
-        """Return None, as for any lane that is not watched."""
+        """Return None, because the lane is not watched."""
         return None
 
     def hang_up(self) -> None:
-        """End the ring; what comes next goes by ZeroMQ."""
+        """End the ring; later messages go through ZeroMQ."""
         if self._instead is None:
             self._hang_up()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the lane; a second time does nothing. Sent messages stay readable."""
+        """Close the lane; a second call has no effect. Sent messages stay readable."""
         self._end.release()
         if self._instead is not None:
             self._instead.close(linger_s)
@@ -115,12 +115,12 @@ class RingLane:
         try:
             return self._end.read()
         except MessageError:
-            # The following bytes have no meaning. The calls are queried again.
+            # The following bytes are invalid. The calls are queried again over ZeroMQ.
             self._hang_up()
             return None
 
     def _has_ended(self) -> bool:
-        """Return whether there is no ring any more: the other has hung up, and all is read."""
+        """Return whether the ring has ended; if so, replace it by a ZeroMQ lane."""
         if self._instead is None and self._end.bell.has_ended:
             self._hang_up()
         return self._instead is not None
@@ -133,12 +133,12 @@ class RingLane:
                 self._sleep(deadline, end.writer.has_room)
                 is_sent = end.go_on()
         except BaseException:
-            # Where the handler of a signal has closed the pipe, and raised, no lane can be made.
+            # If a signal handler has closed the pipe and raised, no lane can be created.
             with suppress(Exception):
                 self._hang_up()
             raise
         if not is_sent:
-            # Half a message is there, which nobody will end.
+            # The ring contains half a message, which will never be completed.
             self._hang_up()
         if self._instead is not None:
             self._instead.send(frames, deadline)
@@ -158,7 +158,7 @@ class RingLane:
             else:
                 self._end.bell.drain()
         if is_over():
-            return  # what has arrived before the end still counts
+            return  # messages that arrived before the end still count
         if closed:
             raise LaneClosed(f"the ring of the worker at {self._path} was closed")
         if not ready:

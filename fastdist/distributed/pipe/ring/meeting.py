@@ -1,4 +1,4 @@
-"""How two processes come to map the same ring: over a unix socket of this user's."""
+"""The handshake in which two processes of one user map the same ring, over a Unix socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fastdist.system.fence import why_no_fence
 from .end import ANSWERS, REQUESTS, RingEnd
 from .memory import RING_BYTES
 
-# Sent along with the memory: a peer that sends another word is another version, or a stranger.
+# Sent together with the memory: a peer that sends another text has another version, or is not
+# fastdist.
 WORD: Final = b"fastdist ring 1\n"
 _NAME: Final = "fastdist-ring"
 _BACKLOG: Final = 128
@@ -21,7 +22,7 @@ _CREDENTIALS: Final = struct.Struct("iII")
 
 
 def why_not_viable() -> str | None:
-    """Return why this machine has no rings; None if it has."""
+    """Return the reason why this machine does not support rings; None if it does."""
     if (lacks := why_no_fence()) is not None:
         return lacks
     if (lacks := sealed_memory.why_not_viable()) is not None:
@@ -34,13 +35,13 @@ def why_not_viable() -> str | None:
 
 
 def path_of(endpoint: str) -> str:
-    """Return the path at which the worker at an ipc endpoint accepts rings."""
-    # One letter: the length of a unix socket's path is limited, and that of the endpoint near it.
+    """Return the path on which the worker with an ipc endpoint accepts rings."""
+    # One letter, because a Unix socket's path is limited, and the endpoint may be near the limit.
     return endpoint.removeprefix("ipc://") + "r"
 
 
 def listen(path: str) -> socket.socket:
-    """Return a socket at which others ask for rings.
+    """Return a socket on which callers request rings.
 
     Raises  OSError
     """
@@ -56,9 +57,9 @@ def listen(path: str) -> socket.socket:
 
 
 def ask(path: str, max_frame_bytes: int) -> RingEnd:
-    """Return a caller's end of a ring to the worker at path; does not wait for it.
+    """Return a caller's end of a ring to the worker at path, without waiting for the worker.
 
-    Raises  OSError if nobody is there, or it is busy with others
+    Raises  OSError if no worker listens there, or its backlog is full
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     fd = -1
@@ -78,10 +79,10 @@ def ask(path: str, max_frame_bytes: int) -> RingEnd:
 
 
 def answer(line: socket.socket, max_frame_bytes: int) -> RingEnd:
-    """Return the other end of the ring whose memory a peer has sent.
+    """Return the answering end of the ring whose memory a peer has sent.
 
-    Raises  BlockingIOError if nothing has come yet; OSError for something else, or another user's
-            ring
+    Raises  BlockingIOError if nothing has arrived yet; OSError if the message is invalid or comes
+            from another user
     """
     word, fds, flags, _ = socket.recv_fds(line, len(WORD), 1)
     try:

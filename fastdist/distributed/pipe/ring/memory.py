@@ -1,4 +1,4 @@
-"""One ring: messages that one process writes and another reads, in memory that both map."""
+"""A ring in memory that two processes map: one process writes messages, the other reads them."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from fastdist.system.fence import fence, full_fence
 
 from ..frames import Buffer
 
-# For one direction. Larger messages go through it in pieces, and wake the other end for each:
-# tensors of 192 KB do not go by a ring, and smaller ones fit with the messages before them.
+# The size of one direction. Larger messages are sent in pieces, with a wake-up of the other end for
+# each. Tensors from 192 KB on do not use a ring, and smaller ones fit behind earlier messages.
 CAPACITY: Final = 1 << 18
 _MASK: Final = CAPACITY - 1
 _HEADS: Final = 4096
 RING_BYTES: Final = _HEADS + 2 * CAPACITY
 
-# Words of 8 bytes, each on a separate cache line. Both counters only grow: the bytes written, which
-# the writer alone moves, and the bytes read, which the reader alone moves.
+# Words of 8 bytes, each on a separate cache line. Two are counters that only grow: the bytes
+# written, which only the writer changes, and the bytes read, which only the reader changes.
 _WORDS_BYTES: Final = 256
 _WRITTEN: Final = 0
 _READ: Final = 8
 _READER_SLEEPS: Final = 16
 _WRITER_WAITS: Final = 24
 
-# Before each frame: its bytes, and whether another frame of the message follows.
+# Before each frame: its size in bytes, and whether another frame of the message follows.
 _HEADER: Final = Struct("<QQ")
 _STEP: Final = _HEADER.size
 _PADDING: Final = bytes(_STEP)
-# In the place of that word: what follows is nothing, up to the end of the memory.
+# In place of that flag: there is no data up to the end of the memory.
 _NOTHING: Final = 2
-# If the ring is empty beyond this offset, the writer starts again at its beginning: small messages
-# stay in a few pages, which are in the processor's caches, and the others are never touched.
+# If the ring is empty and its position is beyond this offset, the writer starts again at the
+# beginning. So small messages use a few pages, which stay in the processor's caches, and other
+# pages are never touched.
 _FAR: Final = 1 << 14
-# No message has more frames: a head, its tensors, and what these were cut into.
+# The most frames of a message: a head, its tensors, and the pieces of these.
 _MOST_FRAMES: Final = 1 << 18
 
 # Note [What the other end may write]
-# The other end maps the same memory, and may be a program of anybody's who became a member. It may
-# write any number anywhere in it, at any moment. So each end keeps its own position for itself, and
-# only publishes it; it loads what the other moves once, checks that number, and works with it.
-# Positions that an end keeps are whole steps, so a header never extends over the end of a way. Data
-# is copied before it is examined. Numbers that no writer of ours writes raise MessageError, and the
-# ring ends.
+# The other end maps the same memory, and may run any program that has become a member. It may write
+# any number anywhere, at any moment. So each end keeps its own position privately and only
+# publishes it. It loads the other end's position once, checks it, and works with the copy. Private
+# positions are whole steps, so a header never extends over the end of a direction. Data is copied
+# before it is examined. Numbers that a correct writer never writes raise MessageError, and the ring
+# ends.
 
 
 class RingWriter:
-    """The end that writes; `ring` wakes the reader, where that sleeps.
+    """The writing end; `ring` wakes the reader if it sleeps.
 
     Thread  one at a time
-    Note    what is written counts when the counter is moved: who is interrupted before has written
-            nothing
+    Note    data counts as written when the counter is advanced: an interrupted write has no effect
     """
 
     __slots__ = ("_at", "_memory", "_pieces", "_ring", "_start", "_words")
@@ -66,18 +66,18 @@ class RingWriter:
         self._at = 0
         self._start = _HEADS + way * CAPACITY
         self._ring = ring
-        # The rest of messages that did not fit.
+        # The remaining pieces of messages that did not fit.
         self._pieces: deque[memoryview] = deque()
 
     def write(self, frames: Sequence[Buffer]) -> bool:
-        """Write a message whole; False if it does not fit now.
+        """Write a complete message; return False if it does not fit now.
 
-        Note    also False where the positions are inconsistent, for which `go_on` raises
+        Note    also False if the positions are inconsistent, for which `go_on` raises
         """
         words, memory = self._words, self._memory
         at, read = self._at, words[_READ]
         is_one = len(frames) == 1
-        if is_one:  # nearly all are such: no call more than it takes, here and below
+        if is_one:  # the usual case, in which this function makes as few calls as possible
             size = (len(frames[0]) + 2 * _STEP - 1) & -_STEP
         else:
             size = sum(map(_padded, map(len, frames)))
@@ -98,7 +98,7 @@ class RingWriter:
         return True
 
     def begin(self, frames: Sequence[Buffer]) -> None:
-        """Take a message in that `go_on` writes, behind those that it has not yet."""
+        """Queue a message for `go_on`, after messages that are queued already."""
         follow = len(frames)
         for frame in frames:
             follow -= 1
@@ -106,7 +106,7 @@ class RingWriter:
             self._pieces += map(memoryview, filter(len, (header, frame, padding)))
 
     def go_on(self) -> bool:
-        """Write as much as there is room for; return whether all is written."""
+        """Write as much as fits; return whether all is written."""
         words, pieces, at = self._words, self._pieces, self._at
         room = CAPACITY - (at - words[_READ])
         if not 0 <= room <= CAPACITY:
@@ -124,15 +124,15 @@ class RingWriter:
         return not pieces
 
     def is_busy(self) -> bool:
-        """Return whether something that was begun is not written yet."""
+        """Return whether pieces of queued messages are not written yet."""
         return bool(self._pieces)
 
     def has_room(self) -> bool:
-        """Return whether anything can be written."""
+        """Return whether there is any free space."""
         return self._at - self._words[_READ] < CAPACITY
 
     def waits(self) -> bool:
-        """Ask to be rung when there is room; False if there is some now."""
+        """Request a ring of the bell when there is space; return False if there is space now."""
         self._words[_WRITER_WAITS] = 1
         full_fence()
         if self.has_room():
@@ -141,7 +141,7 @@ class RingWriter:
         return True
 
     def release(self) -> None:
-        """Let go of the memory; nothing can be written any more."""
+        """Release the memory; nothing can be written after that."""
         self._pieces.clear()
         self._words.release()
 
@@ -164,7 +164,8 @@ class RingWriter:
         with fence:
             pass
         if words[_READER_SLEEPS]:
-            # The end that clears the flag rings: for a reader that went to sleep again meanwhile.
+            # The end that clears the flag rings, for a reader that went to sleep again in the
+            # meantime.
             words[_READER_SLEEPS] = 0
             self._ring()
 
@@ -182,9 +183,9 @@ class RingWriter:
 
 
 class RingReader:
-    """The end that reads; `ring` wakes the writer, where that waits for room.
+    """The reading end; `ring` wakes the writer if it waits for space.
 
-    `max_frame_bytes` bounds what a frame may say that it is.
+    `max_frame_bytes` is the largest accepted frame size.
 
     Thread  one at a time
     """
@@ -210,17 +211,17 @@ class RingReader:
         self._start = _HEADS + way * CAPACITY
         self._max_frame_bytes = max_frame_bytes
         self._ring = ring
-        # The received part of a message that comes in pieces.
+        # The received part of a message that arrives in pieces.
         self._came: _Message | None = None
 
     def has_some(self) -> bool:
-        """Return whether something has been written that was not read."""
+        """Return whether there is unread data."""
         return self._words[_WRITTEN] != self._at
 
     def read(self) -> list[Buffer] | None:
-        """Return the next message, or None if it is not there as a whole.
+        """Return the next message, or None if it has not arrived completely.
 
-        Raises  MessageError for what no writer of ours writes; nothing more can be read then
+        Raises  MessageError for data that a correct writer never writes; the ring is unusable then
         """
         words, at = self._words, self._at
         there = words[_WRITTEN] - at
@@ -236,7 +237,7 @@ class RingReader:
             start = at & _MASK
             size, follows = _HEADER.unpack_from(self._memory, self._start + start)
             if follows == _NOTHING and _FAR <= start == CAPACITY - _STEP - size:
-                # Such a stretch is written together with the message behind it.
+                # A correct writer publishes such a gap together with the message after it.
                 if there <= _STEP + size:
                     raise MessageError("a ring with an empty stretch and nothing behind it")
                 words[_READ] = self._at = at + _STEP + size
@@ -253,7 +254,7 @@ class RingReader:
         return self._read_in_pieces(at, at + there)
 
     def sleeps(self) -> bool:
-        """Ask to be rung when something is written; False if something is there."""
+        """Request a ring of the bell when data is written; return False if there is data now."""
         words = self._words
         words[_READER_SLEEPS] = 1
         with fence:
@@ -264,11 +265,11 @@ class RingReader:
         return False
 
     def wakes(self) -> None:
-        """Ask no more to be rung."""
+        """Withdraw the request to ring."""
         self._words[_READER_SLEEPS] = 0
 
     def release(self) -> None:
-        """Let go of the memory; nothing can be read any more."""
+        """Release the memory; nothing can be read after that."""
         self._came = None
         self._words.release()
         self._view.release()
@@ -323,13 +324,14 @@ class RingReader:
 
 
 class _Message:
-    """The received part of a message; its memory grows with what arrives, whatever size is
-    announced.
+    """The received part of a message.
+
+    Its memory grows with the received data, whatever size is announced.
     """
 
     def __init__(self) -> None:
         self.frames: list[Buffer] = []
-        # Bytes left of the current frame, the padding included.
+        # The bytes that are left of the current frame, including the padding.
         self.left = 0
         self.is_whole = False
         self._frame = bytearray()
@@ -337,14 +339,14 @@ class _Message:
         self._is_last = False
 
     def begin(self, size: int, *, is_last: bool) -> None:
-        """Take note of the header of the next frame."""
+        """Store the header of the next frame."""
         self._frame, self._size, self._is_last = bytearray(), size, is_last
         self.left = _padded(size) - _STEP
         if not self.left:
             self._end_frame()
 
     def take(self, part: memoryview) -> None:
-        """Copy the next part of a frame; part is not read afterwards."""
+        """Copy the next part of a frame; part is not accessed afterwards."""
         self._frame += part[: self._size - len(self._frame)]
         self.left -= len(part)
         if not self.left:
@@ -361,5 +363,5 @@ def _words_of(memory: mmap.mmap, way: int) -> memoryview:
 
 
 def _padded(size: int) -> int:
-    """Return the bytes that a frame takes with its header, in whole steps."""
+    """Return the size of a frame with its header, rounded up to whole steps."""
     return (size + 2 * _STEP - 1) & -_STEP

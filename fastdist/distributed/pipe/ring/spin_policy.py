@@ -1,4 +1,4 @@
-"""How long to look at a ring before sleeping: only where looking has paid lately."""
+"""SpinPolicy: spins on a ring before sleeping, if spinning has been successful lately."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-# Sleeping and being woken takes 10 to 40 us at each end, and what follows is slower for it, as
-# caches are cold; whoever would look for longer than a short call and its answer take had better
-# sleep. A call of 8x8 tensors in a context is answered in 100 to 190 us: forward and backward take
-# 410 us, and 610 where looks end after 100 (2 cores of a shared AMD EPYC, Zen 5). With 400 us some
-# jobs of several workers gained 5 %, and remote().to_here() lost a third.
+# Sleeping and waking takes 10 to 40 us at each end, and cold caches slow down the work after it.
+# Spinning for longer than a short call and its answer take is worse than sleeping. A call of 8x8
+# tensors in a context is answered in 100 to 190 us. Forward and backward together take 410 us, but
+# 610 us if spinning ends after 100 us (2 cores of a shared AMD EPYC, Zen 5). With 400 us, some jobs
+# of several workers gained 5 %, but remote().to_here() was a third slower.
 LOOK_NS: Final = 200_000
 _LOOKS_A_TIME: Final = 16
-# After so many failures in a row it is tried once in 2 ** _MOST_DOUBLINGS times.
+# After many failures in a row, spinning is tried once in 2 ** _MOST_DOUBLINGS times.
 _MOST_DOUBLINGS: Final = 8
 
 
 class SpinPolicy:
-    """Decides how long to spin from whether spinning paid off before.
+    """Decides from earlier successes how long to spin.
 
-    Spinning holds the processor, and the interpreter lock: where all processors are busy, or the
-    other end is slow, it delays the answer that it waits for.
+    Spinning occupies a processor and the interpreter lock. If all processors are busy, or the other
+    end is slow, it delays the answer for which it waits.
 
     Thread  one at a time
     """
@@ -34,7 +34,7 @@ class SpinPolicy:
         self._left = 0
 
     def look(self, is_there: Callable[[], bool]) -> bool:
-        """Spin on is_there for a short time; return whether it became true."""
+        """Spin until is_there() is true, for at most LOOK_NS; return whether it became true."""
         if self._left or self._failures < 0:
             self._left -= 1
             return False
@@ -44,7 +44,7 @@ class SpinPolicy:
                 if is_there():
                     self._failures = 0
                     return True
-            # The other end may be waiting for this very processor.
+            # The other end may be waiting for this processor.
             os.sched_yield()
         self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
         self._left = (1 << self._failures) - 1

@@ -1,4 +1,4 @@
-"""The lane that others share, through a ring, which reports whether the peer is connected."""
+"""WatchedRingLane: the shared lane through a ring; it reports whether the peer is connected."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from .lane import RingLane
 
 
 class WatchedRingLane(RingLane):
-    """A RingLane that reports connection events, as a watched lane of ZeroMQ does.
+    """A RingLane that reports connection events like a watched lane of ZeroMQ.
 
-    The ring is the connection until it ends or hang_up is called. Either is reported as a break.
-    Only then `instead` makes a lane of ZeroMQ, which reports whether the peer is there again: its
-    socket, monitor and connection would take five descriptors of both ends. Once the ring has ended
-    it also carries the messages. The reader greets again, and queries the fate of its calls.
+    The ring is the connection until it ends or hang_up is called; both are reported as a break.
+    Only then `instead` creates a ZeroMQ lane, which reports whether the peer is back. Earlier, its
+    socket, monitor and connection would use five descriptors of both ends for nothing. When the
+    ring has ended, the ZeroMQ lane also carries the messages. The reader then sends the greeting
+    again, and queries the state of its calls.
 
-    `knock_at` is the path of the unix socket of the peer's libzmq.
+    `knock_at` is the path of the peer's Unix socket of libzmq.
 
-    Thread  as any Lane; events() and next_connection_event from one thread, while there is a ring
-    Note    after a break next_connection_event makes the lane of ZeroMQ. For most peers a break is
-            the end, and nobody calls it again. Until then nothing is sent or received
+    Thread  as any Lane; events() and next_connection_event: one thread, while there is a ring
+    Note    after a break next_connection_event creates the ZeroMQ lane, and until then nothing is
+            sent or received. For most peers a break is final, and the method is not called again
     """
 
     def __init__(
@@ -40,30 +41,31 @@ class WatchedRingLane(RingLane):
         self.pulse.reached(knock_at)
         self._zeromq: Lane | None = None
         self._is_connected = True
-        self._is_over = False  # the ring
+        self._is_over = False  # of the ring
         # Connection events that next_connection_event has not returned yet.
         self._events = [monitor.HANDSHAKE_SUCCEEDED]
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
-        """Send a message if it can leave now, or begin to; never blocks."""
+        """Send a message, or queue it, without blocking."""
         if self._lacks_lane():
             return False
         if super().try_send(frames):
             return True
         if self._instead is not None or self._end.writer.is_busy():
             return False
-        # There is no room for it at once. Its sender may change the memory that it is in.
+        # There is not enough space now. Copied, because the sender may change the memory
+        # afterwards.
         self._end.write_in_pieces([bytes(frame) for frame in frames])
         return True
 
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
-        """Send a message as soon as there is room for it."""
+        """Send a message as soon as there is space for it."""
         if self._lacks_lane():
             self._make_lane()
         super().send(frames, deadline)
 
     def try_receive(self) -> list[Buffer] | None:
-        """Return the frames of the next message, or None if none is there."""
+        """Return the frames of the next message, or None if none has arrived."""
         return None if self._lacks_lane() else super().try_receive()
 
     def receive(self, deadline: float | None) -> list[Buffer]:
@@ -73,7 +75,7 @@ class WatchedRingLane(RingLane):
         return super().receive(deadline)
 
     def events(self) -> int:
-        """Return READABLE, WRITABLE, both or neither; send what did not fit before."""
+        """Return READABLE, WRITABLE, both or neither; write pending pieces first."""
         if self._lacks_lane():
             return 0
         if self._instead is not None:
@@ -85,15 +87,19 @@ class WatchedRingLane(RingLane):
         return 0 if self._has_ended() else can_write
 
     def fileno(self) -> int:
-        """Return the descriptor of the bell, or of the lane that has replaced it; -1 between."""
+        """Return the descriptor of the bell, or of the ZeroMQ lane; -1 after the ring but before
+        that lane.
+        """
         return -1 if self._lacks_lane() else super().fileno()
 
     def connection_fileno(self) -> int:
-        """Return the descriptor of the events of ZeroMQ's connection; -1 without one."""
+        """Return the descriptor of the ZeroMQ connection's events; -1 if there is no ZeroMQ
+        lane.
+        """
         return -1 if self._zeromq is None else self._zeromq.connection_fileno()
 
     def next_connection_event(self) -> str | None:
-        """Return the next event of the connection, or of the ring, or None."""
+        """Return the next event of the ring or the ZeroMQ connection, or None."""
         if self._events:
             return self._events.pop(0)
         if self._zeromq is None:
@@ -107,14 +113,14 @@ class WatchedRingLane(RingLane):
         return kind
 
     def hang_up(self) -> None:
-        """End the connection, which ZeroMQ makes again; the ring keeps its messages."""
+        """End the connection, which ZeroMQ then renews; messages in the ring stay readable."""
         if self._zeromq is not None:
             self._zeromq.hang_up()
         elif self._is_connected:
             self._break()
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the lane; a second time does nothing. Sent messages stay readable."""
+        """Close the lane; a second call has no effect. Sent messages stay readable."""
         super().close(linger_s)
         self._watching_pulse.disconnected()
         if self._zeromq is not None:

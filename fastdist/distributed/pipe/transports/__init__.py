@@ -1,13 +1,13 @@
-"""Transports: one file for each way that a lane can carry frames.
+"""Transports: one file per kind of connection for lanes.
 
-tcp.py      TCP, by ZeroMQ
-ipc.py      Unix sockets, by ZeroMQ
-shm.py      rings in shared memory (pipe/ring), with ZeroMQ for what they do not carry
+tcp.py      TCP, through ZeroMQ
+ipc.py      Unix sockets, through ZeroMQ
+shm.py      rings in shared memory (pipe/ring), with ZeroMQ for all other messages
 inproc.py   within one process
-zeromq.py   the lanes and the listener that the others use
-absent.py   PyTorch's transports that are not implemented, each with the reason
+zeromq.py   the lanes and the listener that the transports share
+absent.py   PyTorch's transports that fastdist does not have, with the reasons
 
-They differ in their addresses and give the same guarantees: one suite runs on all of them
+They differ in their addresses and give the same guarantees: one test suite runs on all of them
 (tests/distributed/pipe/test_transport_contract.py).
 """
 

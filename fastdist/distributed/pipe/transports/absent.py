@@ -1,4 +1,4 @@
-"""The transports of PyTorch's list that cannot be had here, and why."""
+"""PyTorch's transports that are not available in fastdist, with the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transport to oneself: ZeroMQ's queues inside the process."""
+"""The transport of a process to itself: ZeroMQ's queues inside the process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .zeromq import ZmqLane, ZmqListener
 
 
 class InprocTransport:
-    """ZeroMQ's inproc: no system call carries the message, and no other process can reach it."""
+    """ZeroMQ's inproc: messages need no system call, and no other process can connect."""
 
     tells_peers_apart = True
 
     def why_not_viable(self) -> str | None:
-        """Return None: every process has itself."""
+        """Return None: it is always available."""
         return None
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Listen under a name of this process."""
+        """Listen under a name that is unique in this process."""
         endpoint = f"inproc://{unique_name('fastdist-listener')}"
         cast(ZmqListener, listener).bind("inproc", endpoint, NoSecurity())
 

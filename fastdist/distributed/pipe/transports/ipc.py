@@ -1,4 +1,4 @@
-"""The transport between processes of one host: ZeroMQ over a unix socket of this user's."""
+"""The transport between one user's processes on a machine: ZeroMQ over a Unix socket."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from .zeromq import ZmqLane, ZmqListener
 
 
 class IpcTransport:
-    """A unix socket in a directory that only this user can enter; needs no keys."""
+    """A Unix socket in a directory that only this user can enter, so it needs no keys."""
 
     tells_peers_apart = False
 
     def why_not_viable(self) -> str | None:
-        """Return why not, where libzmq was built without it."""
+        """Return a reason if libzmq was built without ipc; otherwise None."""
         return None if zmq.has("ipc") else "this libzmq has no ipc"
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Listen at a new socket file, one for all transports that do."""
+        """Listen on a new socket file, which all transports that need one share."""
         if "ipc" in listener.addresses:
             return
         endpoint = ipc_endpoint(unique_name("rpc"))
         cast(ZmqListener, listener).bind("ipc", endpoint, NoSecurity())
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return whether the peer's socket file is here and of this user.
+        """Return whether the peer's socket file exists here and belongs to this user.
 
-        Note    containers of one host may not share files, and users of one host do not share trust
+        Note    containers of one machine may not share files, and users of a machine do not trust
+                each other
         """
         if not same_host:
             return False

@@ -1,4 +1,4 @@
-"""The transport between processes of one host: rings in shared memory, along with ZeroMQ."""
+"""The transport of rings in shared memory between processes of one machine, with ZeroMQ."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _logger = logging.getLogger(__name__)
 
 
 class ShmTransport(IpcTransport):
-    """Rings for callers that block; what they share, and what rings cannot do, goes by ipc."""
+    """Rings for lanes; ZeroMQ's ipc carries everything that rings cannot."""
 
     def why_not_viable(self) -> str | None:
-        """Return why not, where the system or libzmq lacks what it needs."""
+        """Return a reason if the system or libzmq does not support it; otherwise None."""
         return meeting.why_not_viable() or super().why_not_viable()
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Listen at a new socket file, and meet callers at another."""
+        """Listen on a new socket file, and accept rings on a second one."""
         super().bind(listener, host, security)
         endpoint = listener.addresses["shm"] = listener.addresses["ipc"]
         cast(ZmqListener, listener).open_rings(meeting.path_of(endpoint))
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return whether the peer's files are here and of this user."""
+        """Return whether the peer's files exist here and belong to this user."""
         return super().reaches(address, same_host=same_host, same_process=same_process) and (
             os.path.exists(meeting.path_of(address))
         )
@@ -49,7 +49,7 @@ class ShmTransport(IpcTransport):
         watched: bool,
         unreachable_ms: int,
     ) -> Lane:
-        """Return a new lane: a ring, or one of ZeroMQ where the peer gives none."""
+        """Return a new lane: a ring, or a ZeroMQ lane if the peer grants no ring."""
         bell, path = cast(Doorbell, closed), meeting.path_of(address)
 
         def by_zeromq(

@@ -1,4 +1,4 @@
-"""The transport that reaches everybody, named uv as in PyTorch: ZeroMQ over TCP, with CURVE."""
+"""The transport to all peers, named uv as in PyTorch: ZeroMQ over TCP, with CURVE."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .zeromq import ZmqLane, ZmqListener
 
 
 class TcpTransport:
-    """A TCP port that admits the members of the job."""
+    """A TCP port that accepts the members of the job."""
 
     tells_peers_apart = True
 
     def why_not_viable(self) -> str | None:
-        """Return None: TCP is everywhere."""
+        """Return None: TCP is always available."""
         return None
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Listen at a free port of host."""
+        """Listen on a free port of host."""
         cast(ZmqListener, listener).bind("uv", tcp_endpoint(host, 0), cast(Security, security))
 
     def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
-        """Return True: whether packets arrive is not known before they are sent."""
+        """Return True: whether packets arrive is unknown before they are sent."""
         return True
 
     def connect(
@@ -39,7 +39,7 @@ class TcpTransport:
         watched: bool,
         unreachable_ms: int,
     ) -> Lane:
-        """Return a new lane to a port."""
+        """Return a new lane to a TCP port."""
         return ZmqLane(
             "uv",
             address,

@@ -1,4 +1,4 @@
-"""Lanes and listeners over ZeroMQ: a DEALER each lane, one ROUTER for all that comes in."""
+"""Lanes and listeners over ZeroMQ: one DEALER per lane, one ROUTER for incoming messages."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from fastdist.distributed.sockets import (
     reach_options,
 )
 
-# Every frame is copied into libzmq's memory when it is sent. Without the copy frames from 256 KiB
-# on would be a quarter faster, but the caller's memory would have to stay unchanged until an
-# unknown time, and pyzmq would start a thread to learn when. Large tensors of one host use a
-# shared-memory channel.
+# Every frame is copied into libzmq's memory when it is sent. Without the copy, frames from 256 KiB
+# on would be a quarter faster. But then the caller's memory would have to stay unchanged for an
+# unknown time, and pyzmq would start a thread to learn when it is free. Large tensors for the same
+# machine use a shared-memory channel instead.
 
-# More connections than a process has descriptors for, and no more to remember than that.
+# The most routes to remember; a process does not have descriptors for more connections.
 _MOST_ROUTES: Final = 1 << 17
 
-# A connection may come to an end and be replaced between two looks at its socket. So whoever waits
-# for long looks, and asks, now and then.
+# A connection may end and be replaced between two checks of its socket. So a long wait checks the
+# socket, and queries the peer, in this interval.
 _DOUBT_AFTER_MS: Final = 2000
 
 _EVENTS: Final = int(zmq.EVENTS)
@@ -58,9 +58,9 @@ _RCVMORE: Final = int(zmq.RCVMORE)
 
 
 class ZmqLane:
-    """A DEALER and the bell that ends every wait on it; a watched one has a pulse, or is given one.
+    """A DEALER, and the bell that ends every wait on it; a watched lane also has a pulse.
 
-    Note    See Note [ZMQ_FD is edge triggered] in sockets/waiting.py: each wait asks the socket
+    Note    see Note [ZMQ_FD is edge triggered] in sockets/waiting.py: each wait queries the socket
             before it sleeps
     """
 
@@ -83,7 +83,7 @@ class ZmqLane:
             zmq.DEALER, f"lane to {peer} by {transport}", options=reach_options(unreachable_ms)
         )
         try:
-            # Before connect, or the first events are lost.
+            # Before connect, because the first events would be lost.
             self.pulse = Pulse() if watched else pulse
             self.monitor = None if self.pulse is None else SocketMonitor(self.socket)
             connect(self.socket, address, security, peer)
@@ -91,7 +91,8 @@ class ZmqLane:
             self.socket.close()
             raise
         self._closed = closed
-        # By this lane, or by the one in whose place it is: an answer may be owed.
+        # Set if this lane, or the lane that it replaces, has sent a message and may wait for an
+        # answer.
         self._has_sent = instead
         # The descriptor of the newest connection, during its handshake.
         self._descriptor = -1
@@ -103,11 +104,11 @@ class ZmqLane:
 
     @property
     def takes_edges(self) -> bool:
-        """True: see Note [ZMQ_FD is edge triggered] in sockets/waiting.py."""
+        """Return True: see Note [ZMQ_FD is edge triggered] in sockets/waiting.py."""
         return True
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
-        """Send a message if it can leave now; never blocks."""
+        """Send a message if that is possible without blocking, and return whether it was sent."""
         try:
             for frame in frames[:-1]:
                 self.socket.send(frame, _MORE)
@@ -117,7 +118,7 @@ class ZmqLane:
         return True
 
     def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
-        """Send a message as soon as the connection takes it."""
+        """Send a message as soon as the connection accepts it."""
         while True:
             try:
                 for frame in frames[:-1]:
@@ -130,7 +131,7 @@ class ZmqLane:
         self._has_sent = True
 
     def try_receive(self) -> list[Buffer] | None:
-        """Return the frames of the next message, or None if none is there."""
+        """Return the frames of the next message, or None if none has arrived."""
         try:
             return _receive(self.socket)
         except zmq.Again:
@@ -144,13 +145,14 @@ class ZmqLane:
             try:
                 return _receive(self.socket)
             except zmq.Again:
-                # Nothing but the end of a connection, or a new one, wakes a lane for no message.
+                # Without a message, only the end of a connection, or a new connection, wakes the
+                # lane.
                 if self._has_sent and _events(self.socket) & WRITABLE:
                     raise LaneInDoubt(f"the lane to {self.address} may have reconnected") from None
             self._sleep(READABLE, deadline)
 
     def events(self) -> int:
-        """Return READABLE, WRITABLE, both or neither; they are ZeroMQ's own numbers."""
+        """Return READABLE, WRITABLE, both or neither, which have ZeroMQ's values."""
         return _events(self.socket)
 
     def fileno(self) -> int:
@@ -158,7 +160,9 @@ class ZmqLane:
         return self._fd
 
     def connection_fileno(self) -> int:
-        """Return the descriptor of the events of a watched lane, -1 of another."""
+        """Return the descriptor of a watched lane's connection events; -1 if the lane is not
+        watched.
+        """
         return -1 if self.monitor is None else self.monitor.fileno()
 
     def next_connection_event(self) -> str | None:
@@ -175,12 +179,12 @@ class ZmqLane:
         return event.kind
 
     def hang_up(self) -> None:
-        """End the connection of a watched lane; ZeroMQ tries to make another."""
+        """End the connection of a watched lane; ZeroMQ then tries to reconnect."""
         if self.pulse is not None and self.pulse.descriptor >= 0:
             hang_up(self.pulse.descriptor, self.address)
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the socket; a second time does nothing."""
+        """Close the socket; a second call has no effect."""
         if self.pulse is not None:
             self.pulse.disconnected()
         self.socket.close(linger=linger_s * 1000)
@@ -198,11 +202,12 @@ class ZmqLane:
 
 
 class ZmqListener:
-    """A ROUTER, with rings, read by one thread and written by all."""
+    """A ROUTER with rings; one thread reads it, and all threads write."""
 
     def __init__(self, name: str, unreachable_ms: int = UNREACHABLE_MS) -> None:
         self.addresses: dict[str, str] = {}
-        # Guards the socket and all below it but _woken. A reader sleeps without it.
+        # Guards the socket and the fields below, except _woken. A reader does not hold it while it
+        # sleeps.
         self._socket_lock = threading.RLock()
         self._socket = make_socket(zmq.ROUTER, name, options=reach_options(unreachable_ms))
         self._sleeping = False
@@ -210,7 +215,7 @@ class ZmqListener:
         self._closed = False
         self._unsent: deque[tuple[bytes, Sequence[Buffer]]] = deque()
         self._ranks: dict[bytes, int | None] = {}
-        # Routes whose connection has ended; nothing is put there where members are not counted.
+        # Routes whose connections have ended; filled only if members are counted.
         self._ended: deque[bytes] = deque()
         self._asks_always = False
         self._may_have_rest = False
@@ -223,14 +228,14 @@ class ZmqListener:
         self._rings: RingAcceptor | None = None
 
     def open_rings(self, path: str) -> None:
-        """Let callers of this host ask for rings at path.
+        """Let callers on this machine request rings at path.
 
         Raises  OSError
         """
         self._rings = RingAcceptor(path, self._poller, max_frame_bytes())
 
     def bind(self, transport: str, endpoint: str, security: Security) -> None:
-        """Listen at one more address."""
+        """Listen on a further address."""
         with self._socket_lock:
             self.addresses[transport] = bind(self._socket, endpoint, security)
             self._asks_always = self._asks_always or security.tells_members_apart
@@ -238,7 +243,7 @@ class ZmqListener:
                 self._ended = self._socket.connections.ended
 
     def receive(self, deadline: float | None = None) -> Received | None:
-        """Wait for a message; None after wake() or the deadline."""
+        """Wait for a message, and return it; None after wake() or at the deadline."""
         rings = self._rings
         while True:
             if rings is not None:
@@ -253,14 +258,15 @@ class ZmqListener:
                 self._drop_rest()
                 if _events(self._socket) & READABLE:
                     return self._receive()
-                # Until this is False again, whoever sends looks for us: a send may take the edge.
+                # Until this is False again, senders check for messages: a send may consume the
+                # event.
                 self._sleeping = True
             timeout_ms = poll_timeout_ms(deadline)
             may_sleep = rings is None or rings.fall_asleep()
             ready = self._poller.poll(timeout_ms if may_sleep else 0)
             fds = [fd for fd, _ in ready]
-            # A receive that finds nothing is expensive. A thread that a ring woke checks the socket
-            # above.
+            # A receive without a message is expensive. If a ring woke the thread, the socket is
+            # checked in the next turn.
             by_socket = not fds or self._fd in fds or self._bell_fd in fds
             with self._socket_lock:
                 self._sleeping = False
@@ -273,7 +279,7 @@ class ZmqListener:
                 continue
             if self._bell_fd in fds:
                 self._bell.clear()
-                # Senders ring as well, to pass on an edge that they took.
+                # Senders ring this bell too, to pass on an event that they consumed.
                 if self._woken:
                     self._woken = False
                     return None
@@ -281,7 +287,7 @@ class ZmqListener:
                 return None
 
     def try_receive(self) -> Received | None:
-        """Return the next message, or None if none is there."""
+        """Return the next message, or None if none has arrived."""
         if self._rings is not None and (received := self._rings.take()) is not None:
             return received
         with self._socket_lock:
@@ -290,7 +296,9 @@ class ZmqListener:
             return self._receive()
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
-        """Send a message on a connection that came in; False if that is gone. Never blocks."""
+        """Send a message on an incoming connection without blocking; False if the connection is
+        gone.
+        """
         if isinstance(route, RingCaller):
             return route.reply(frames)
         assert isinstance(route, bytes)
@@ -302,19 +310,19 @@ class ZmqListener:
             except zmq.Again:
                 self._unsent.append((route, frames))
                 is_there = True
-            # A send that finds no connection takes the edge as well.
+            # A send that finds no connection consumes the event as well.
             if self._sleeping and _events(self._socket) & READABLE:
                 self._bell.ring()
         return is_there
 
     def knows(self, route: Route) -> bool:
-        """Return whether the connection of a message that came in may still be there."""
+        """Return whether the connection of a received message may still exist."""
         if isinstance(route, RingCaller):
             return not route.end.bell.has_ended
         return route in self._ranks
 
     def wake(self) -> None:
-        """Let receive return None soon."""
+        """Make receive return None soon."""
         self._woken = True
         self._bell.ring()
 
@@ -323,7 +331,7 @@ class ZmqListener:
         return self._fd
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Close the socket; a second time does nothing. No thread may be in receive."""
+        """Close the socket; a second call has no effect. No thread may be in receive."""
         with self._socket_lock:
             self._closed = True
             self._socket.close(linger=linger_s * 1000)
@@ -352,19 +360,19 @@ class ZmqListener:
                 self._forget_routes()
             self._ranks[route] = rank
             self._count(route, rank, parts[0])
-        # As in _receive: what may hold tensors must be writable, and is copied no more than needed.
+        # As in _receive: frames that may contain tensors must be writable, and are not copied.
         return Received(route, [parts[0].bytes, *(part.buffer for part in parts[1:])], rank)
 
     def _forget_routes(self) -> None:
-        # Nobody reports the end of connections that prove nothing. One that still exists gets
-        # another query, and its caller greets again if it must.
+        # The end of unauthenticated connections is not reported. One that still exists gets another
+        # query, and its caller sends the greeting again if necessary.
         unproved = [route for route, rank in self._ranks.items() if rank is None]
         for route in unproved[: len(unproved) // 2]:
             del self._ranks[route]
 
     def _drop_rest(self) -> None:
-        # The rest of a message with more frames than its first one says. The next frame is a route:
-        # no sender may choose it.
+        # Drop the rest of a message with more frames than its first one announces. Otherwise the
+        # next frame would be read as a route, which no sender may choose.
         if self._may_have_rest:
             while self._socket.get(_RCVMORE):
                 self._socket.recv(_NOBLOCK)
@@ -384,7 +392,9 @@ class ZmqListener:
             self._unsent.popleft()
 
     def _send_to(self, route: bytes, frames: Sequence[Buffer]) -> bool:
-        """Send a message; False if its connection is gone, zmq.Again if it takes nothing now."""
+        """Send a message; return False if its connection is gone. Raises zmq.Again if the queue is
+        full.
+        """
         try:
             self._socket.send(route, _MORE)
             _send(self._socket, frames)
@@ -408,10 +418,11 @@ def _send(socket: Socket, frames: Sequence[Buffer]) -> None:
 def _receive(socket: Socket) -> list[Buffer]:
     first = socket.recv(_NOBLOCK)
     frames: list[Any] = [first]
-    # a lane are read as the peer's next answer, which is then invalid.
-    # a lane are read as the peer's next answer, which makes no sense.
+    # A query to ZeroMQ costs as much as a receive. If the first frame is wrong about the number of
+    # frames, a lane reads the remaining ones as the peer's next answer, which is then invalid.
     if not is_alone(first):
         while socket.get(_RCVMORE):
-            # The memory of a frame is ours alone, and writable, which a bytes object is not.
+            # The frame's memory belongs to this process and is writable, unlike that of a bytes
+            # object.
             frames.append(socket.recv(_NOBLOCK, copy=False).buffer)
     return frames

@@ -1,11 +1,11 @@
-"""Calls: sent and waited for here, or received, run and answered here.
+"""Calls that this worker makes and waits for, and calls that it receives, runs and answers.
 
-client.py       sends calls: on a lane of the caller's own, or through a Future; retries calls that
-                may run twice
-outgoing.py     one call under way: how it is packed, and how it ends, in a Future or in the thread
-                that waits for it
-serving.py      receives calls: which thread takes a request, where it runs, how it is answered
-interrupted.py  calls whose caller was interrupted, by Ctrl-C for example
+client.py       sends calls, on a lane that the caller borrows or through a Future; sends again the
+                requests that may run twice
+outgoing.py     one call under way: how it is packed, and how it ends, in a Future or in the waiting
+                thread
+serving.py      incoming requests: the thread that takes one, where it runs, and its answer
+interrupted.py  finds calls whose caller was interrupted, for example by Ctrl-C
 """
 
 from __future__ import annotations

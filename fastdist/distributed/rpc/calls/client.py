@@ -1,4 +1,4 @@
-"""The calling half of the agent: sends requests, waits on lanes, completes Futures."""
+"""The calling side of the agent: sends requests, waits on lanes, completes Futures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .outgoing import Call, FutureCall, LaneCall, open_answer, pack_request
 
-# Callers that block are few: what they hold together is little where each holds little.
+# Requests up to this size take no credit on a lane: the number of blocking callers is small.
 _UNCHARGED_BYTES: Final = 64 << 10
 _RETRY_FIRST_S: Final = 1.0
 _RETRY_FACTOR: Final = 1.5
@@ -37,8 +37,8 @@ _RETRY_FACTOR: Final = 1.5
 class Client:
     """Calls of this worker to all others.
 
-    `gave_up(call)` is called for each call that may bring references, and is given up before its
-    answer has come.
+    `gave_up(call)` is called for each call that ends before its answer came, if the answer may
+    bring references.
 
     Thread  any
     """
@@ -62,13 +62,13 @@ class Client:
         self.device_map_to = device_map_to
         self._gave_up = gave_up
         self._numbers = itertools.count()
-        # The five functions through which users' calls go: see RpcAgent.use_plain_calls.
+        # The five functions that users' calls go through: see RpcAgent.use_plain_calls.
         self.users: Any = None
-        # Requests that wait to be sent again. Entries come and go one at a time.
+        # Requests that wait to be sent again. Each set operation is atomic, so there is no lock.
         self.resends: set[Resend] = set()
 
     def end_resends(self, error: RpcError) -> None:
-        """Send nothing again: each waiter gets the error that this worker leaves."""
+        """Stop all resends: each waiter gets the error that this worker leaves."""
         for resend in list(self.resends):
             resend.outcome.try_complete(error=error)
 
@@ -81,7 +81,7 @@ class Client:
         timeout_s: float,
         what: object,
     ) -> LaneCall | Future[Any]:
-        """Send a request for whose answer the sender waits by calling `wait` on the result."""
+        """Send a request; the sender waits for the answer by calling `wait` on the result."""
         message = self.new_message(to, kind, (), metadata)
         call = LaneCall(self, message, timeout_s, what)
         if self._send_on_lane(call, value):
@@ -98,7 +98,7 @@ class Client:
         timeout_s: float = 0.0,
         what: object = None,
     ) -> Future[Any]:
-        """Send a request and return a Future of what the answer holds.
+        """Send a request and return a Future of the answer's content.
 
         Units   timeout_s: 0 waits forever, UNSET_RPC_TIMEOUT takes the default
         """
@@ -129,8 +129,9 @@ class Client:
     ) -> Future[Reply]:
         """Send a request to the handler of its type, and return a Future of its Reply.
 
-        After a failure that leaves the worker alive the request goes again, up to `retries` times,
-        1 s later at first and then half as long again each time; so only for what may run twice.
+        After a failure that leaves the worker alive, the request is sent again, up to `retries`
+        times. The first pause is 1 s, and each further pause is 1.5 times as long. Use retries only
+        for requests that may run twice.
         """
         request = (to, kind, None, tensors, metadata, timeout_s)
         if not retries:
@@ -146,19 +147,19 @@ class Client:
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
-        """Send a request whose sender takes the answer itself, without a hop between threads.
+        """Send a request whose answer the sender receives itself, without another thread.
 
-        None if no lane is free; nothing was sent then.
+        Return None, and send nothing, if no lane is free.
         """
         call = LaneCall(self, self.new_message(to, kind, tensors, metadata), 0.0, kind._name_)
         return call if self._send_on_lane(call, None) else None
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
-        """Let a request leave by the shared lane; what a faulty agent overrides."""
+        """Send a request by the shared lane; a faulty agent overrides this."""
         call.peer.pipe.shared().send(frames)
 
     def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
-        """Read an answer, here or where it may take long, and end its call with that."""
+        """Decode an answer and end its call: here, or in the pool if decoding may take long."""
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
         if plainly or not self.pool.submit_uncounted(_complete, call, answer, size_bytes):
             _complete(call, answer, size_bytes)
@@ -170,15 +171,16 @@ class Client:
         tensors: Sequence[Tensor],
         metadata: Mapping[str, Value] | None,
     ) -> Message:
-        """Return a message to a worker, which is reached for it."""
+        """Return a new message to a worker, connected if necessary."""
         me, filled = self._me, dict(metadata) if metadata else {}
         message = Message(kind, NO_CALL, self._reach(to, kind), me.rank, me.incarnation)
         message.tensors, message.metadata = list(tensors), filled
         return message
 
     def number(self, call: Call) -> None:
-        """Give a call its id once its lane is known: ids grow on each lane of a blocking caller. A
-        call on lane 0 is open in the pipe from here until it ends.
+        """Set a call's id, after its lane is known: ids increase on each lane of a blocking caller.
+
+        A call on lane 0 is open in the pipe from here until it ends.
         """
         pipe = call.peer.pipe if isinstance(call, FutureCall) else None
         call.message.message_id = self._new_id() if pipe is None else pipe.open_call(self._new_id)
@@ -189,7 +191,7 @@ class Client:
         return self._me.rank << RANK_SHIFT | next(self._numbers)
 
     def _send_on_lane(self, call: LaneCall, value: Any) -> bool:
-        """Send a call on a separate lane; False if none is free, and nothing was done then."""
+        """Send a call on a separate lane; return False, and do nothing, if none is free."""
         pipe = call.peer.pipe
         own = pipe.borrow_lane()
         if own is None:
@@ -198,7 +200,7 @@ class Client:
         try:
             pack_request(call, value, self.device_map_to)
             size = call.size_bytes()
-            # Only users' calls wait: answers, gradients and clean-up are what frees the room.
+            # Only users' calls wait for credit: answers, gradients and clean-up release it.
             if size > _UNCHARGED_BYTES and call.message.effective_type in USER_WORK:
                 call.charge(size)
         except BaseException:
@@ -209,14 +211,14 @@ class Client:
         return True
 
     def announce(self, call: FutureCall) -> Sequence[Buffer]:
-        """Register a call as waited for, and return the frames to write; none if it has failed.
+        """Register a call as pending, and return the frames to write; empty if it has failed.
 
-        Raises  RpcTimeoutError where the peer accepts no more until then
+        Raises  RpcTimeoutError if the peer's credit is not free before the deadline
         """
         pipe, size = call.peer.pipe, call.size_bytes()
         kind = call.message.effective_type
-        # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
-        # must not wait behind users' functions: they run where the answer is read.
+        # Users' callbacks run in the pool. Internal callbacks are short and must not wait behind
+        # users' functions, as other threads may wait for them: they run where the answer is read.
         call.await_in(_future_of(kind, self.pool), self._timeouts)
         if kind in USER_WORK:
             try:
@@ -228,11 +230,12 @@ class Client:
             self.counts.call_sent(call, call.peer.info.name, size)
         frames = call.frames
         if len(frames) > 1:
-            # Not to be sent again: further frames are the caller's own memory, which it may change
-            # once this returns. Cleared now, because a query may come while they are sent.
+            # Do not keep these frames for a resend: all but the first are the caller's own memory,
+            # which it may change after this returns. Cleared before the send, as a query may come
+            # during it.
             call.frames = ()
         try:
-            # Before the send: the answer may arrive before it returns.
+            # Before the send, as the answer may arrive before the send returns.
             pipe.add_pending(call.message.message_id, call)
         except Exception as error:
             call.message.undo_packing()
@@ -241,18 +244,18 @@ class Client:
         if call.deadline is not None:
             if self._timeouts.add(call, call.deadline):
                 self.progress.wake()
-            if call.is_over:  # a break was faster
+            if call.is_over:  # the connection broke in between
                 self._timeouts.remove(call, call.deadline)
         return frames
 
     def could_not_write(self, call: FutureCall, error: Exception) -> None:
-        """End a call that did not leave, unless something else has."""
+        """End a call that could not be sent, unless it has ended otherwise."""
         if call.peer.pipe.take_pending(call.message.message_id) is not None:
             call.message.undo_packing()
             call.fail(error)
 
     def give_up(self, call: Call) -> None:
-        """Take note that nobody waits any more for a call that may have come."""
+        """Report a call that may have run, but that nobody waits for any more."""
         if call.message.effective_type in TOLD_IF_GIVEN_UP:
             self._gave_up(call)
 
@@ -261,8 +264,8 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
     try:
         value = open_answer(answer, call)
     except BaseException as error:
-        # Its frames here hold the call, which would hold the error: both would live until the
-        # garbage collector comes by. Where it was raised first is in its notes.
+        # The error's frames here hold the call, which would hold the error: a cycle that only the
+        # garbage collector frees. The notes have the traceback from the callee.
         call.end(None, error.with_traceback(None), size)
     else:
         # See Note [Events in Futures].
@@ -272,17 +275,18 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
 
 
 def _future_of(kind: int, pool: ThreadPool) -> Future[Any]:
-    """Return the Future for a call of a kind, which users see if the call is theirs."""
+    """Return the Future for a call of a kind: a public Future if users get it."""
     if kind in OURS_ALONE:
         return InternalFuture()
     return Future(executor=pool) if kind in USER_WORK else InternalFuture(executor=pool)
 
 
 class Resend:
-    """A request that goes again until it succeeds, the worker dies, or its retries are used up; it
-    may run twice.
+    """A request that is sent again until it succeeds, the worker dies, or the retries are used up.
 
-    Note    what it is about belongs to one life of the worker: it does not go to a later one
+    It may run twice.
+
+    Note    it concerns one life of the worker, so it is not sent to a later life
     """
 
     def __init__(self, client: Client, request: tuple[Any, ...], retries: int) -> None:
@@ -294,7 +298,7 @@ class Resend:
         self._wait_s = _RETRY_FIRST_S
 
     def send(self) -> None:
-        """Send it again."""
+        """Send the request again."""
         try:
             self._client.request(*self._request).add_done_callback(self._look_at)
         except Exception as error:
@@ -309,7 +313,7 @@ class Resend:
 
     def _again_or(self, error: BaseException) -> None:
         to = self._request[0]
-        # For a life that is over, or where this worker was given up, another try is useless.
+        # Another try is useless if the life is over, or if this worker was given up.
         if self._left == 0 or to.is_dead or _ends_all(error):
             self.outcome.try_complete(error=error)
             return

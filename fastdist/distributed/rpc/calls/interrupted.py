@@ -1,4 +1,4 @@
-"""Calls that a signal's handler has interrupted: nothing of them goes on before it returns."""
+"""Calls that a signal handler has interrupted: they stand still until the handler returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGE: Final = __name__.rpartition(".rpc.")[0] + "."
 def find_interrupted() -> list[Call]:
     """Return the calls that outer frames of this thread make, send or wait for.
 
-    There are some where this is called by the handler of a signal.
+    The result is empty unless this runs in a signal handler.
     """
     found: dict[int, Call] = {}
     frame = sys._getframe().f_back
@@ -35,5 +35,5 @@ def _calls_in(values: Iterable[object]) -> Iterator[Call]:
         elif type(value) in (list, tuple):
             yield from _calls_in(value)  # type: ignore[arg-type]
         elif isinstance(value, Future) and value.done() and value.peek_error() is None:
-            # A Future that began several calls holds the beginning of each: see RpcAgent.call_each.
+            # RpcAgent.call_each keeps each call that it has begun in a completed Future.
             yield from _calls_in([value.value()])

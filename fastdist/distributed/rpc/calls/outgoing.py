@@ -1,4 +1,4 @@
-"""Calls that this worker makes: how they are packed, waited for, and how they end."""
+"""Calls that this worker makes: how they are packed, waited for, and ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ..workers.worker import Worker
 
 
 class _Serving(threading.local):
-    """A request that this thread serves: `deadline` is when it ends."""
+    """The request that this thread serves, which must end by `deadline`."""
 
     deadline: float | None = None
 
@@ -50,7 +50,7 @@ serving = _Serving()
 
 
 class Caller(Protocol):
-    """The client of the worker by this name: makes calls, and keeps account of them."""
+    """The client: it makes the calls of the worker `name`, and counts them."""
 
     name: str
 
@@ -59,21 +59,21 @@ class Caller(Protocol):
     rpc_timeout_s: float
 
     def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
-        """Read an answer, and end its call with that."""
+        """Decode an answer, and end its call with the result."""
 
     def give_up(self, call: Call) -> None:
-        """Take note that nobody waits any more for a call that may have come."""
+        """Report a call that may have run, but that nobody waits for any more."""
 
 
 class Call:
-    """A request under way: its message and its peer. Its class defines how it ends.
+    """A request under way: its message and its peer. Subclasses define how it ends.
 
-    Thread  made by the caller
+    Thread  created by the caller's thread
     """
 
-    # The bytes of the peer's credit that the call holds; -1 if it needs none.
+    # The bytes of the peer's credit that the call holds; -1 if it takes none.
     charged_bytes = -1
-    # Frames of the request; none once it cannot be sent again.
+    # The frames of the request; empty once it cannot be sent again.
     frames: Sequence[Buffer] = ()
 
     def __init__(self, client: Caller, message: Message, timeout_s: float, what: object) -> None:
@@ -81,7 +81,7 @@ class Call:
             timeout_s = client.rpc_timeout_s
         self._client, self.message, self.peer = client, message, message.peer
         self.timeout_s, self.what = timeout_s, what
-        # The milliseconds are those that the call in which this one is made leaves to it.
+        # Within a served request: at most the milliseconds that remain for that request.
         self.deadline, self._timeout_ms = deadline_of(timeout_s)
         message.timeout_ms = min(self._timeout_ms, 0xFFFFFFFF)
 
@@ -90,7 +90,7 @@ class Call:
         return self.message.lent_bytes + sum(map(len, self.frames))
 
     def charge(self, size_bytes: int) -> None:
-        """Take so much of the peer's credit; wait for it, until the call's deadline.
+        """Take bytes of the peer's credit; wait for it until the call's deadline.
 
         Raises  RpcTimeoutError
         """
@@ -99,12 +99,12 @@ class Call:
         self.charged_bytes = size_bytes
 
     def was_not_sent(self) -> None:
-        """Undo what packing the request did."""
+        """Undo the effects of packing the request."""
         self.message.undo_packing()
         self._take_back()
 
     def frames_again(self) -> Sequence[Buffer]:
-        """Return the frames of a request that never came; none if it is not here any more."""
+        """Return the frames of a request that never arrived; empty if they are not kept."""
         frames = self.frames
         if not frames or not self.message.lent_bytes:
             return frames
@@ -113,7 +113,7 @@ class Call:
         return frames if is_kept else ()
 
     def was_taken(self) -> bool:
-        """Return whether memory that the request lends may have been taken: then it did come."""
+        """Return whether the peer may have used memory that the request lent, and so got it."""
         return bool(self.message.lent_bytes)
 
     def describe(self) -> str:
@@ -123,7 +123,7 @@ class Call:
         return f"{name} on worker {self.peer.info.name!r} (rank {self.peer.info.id})"
 
     def timeout_error(self) -> RpcTimeoutError:
-        """Return the error of a call that ran for too long."""
+        """Return the error of a call that reached its timeout."""
         if debug_log.of_calls:
             debug_log.call(self.message, self.describe(), "timed out")
         return RpcTimeoutError(
@@ -155,7 +155,7 @@ class Call:
         """End a call that an outer frame of this thread makes, sends or waits for."""
 
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
-        """Return the error where a broken connection took the call, before or after it had run."""
+        """Return the error of a call that was lost with a connection, before or after it ran."""
         if not may_have_run:
             self.message.undo_packing()
         what = "its answer is lost, and it has run" if may_have_run else "it has not run"
@@ -166,11 +166,11 @@ class Call:
         )
 
     def cancel(self) -> list[Buffer]:
-        """Return the notice that the caller has given the call up."""
+        """Return the notice to the callee that the caller has given the call up."""
         return Message(MessageType.CANCEL, self.message.message_id).encode()
 
     def _settle(self, received_bytes: int, *, failed: bool) -> None:
-        """Give back what the call holds, and count its end."""
+        """Release everything that the call holds, and count its end."""
         if debug_log.of_calls:
             debug_log.call(self.message, self.describe(), "failed" if failed else "answered")
         if self.charged_bytes >= 0:
@@ -181,22 +181,22 @@ class Call:
             self._client.counts.call_ended(self, self.peer.info.name, received_bytes, failed=failed)
 
     def _take_back(self) -> None:
-        """Take back what was lent and not taken: the call is over."""
+        """Take lent memory back that the peer did not take: the call is over."""
         if self.peer.lender is not None:
             self.peer.lender.end(self.message.message_id)
 
 
 class FutureCall(Call):
-    """A call by the shared lane, which ends in a Future.
+    """A call on the shared lane, which ends in a Future.
 
-    Thread  ended once, by whoever takes it out of the pipe's pending calls: an answer, a timeout
-            and a break may come at once
+    Thread  ended once, by the thread that removes it from the pipe's pending calls: an answer, a
+            timeout and a broken connection may coincide
     """
 
     is_over = False
 
     def await_in(self, future: Future[Any], timeouts: Timeouts) -> None:
-        """Let the call end in a Future; its deadline, if it has one, is among the timeouts."""
+        """Set the Future in which the call ends, and the table with its deadline."""
         self.future, self._timeouts = future, timeouts
 
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
@@ -209,12 +209,12 @@ class FutureCall(Call):
         future.try_complete(value, error)
         if error is not None:
             if isinstance(error, RpcNotRunningError):
-                future.was_read()  # this worker has ended RPC: whoever did that knows
+                future.was_read()  # its callers know that this worker has ended RPC
             else:
                 future.describe_failure(f"the call {self.describe()}")
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
-        """Take the answer that came on lane 0."""
+        """Process the answer that came on lane 0."""
         self._client.answer_came(self, answer, bytes_of(answer, frames))
 
     def fail(self, error: Exception) -> None:
@@ -222,19 +222,19 @@ class FutureCall(Call):
         self.end(None, fresh(error))
 
     def lost(self, *, may_have_run: bool) -> None:
-        """End a call that a broken connection took, or the answer of which."""
+        """End a call that was lost with a connection, or whose answer was lost."""
         self.end(None, self.lost_error(may_have_run=may_have_run))
         self._client.give_up(self)
 
     def abandon(self) -> None:
-        """End a call that was not sent, or only in part, unless something else has."""
+        """End a call that was not sent, or only in part, unless it has ended otherwise."""
         if self.peer.pipe.take_pending(self.message.message_id) is not None:
             self.end(None, _interrupted(self))
         self._client.counts.forget(self)
 
     def expire(self) -> None:
-        """End the call, whose time is over, unless something else has."""
-        # Once it is taken out its id is unknown: a late answer is dropped.
+        """End the call at its deadline, unless it has ended otherwise."""
+        # Once it is removed, its id is unknown, so a late answer is dropped.
         if self.peer.pipe.take_pending(self.message.message_id) is not None:
             self.peer.pipe.notify(self.cancel())
             self.end(None, self.timeout_error())
@@ -242,14 +242,14 @@ class FutureCall(Call):
 
 
 ASK_EVERY_S: Final = 2.0
-# A larger answer is acknowledged at once: the callee keeps it until then, one for each lane.
+# A larger answer is acknowledged immediately: the callee keeps one for each lane until then.
 _ACKNOWLEDGED_BYTES: Final = 32 << 10
 
 
 class LaneCall(Call):
-    """Ends in the thread that waits for it, to which the answer comes with no hop.
+    """A call that ends in the thread that waits for it; that thread receives the answer itself.
 
-    Once it was sent, it must be ended by `wait`, `result` or `give_up`.
+    After `send`, one of `wait`, `result` and `give_up` must end it.
 
     Thread  one at a time
     """
@@ -257,22 +257,22 @@ class LaneCall(Call):
     _answer: Message | None = None
     _size = 0
     _error: Exception | None = None
-    # Whether the callee keeps a large answer until that is acknowledged.
+    # Whether the callee keeps a large answer until this worker acknowledges it.
     _is_kept = False
-    # Whether the lane cannot be used again: nobody knows what it will bring.
+    # Whether the lane cannot be used again, as messages of this call may still come on it.
     _is_broken = False
     _is_sent = _is_over = _is_abandoned = False
     _asked_at = 0.0
 
     def send(self, own: OwnLane, size_bytes: int) -> None:
-        """Send the request; errors of the lane are raised to the waiter."""
+        """Send the request; an error of the lane is stored for the waiter."""
         self._own = own
         self._client.counts.call_sent(self, self.peer.info.name, size_bytes)
         hand_on_lead()
         try:
             if self.peer.pipe.error is not None:
-                # A shutdown that ended before the call was counted has not waited for it: the peer,
-                # which may still answer, must not run it.
+                # A shutdown that ended before this call was counted did not wait for it. The peer
+                # may still be up, but must not run the call.
                 self.message.undo_packing()
                 raise LaneClosed
             if own.greeting is not None:
@@ -285,12 +285,12 @@ class LaneCall(Call):
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
         except BaseException as error:
-            # A partly sent message would be read as the beginning of the next.
+            # Close the lane: its next message would be read as the rest of this message.
             self._break_off(error)
             raise
 
     def has_come(self, timeout_s: float | None) -> bool:
-        """Return whether the answer, or an error, is there; after timeout_s at the latest."""
+        """Return whether the answer, or an error, has come; wait at most timeout_s."""
         if self._answer is not None or self._error is not None:
             return True
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -298,7 +298,7 @@ class LaneCall(Call):
         try:
             self._receive(deadline)
         except LaneTimeout:
-            # A wait in short steps would never let the lane time out itself.
+            # A wait in short steps would never reach the lane's own timeout: query here.
             now = time.monotonic()
             self._asked_at = self._asked_at or now
             if now - self._asked_at >= ASK_EVERY_S:
@@ -308,7 +308,7 @@ class LaneCall(Call):
         return True
 
     def wait(self) -> Any:
-        """Wait for the answer, until the call's deadline, and return what it holds.
+        """Wait for the answer until the call's deadline, and return its content.
 
         Raises  the callee's error; RpcTimeoutError; WorkerLostError
         """
@@ -316,7 +316,7 @@ class LaneCall(Call):
             try:
                 self._receive(self.deadline)
             except LaneTimeout:
-                # The connection may be a new one, which the peer reads only after a greeting.
+                # The connection may be a new one, on which the peer needs a greeting first.
                 self._own.lane.try_send(self._own.greet())
                 self._own.lane.try_send(self.cancel())
                 self._error = self.timeout_error()
@@ -326,7 +326,7 @@ class LaneCall(Call):
         return self.result()
 
     def result(self) -> Any:
-        """Return the value of the answer, which has come; its tensors have passed the interceptors.
+        """Return the value of the answer that has come; interceptors process its tensors.
 
         Raises  the callee's error; WorkerLostError
         """
@@ -336,7 +336,7 @@ class LaneCall(Call):
             if answer is None:
                 raise self._take_error()
             if is_refused:
-                # The peer does not know this worker, and has not taken the call in.
+                # The peer does not know this worker, and has not accepted the call.
                 self.message.undo_packing()
             value = open_answer(answer, self)
             failed = False
@@ -350,12 +350,12 @@ class LaneCall(Call):
             self._end(failed=failed)
 
     def give_up(self) -> None:
-        """Do without the answer; nothing happens if it was taken."""
-        # Not broken: what comes late is dropped.
+        """End the call without its answer; do nothing if it has ended."""
+        # The lane stays usable: a late answer is dropped.
         self._end(failed=True)
 
     def abandon(self) -> None:
-        """Do without the answer, and without the lane, which an outer frame of this thread uses."""
+        """End the call without an answer, and close its lane, which an outer frame may use."""
         self._is_broken = self._is_abandoned = True
         if hasattr(self, "_own"):
             self._end(failed=True)
@@ -365,7 +365,7 @@ class LaneCall(Call):
         self._is_broken = True
         self._end(failed=True)
         if self._is_abandoned and isinstance(error, (ValueError, OSError)):
-            # A shutdown by the handler of a signal has closed what was in use.
+            # A shutdown in a signal handler has closed the lane while it was in use.
             raise _interrupted(self) from None
 
     def _receive(self, deadline: float | None) -> None:
@@ -381,8 +381,9 @@ class LaneCall(Call):
                 take_slot_back(lent)
 
     def _receive_answer(self, deadline: float | None) -> tuple[Message, int]:
-        """Return the answer, or the refusal of the greeting, and its size. After a reconnect the
-        peer is queried about the call, and a lost one is sent again.
+        """Return the answer, or the refusal of the greeting, and its size.
+
+        After a reconnect this queries the peer about the call, and sends a lost call again.
 
         Raises  LaneTimeout, LaneClosed; WorkerLostError if the answer is lost
         """
@@ -406,7 +407,7 @@ class LaneCall(Call):
                 serial, never_came, gone = read_result(answer)
                 if serial != own.serial:
                     continue
-                own.serial += 1  # a late copy of this answer must not match a call sent since
+                own.serial += 1  # a late copy of this result must not match a call sent later
                 if self.message.message_id in never_came:
                     again = self.frames_again()
                     if not again:
@@ -414,22 +415,23 @@ class LaneCall(Call):
                     own.lane.send(again, deadline)
                 elif self.message.message_id in gone:
                     raise self.lost_error(may_have_run=True)
-            # Else it answers a call that timed out, whose caller has got the error.
+            # Otherwise it answers a call that timed out, whose caller already has the error.
 
     def _ask(self) -> None:
-        """Greet again, and ask what became of the call."""
+        """Greet again, and query the state of the call."""
         own = self._own
         own.serial += 1
-        # A query that cannot be sent now is useless: the connection has broken again.
+        # If the greeting cannot be sent now, the connection has broken again: a later event
+        # follows.
         if own.lane.try_send(own.greet()):
             own.lane.try_send(pack_query(own.serial, [self.message.message_id]))
 
     def _acknowledge(self) -> None:
-        """Let the callee forget the answer. See Note [Answers that are kept]."""
+        """Notify the callee that it may drop the answer. See Note [Answers that are kept]."""
         read = Acknowledged(0, self.message.message_id + 1)
         try:
             self._own.lane.try_send(acknowledge(read))
-        except Exception:  # the answer has come: the next call handles the lane's error
+        except Exception:  # the answer is here; the next call handles an error of the lane
             self._is_broken = True
 
     def _closed_error(self) -> Exception:
@@ -437,7 +439,7 @@ class LaneCall(Call):
         return fresh(self.peer.pipe.error or closed)
 
     def _take_error(self) -> Exception:
-        # An error that is raised must not be kept here: it would keep this call alive.
+        # Do not keep an error that is raised: its traceback would keep this call alive.
         error, self._error = self._error, None
         assert error is not None, "neither an answer nor an error has come yet"
         return error
@@ -459,9 +461,9 @@ def _interrupted(call: Call) -> RpcNotRunningError:
 
 
 def deadline_of(timeout_s: float) -> tuple[float | None, int]:
-    """Return when a call with this timeout ends, and the milliseconds until then, or None and 0.
+    """Return the deadline of a call with this timeout, and the milliseconds until then.
 
-    A call inside a call ends with the outer one.
+    None and 0 if there is no limit. A call within a served request ends when that must end.
     """
     outer = serving.deadline
     timeout_ms = whole_ms(timeout_s)
@@ -474,12 +476,12 @@ def deadline_of(timeout_s: float) -> tuple[float | None, int]:
 
 @functools.lru_cache(256, typed=True)
 def whole_ms(timeout_s: float) -> int:
-    """Return a timeout in whole milliseconds: the rest is dropped, but none becomes 0.
+    """Return a timeout in whole milliseconds, rounded down; at least 1 unless it is 0.
 
     Raises  TypeError for a value that is not a number, ValueError for a negative one
     """
     timeout_s = seconds("timeout", timeout_s)
-    # The small addend is for floats such as 0.57, whose product with 1000 lies just below 570.
+    # The small addend is for floats such as 0.57: 1000 * 0.57 is slightly below 570.
     return max(1, int(timeout_s * 1000 + 1e-6)) if timeout_s > 0 else 0
 
 
@@ -488,11 +490,12 @@ def pack_request(
     value: Any,
     device_map_to: Callable[[Worker], Mapping[Device, Device]] | None = None,
 ) -> None:
-    """Pack a call and fill in its frames, which without device_map_to are made later; value is
-    (function, args, kwargs) where its type asks for it.
+    """Pack a call and set its frames; without device_map_to the frames are made later.
 
-    Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError;
-            TransformError where it is called in what does not go on there
+    value is (function, args, kwargs) for message types that carry a call, else None.
+
+    Raises  RpcError for a value that does not pickle; MessageError beyond the wire's limits;
+            DeviceError; TransformError inside a transform that cannot continue on another worker
     """
     message, peer = call.message, call.peer
     try:
@@ -501,7 +504,7 @@ def pack_request(
         interceptors.request_out(message)
         if device_map_to is not None:
             call.frames = message.encode(peer.lender, device_map_to, limits=peer.record.limits)
-            message.body = b""  # the frames have it
+            message.body = b""  # the frames contain it
     except BaseException as error:
         message.undo_packing()
         if isinstance(error, TransformError):
@@ -512,7 +515,7 @@ def pack_request(
 def open_answer(answer: Message, call: Call) -> Any:
     """Return an answer's content: the function's result, or a handler's Reply.
 
-    Raises  the callee's error, with its type where that exists here
+    Raises  the callee's error, with its type if that exists here
     """
     request = call.message
     if request.undo_steps and answer.metadata.get(UNREAD):
@@ -522,7 +525,7 @@ def open_answer(answer: Message, call: Call) -> Any:
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(answer)
     if answer.is_bare and (answer.type in WITH_VALUE or not answer.entries):
-        # Nothing that an interceptor could take off.
+        # No interceptor has added anything to this answer.
         if answer.type not in WITH_VALUE:
             return Reply([], {})
         if answer.entries:
@@ -537,7 +540,7 @@ def open_answer(answer: Message, call: Call) -> Any:
 
 
 def bytes_of(message: Message, frames: Sequence[Buffer]) -> int:
-    """Return how much a message that came was, what came by shared memory included."""
+    """Return the size of a received message, including its data in shared memory."""
     if not message.buffers:
         return len(frames[0])
     return max(sum(map(len, frames)), message.size_bytes())

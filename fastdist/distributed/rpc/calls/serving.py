@@ -1,4 +1,4 @@
-"""Requests that come in: who takes them, on which thread they run, how they are answered."""
+"""Incoming requests: the thread that takes one, the thread that runs it, and its answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
 
-# Requests that run users' code: an error that no caller will read is logged here.
+# Requests that run users' code: if no caller will read the error of one, it is logged here.
 _TOLD_HERE: Final = USER_WORK | {MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_BACKWARD_REQ}
 _REST_MS: Final = 50
 
@@ -65,9 +65,10 @@ _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PIN
 
 
 class Incoming:
-    """A request, where its answer goes, and until when it is wanted.
+    """A received request, the lane for its answer, and the time until which it is wanted.
 
-    Thread  run once, by one thread; answered by that one, or by the one that ends its Future
+    Thread  run once, by one thread; answered by that thread, or by the one that completes its
+            Future
     """
 
     sent_bytes = 0
@@ -80,17 +81,17 @@ class Incoming:
         self.caller = lane.caller
         self.message = message
         self.kind = message.effective_type
-        # Not who the message says that it comes from, but who has greeted by its connection.
+        # The worker that greeted on its connection, not the sender that the message names.
         message.peer = lane.caller
         self.received_bytes = received_bytes
         timeout_ms = message.timeout_ms
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
 
     def run(self) -> None:
-        """Run the request, and answer it: now, or when its Future is done."""
+        """Run the request, and answer it: immediately, or when its Future is done."""
         message = self.message
         if self.deadline is not None and time.monotonic() > self.deadline:
-            # Its caller has given up: it would run for nobody.
+            # Its caller has given up, so nobody would read the answer.
             self._drop()
             self.lane.ended_unanswered(message.message_id)
             self._has_ended()
@@ -100,14 +101,14 @@ class Incoming:
         outer, serving.deadline = serving.deadline, self.deadline
         try:
             if message.is_bare and message.type in CALLS:
-                # Nothing that an interceptor could take off.
+                # No interceptor has added anything to this request.
                 if message.entries:
                     message.open_leaves()
                 result = run_function(*message.value())
             else:
                 message.open()
                 result = self._handle()
-        except BaseException as error:  # what a user's function raises belongs to its caller
+        except BaseException as error:  # errors of a user's function are sent to its caller
             self._answer_error(error)
             return
         finally:
@@ -118,7 +119,10 @@ class Incoming:
             self._answer(result)
 
     def _drop(self) -> None:
-        """Do what the end of a request that does not run asks for; see Note [Packing]."""
+        """Handle the parts of a request that must be read though it does not run.
+
+        See Note [Packing].
+        """
         message = self.message
         is_remote = self.kind in REMOTE_CALLS
         is_of_context = message.autograd is not None
@@ -134,10 +138,10 @@ class Incoming:
             )
         try:
             message.open()
-            # For tensors of a context, a pass needs the report that nothing here depends on them.
+            # A distributed pass needs the report that no gradients come from this request.
             with (is_of_context and interceptors.request_in(message)) or nullcontext():
                 if handler is not None:
-                    # Others may wait for the value that it should have created.
+                    # Other workers may wait for the value that it should have created.
                     handler(message)
                 elif is_wanted:
                     message.value()
@@ -178,7 +182,7 @@ class Incoming:
         deferred.future.add_done_callback(answer)
 
     def _answer(self, result: Any, *, was_async: bool = False) -> None:
-        """Send what a function returned, or what a handler did."""
+        """Send the result of a function or of a handler."""
         request, kind = self.message, self.kind
         answer = Message(
             RESPONSE_OF.get(kind, MessageType.UNKNOWN), request.message_id, request.peer
@@ -208,22 +212,20 @@ class Incoming:
         answer = pack_error(error, me, request)
         try:
             if not answer.body:
-                answer.undo_packing()  # it travels as text
+                answer.undo_packing()  # the error is sent as text
             if not request.is_read:
                 answer.metadata[UNREAD] = True
             self._send(answer)
         except Exception as failure:
-            # It pickles, but is too large for a message, for example. Its caller must get an error
-            # anyway.
+            # The error can be pickled but not sent: it may be too large for a message. Its caller
+            # must get an error in any case.
             answer.undo_packing()
             failure.__context__ = error
             self._send(pack_error(failure, me, request, text_only=True))
         self._has_ended(was_async=was_async)
 
     def _is_for_nobody(self) -> bool:
-        """Return whether nobody waits any more for what users wrote: its caller is gone, or has
-        given it up.
-        """
+        """Return whether the request runs users' code and its caller is gone or has given it up."""
         is_late = self.deadline is not None and time.monotonic() > self.deadline
         return self.kind in _TOLD_HERE and (is_late or self.caller.is_dead)
 
@@ -235,15 +237,15 @@ class Incoming:
         frames = answer.encode(lender, self._device_map_to, limits=caller.record.limits)
         own_bytes = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self.sent_bytes = answer.lent_bytes + own_bytes
-        # Lent memory may be taken back before the answer could be sent again.
+        # Lent memory may be taken back before a resend, so such an answer is not kept.
         kept = () if answer.lent_bytes else frames
         route = self.lane.answered(message_id, kept, own_bytes)
         has_left = server.reply(route, frames)
         if lender is not None and (not has_left or message_id in caller.given_up):
-            lender.end(message_id)  # nobody will have it there
+            lender.end(message_id)  # the answer will not be read
 
     def _device_map_to(self, _: Worker) -> Mapping[Device, Device] | None:
-        # A result goes back the way the arguments came.
+        # The device map of a result is the reverse of the one for arguments.
         return self.caller.map_back or None
 
     def _has_ended(self, *, was_async: bool = False) -> None:
@@ -260,9 +262,9 @@ class Incoming:
 def run_function(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Run what a user wrote; return its value, or DeferredResult the Future of an async function.
+    """Run a user's function; return its value, or for an async function a DeferredResult.
 
-    Raises  whatever it raises; RpcError for an async function that returned no Future
+    Raises  the errors of the function; RpcError for an async function that returned no Future
     """
     result = function(*args, **kwargs)
     if not hasattr(function, "_wrapped_async_rpc_function"):
@@ -277,24 +279,24 @@ def run_function(
 
 
 def name_of(function: object) -> str:
-    """Return the name of a user's function for messages."""
+    """Return the name of a user's function, for error messages."""
     return getattr(function, "__qualname__", None) or str(function)
 
 
 # Note [Answers in batches]
-# Requests that came in one batch are run one after the other. While more of them wait, the answers
-# of the leader go to the outbox, and leave together when the batch is done. None is held up for
-# longer than a look of the pool's watcher: if a function takes long its thread loses the lead, and
-# the next leader empties the outbox first.
+# Requests that came in one batch run one after the other. While more of them wait, the leader puts
+# its answers into the outbox, and sends them together when the batch is done. If a function takes
+# long, the pool's watcher takes the lead from its thread, and the next leader first sends the
+# answers in the outbox.
 
 
 class Server:
     """The source of the pool's work: reads the listener, runs requests, answers them.
 
-    `admit(rank, incarnation, meant_for)` returns the worker that may come in, and raises otherwise;
-    `parted(worker)` is called on the answer to a goodbye.
+    `admit(rank, incarnation, meant_for)` returns the worker of a greeting, or raises a refusal;
+    `parted(worker)` is called when a worker acknowledges a goodbye.
 
-    Thread  take from the pool's leader; run on pool threads
+    Thread  take on the pool's leader; requests run on pool threads
     """
 
     def __init__(
@@ -313,23 +315,23 @@ class Server:
         self._parted = parted
         self._callers = callers
         self.num_rubbish = self._num_rests = 0
-        # The rest of a batch that came in, and answers that are to leave as one: see Note
-        # [Answers in batches]. The leader alone takes from _inbox.
+        # The unread messages of a batch, and answers that are sent together: see Note
+        # [Answers in batches]. Only the leader takes from _inbox.
         self._inbox: deque[Received] = deque()
-        # Guards the two below it: the thread that leads at that moment puts answers in.
+        # Guards the outbox and _leader: the present leader adds answers.
         self._outbox_lock = threading.RLock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0
-        # This worker, or one for which it waits, if no thread for users' functions is free there.
+        # Returns this worker, or one that it waits for, if no thread for users' functions is free.
         self.stuck: Callable[[], Stuck] = lambda: NOT_STUCK
-        # How long requests wait for the interpreter lock, while somebody wants to know.
+        # Measures how long requests wait for the interpreter lock; None if not enabled.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
 
     def take(self) -> Work | None:
-        """Wait for a request that is more than a short notice, and return it as work."""
+        """Wait for a request that is not a short notice, and return it as work."""
         me = threading.get_ident()
         if me != self._leader:
-            # The leader before may be stuck in a function, with answers of others in the outbox.
+            # The previous leader may be busy in a function, with answers in the outbox.
             with self._outbox_lock:
                 self._leader = me
             self._flush()
@@ -341,18 +343,18 @@ class Server:
                     return None
             try:
                 work = self._sort(self._inbox.popleft())
-            except Exception as error:  # this thread reads for all: no message may end it
+            except Exception as error:  # this thread reads for all callers; no message may end it
                 self._dropped(error)
                 continue
             if work is not None:
                 return work
 
     def wake(self) -> None:
-        """Let take return None soon."""
+        """Make `take` return None soon."""
         self._listener.wake()
 
     def all_wait(self, num_threads: int) -> None:
-        """Tell the log and all callers that no thread is left for their calls."""
+        """Log that no thread is left for calls, and report it to all callers."""
         stuck = Stuck(self.me.name, num_threads, time.monotonic())
         text = "%scalls of others wait for a thread; give it more by num_worker_threads="
         _logger.warning(text, all_wait(stuck))
@@ -361,12 +363,12 @@ class Server:
                 self._listener.reply(lane.route, _pong(stuck))
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
-        """Send an answer, now or with others of its batch; False if its connection is gone."""
+        """Send an answer, now or with its batch; return False if its connection is gone."""
         if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
             return self._listener.reply(route, frames)
         with self._outbox_lock:
-            # Looked at again: who has lost the lead since may find that the next leader has emptied
-            # the outbox, and sleeps.
+            # Check again under the lock: if this thread has lost the lead, the next leader may have
+            # emptied the outbox already, and may sleep.
             is_leader = threading.get_ident() == self._leader
             if is_leader:
                 answers = self._outbox.setdefault(route, [])
@@ -401,11 +403,12 @@ class Server:
         return True
 
     def _rest(self, error: Exception) -> None:
-        """Wait a moment after an error of the listener, which would end the leader's thread: then
-        nobody would read any more. The machine lacks something, or the listener closes.
+        """Wait a moment after an error of the listener, so that the leader's thread goes on.
+
+        The machine lacks a resource, or the listener is closing.
         """
         self._num_rests += 1
-        if self._num_rests & (self._num_rests - 1) == 0:  # the 1st, 2nd, 4th ... of them
+        if self._num_rests & (self._num_rests - 1) == 0:  # the 1st, 2nd, 4th ... error
             text = "requests could not be read, %d times so far; trying again"
             _logger.error(text, self._num_rests, exc_info=error)
         select.poll().poll(_REST_MS)
@@ -416,7 +419,7 @@ class Server:
             trace = many_lines("".join(traceback.format_exception(error)))
             _logger.error("a message could not be processed, and was dropped\n%s", trace)
         elif self.num_rubbish == 1:
-            # A stranger, or a member that speaks another version. Told once, counted always.
+            # From a stranger, or a member with another wire version. Logged once, always counted.
             _logger.warning("a message that cannot be read was dropped: %s", one_line(error))
 
     def _sort(self, received: Received) -> Work | None:
@@ -443,9 +446,9 @@ class Server:
         return Work(Incoming.run, incoming, kind in USER_WORK)
 
     def _may_read(self, received: Received) -> bool:
-        """Return whether a connection that has not greeted does so now; tell others to do it first.
+        """Return whether an unknown connection greets; reply GREET_FIRST to any other request.
 
-        Note    nothing of what they say is taken, and memory that they lent may be lent again
+        Note    the message is not processed, and memory that it lent may be lent again
         """
         header = decode(received.frames, header_alone=True)
         kind = header.type
@@ -474,7 +477,7 @@ class Server:
         elif message.type == MessageType.CANCEL:
             request = caller.running(message.message_id)
             if request is not None:
-                # Should it still wait for a thread it will not run any more.
+                # If it still waits for a thread, it will not run.
                 request.deadline = 0.0
         elif message.type == MessageType.CREDIT:
             read = acknowledged(metadata, sender)
@@ -500,7 +503,7 @@ class Server:
             self._callers.greeted(worker, message.lane, received.route, _count_of(message))
             debug_log.worker(self.me.rank, "worker %r has connected", worker.name)
             try:
-                # Again: who was lost since it was let in has been forgotten already.
+                # Check again: if the worker was lost in between, its loss was handled before this.
                 self._admit(message.source, message.incarnation, meant_for)
             except FastdistError:
                 self._callers.forget(worker)
@@ -519,7 +522,7 @@ class Server:
 
 
 def _pong(stuck: Stuck) -> list[Buffer]:
-    """Return the answer to a ping, with a report of a worker without a free thread."""
+    """Return the answer to a ping, with a report of a stuck worker if there is one."""
     return Message(MessageType.PONG, metadata=pack_stuck(stuck)).encode()
 
 
@@ -532,12 +535,13 @@ def _count_of(greeting: Message) -> int:
 
 def _require_same_rank(proved: int | None, caller: CallerLane) -> None:
     if proved is not None and proved != caller.caller.id:
-        # The connection of a member has ended, and another took its route.
+        # The connection of a member has ended, and another member got its route.
         raise MessageError(f"rank {proved} sent a message as rank {caller.caller.id}")
 
 
 def _time_to_get_the_gil_us() -> int:
-    # A poll that does not wait gives the lock up and takes it again: what it takes is the wait.
+    # poll(0) releases the interpreter lock and takes it again, so its time is the wait for the
+    # lock.
     began = time.perf_counter_ns()
     select.poll().poll(0)
     return (time.perf_counter_ns() - began) // 1000

@@ -1,34 +1,36 @@
-"""The channel cuda_ipc: tensors of GPUs between processes of one machine, from GPU to GPU."""
+"""The channel cuda_ipc: sends tensors between processes of one machine, from GPU to GPU."""
 
 # The interface.
 #
-# A message's tensors of one GPU, bound for one GPU of a peer, go together: the sender copies them
-# into a piece of a slab (slabs.py), on its thread's current stream, and records the piece's event
-# behind them. It does not wait; later work of the program on that stream is behind the copies. The
-# description of the piece, PIECE below, goes in a block of the arena, with a descriptor of that
-# block among the message's buffers, as for a large tensor of the CPU; ON_DEVICE in the buffer table
-# says that it stands for so many bytes of a GPU. The receiver opens slab and event by their
-# handles, each once, makes its stream wait for the event, copies each tensor to its own memory, and
-# releases the block when its GPU has done that: this returns the piece to the sender.
+# All tensors of a message that go from one GPU to one GPU of a peer are sent together. The sender
+# copies them into a piece of a slab (slabs.py), on its thread's current stream, and records the
+# piece's event behind the copies. It does not wait; later work of the program on that stream comes
+# after the copies. The description of the piece, PIECE below, goes into a block of the arena, as a
+# large tensor of the CPU would. The message has a descriptor of that block. ON_DEVICE in the buffer
+# table marks it as standing for memory of a GPU. The receiver opens the slab and the event by their
+# handles, each once. It makes its stream wait for the event, and copies each tensor to its own
+# memory. When the GPU has done the copies, the receiver releases the block, which returns the piece
+# to the sender.
 #
-# So the arena (distributed/arena) tracks who has a piece, and what happens to it when a call ends,
-# a connection breaks, or a process ends. Without the arena among the channels there is no cuda_ipc.
-# Like the arena, it is viable only on Linux on x86.
+# So the arena (distributed/arena) tracks which peer has a piece, and frees it when a call ends, a
+# connection breaks, or a process ends. Without the channel `arena` there is no cuda_ipc. Like the
+# arena, it is viable only on Linux on x86.
 #
-# Offer (offers.py): before a pair of GPUs is used the sender lets the peer read random bytes
-# through this channel. The peer answers with the bytes, or with a reason: the channel is not among
-# its own; it does not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer says no; CUDA
-# refuses a handle. Until then, where it is refused, and where no piece is free, tensors go by
-# cuda_basic: nobody waits. The agent's debug info shows the channel of each pair, and why.
+# Offer (offers.py): before a pair of GPUs is used, the sender lets the peer read random bytes
+# through this channel. The peer answers with the bytes, or with a reason for its refusal. It may
+# not have the channel, or not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer may
+# return no; CUDA may refuse a handle. Until the offer is accepted, if it is refused, and if no
+# piece is free, tensors use cuda_basic without a wait. The agent's debug info has each pair's
+# channel, and why.
 #
 # Safety: a piece is only opened for a peer whose offer was accepted. PIECE is copied before it is
-# checked, since the peer may write there; the piece must be within its slab, each tensor within the
-# piece, and the slab, as CUDA sees it, within memory of a GPU; a peer has MOST_SLABS and
-# MOST_PIECES at most. A violation is a MessageError at the reader of the message.
+# checked, since the peer may write to it. The piece must be within its slab, each tensor within the
+# piece, and the slab within an allocation as CUDA reports it. A peer has at most MOST_SLABS and
+# MOST_PIECES. A violation raises MessageError for the reader of the message.
 #
-# Ends: a peer's slabs are unmapped when it is lost or leaves, each behind the last copy from it, or
-# when the peer requests that. A process keeps its own slabs until it ends, or memory must be freed
-# (release.py).
+# End: a peer's slabs are unmapped when it is lost or leaves, each after the last copy from it, or
+# when the peer requests that. A process keeps its own slabs until it ends, or until memory must be
+# freed (release.py).
 
 from __future__ import annotations
 
@@ -54,19 +56,19 @@ if TYPE_CHECKING:
     from fastdist.devices.cuda.cuda import CudaBackend
     from fastdist.devices.cuda.ipc import OpenedEvents, OpenedSlab
 
-# The GPU's UUID, the slab's handle and size, where in it the piece begins and how long it is, and
-# the event's handle.
+# The GPU's UUID, the slab's handle and size, the start and size of the piece in the slab, and the
+# event's handle.
 PIECE: Final = struct.Struct("<16s64sQQQ64s")
 MOST_SLABS: Final = 64
 
 
 class LentPiece:
-    """In the place of a buffer on its way out: bytes of a GPU, and what describes their block."""
+    """Stands for a buffer in an outgoing message: bytes of a GPU, and their block's descriptor."""
 
     __slots__ = ("descriptor", "size", "slab")
 
     def __init__(self, descriptor: bytes, size: int, slab: bytes) -> None:
-        # `slab` is the handle of what it is part of.
+        # `slab` is the handle of the slab that contains the bytes.
         self.descriptor, self.size, self.slab = descriptor, size, slab
 
     def __len__(self) -> int:
@@ -74,7 +76,7 @@ class LentPiece:
 
 
 class CameOnDevice:
-    """In the place of a buffer that came: bytes of a peer's GPU, its own until this is gone."""
+    """Stands for a buffer in a received message: bytes of a peer's GPU, lent until it is freed."""
 
     __slots__ = ("block", "owner", "size")
 
@@ -86,7 +88,7 @@ class CameOnDevice:
 
 
 class Wanted(NamedTuple):
-    """One tensor of a piece, packed: where it begins, its shape and dtype."""
+    """One packed tensor of a piece: its offset, shape and dtype."""
 
     start: int
     shape: tuple[int, ...]
@@ -103,7 +105,7 @@ _rings: dict[int, tuple[Any, SlabRing]] = {}
 def ring_of(index: int) -> SlabRing:
     """Return the slabs of a GPU that this process lends to its peers.
 
-    Raises  DeviceError without that GPU
+    Raises  DeviceError if this process does not have that GPU
     """
     backend: Any = backend_of("cuda")
     with _rings_lock:
@@ -114,7 +116,7 @@ def ring_of(index: int) -> SlabRing:
 
 
 def usage() -> dict[int, tuple[int, int]]:
-    """Return, by GPU, how many bytes of slabs are lent, and how many there are."""
+    """Return, by GPU, the number of lent bytes, and the total bytes of slabs."""
     with _rings_lock:
         known = {index: ring for index, (_, ring) in _rings.items()}
     return {index: ring.usage() for index, ring in known.items()}
@@ -129,10 +131,11 @@ def rings() -> list[SlabRing]:
 def lend_arrays(
     index: int, arrays: Sequence[Any], lender: Lender, message_id: int
 ) -> tuple[LentPiece, list[int]] | None:
-    """Copy arrays of a GPU into a piece for a peer and a message; return it, and the offset of
-    each. None if nothing is free.
+    """Copy arrays of a GPU into a piece for a peer and a message; return it and the offsets.
 
-    Thread  any; does not wait. Later work of its current stream is behind the copies
+    None if no piece is free.
+
+    Thread  any; does not wait. Later work of its current stream comes after the copies
     Raises  KernelError
     """
     arena, ring = lender.arena(), ring_of(index)
@@ -168,21 +171,23 @@ class PeersSlabs:
     """
 
     def __init__(self) -> None:
-        # Whether an offer of the peer's was taken.
+        # Whether an offer of the peer was accepted.
         self.is_open = False
         self._lock = threading.Lock()
         self._slabs: dict[bytes, OpenedSlab] = {}
         self._is_closed = False
         self._events: OpenedEvents | None = None
-        # By a GPU of theirs and one of ours that can read it: its index here. Entries only appear.
+        # (UUID of a peer's GPU, index of a GPU here that can read it) -> index here of the peer's
+        # GPU. Entries are only added.
         self._theirs: dict[tuple[bytes, int], int] = {}
 
     def copy_out(self, came: CameOnDevice, wanted: Sequence[Wanted], index: int) -> list[Any]:
-        """Return fresh arrays of a GPU with what lies in a piece, there for the thread's current
-        stream; the piece is the peer's again when that has come so far.
+        """Return new arrays on a GPU with copies from a piece, ready for the current stream.
 
-        Raises  MessageError for a piece, or a tensor, that cannot be; DeviceError for a GPU that is
-                not visible or cannot be read; KernelError
+        The piece is released to the peer when the copies are done.
+
+        Raises  MessageError for an invalid piece or tensor; DeviceError for a GPU that is not
+                visible or cannot be read; KernelError
         """
         block = came.block
         came.block = REVOKED
@@ -201,12 +206,12 @@ class PeersSlabs:
         backend.current_stream(index).wait_event(event)
         within = [(start + at, shape, dtype) for at, shape, dtype in wanted]
         arrays, stream = slab.copy_out(within, index)
-        # The block goes with the function, once that was called.
+        # The list is the only reference to the block; the host function clears it.
         stream.launch_host_function(partial(_has_read, slab, [block]))
         return arrays
 
     def close(self) -> None:
-        """Unmap all, each slab behind the last copy from it, and open nothing any more."""
+        """Unmap all slabs, each after the last copy from it; open no more."""
         with self._lock:
             self._is_closed = True
             slabs, self._slabs = self._slabs, {}
@@ -215,7 +220,7 @@ class PeersSlabs:
             slab.close()
 
     def release(self, handle: bytes) -> bool:
-        """Unmap a slab that its owner wants back; return False while a copy reads it."""
+        """Unmap a slab that its owner requests; return False while a copy reads it."""
         with self._lock:
             slab = self._slabs.get(handle)
             if slab is not None and not slab.close_if_idle():
@@ -228,7 +233,7 @@ class PeersSlabs:
         return len(self._slabs)
 
     def _readable(self, backend: CudaBackend, uuid: bytes, index: int) -> int:
-        """Return the index here of a peer's GPU, which one of ours can read."""
+        """Return the index here of a peer's GPU; check that GPU `index` can read it."""
         from fastdist.devices.cuda.ipc import index_of_uuid
 
         known = self._theirs.get((uuid, index))
@@ -274,26 +279,27 @@ def _has_read(slab: OpenedSlab, block: list[Buffer]) -> None:
     slab.done_reading()
 
 
-# Guards changes of _peers; a look-up reads one entry.
+# Guards changes of _peers; a look-up reads one entry without it.
 _peers_lock = threading.Lock()
 _peers: dict[int, PeersSlabs] = {}
 
 
 def get_or_create_peer(arena_id: int) -> PeersSlabs:
-    """Return the opened slabs of the owner of an arena; messages may name its pieces once it says
-    `is_open`.
+    """Return the opened slabs of the owner of an arena.
+
+    Messages may name pieces of it only when it is_open.
     """
     with _peers_lock:
         return _peers.setdefault(arena_id, PeersSlabs())
 
 
 def slabs_of(arena_id: int) -> PeersSlabs | None:
-    """Return the opened slabs of the owner of an arena, if there are any."""
+    """Return the opened slabs of the owner of an arena, or None."""
     return _peers.get(arena_id)
 
 
 def close_peer(arena_id: int) -> None:
-    """Let no message name pieces of the owner of an arena any more, and unmap what was opened."""
+    """Refuse pieces of the owner of an arena from now on, and unmap its slabs."""
     with _peers_lock:
         found = _peers.pop(arena_id, None)
     if found is not None:
@@ -301,9 +307,9 @@ def close_peer(arena_id: int) -> None:
 
 
 def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return the CameOnDevice that a message's descriptor names; REVOKED if it is no longer there.
+    """Return the CameOnDevice that a message's descriptor names; REVOKED if it was taken back.
 
-    Raises  MessageError for a descriptor that cannot be
+    Raises  MessageError for an invalid descriptor
     """
     peer = _peers.get(ARENA_BLOCK.unpack(descriptor)[0])
     return (
@@ -323,7 +329,7 @@ def take_piece(
 
 
 class GpuLender(Lender):
-    """The way from one GPU of this process to one of a peer's, once both have proved it."""
+    """Lends pieces from one GPU of this process to one of a peer's, after an accepted offer."""
 
     def __init__(self, mine: Device, theirs: Device, offer: Callable[[Any], None]) -> None:
         super().__init__(offer, 0)
@@ -331,11 +337,11 @@ class GpuLender(Lender):
 
     @property
     def is_open(self) -> bool:
-        """Whether pieces may be lent; if nobody has offered it yet, it is offered now."""
+        """Whether pieces may be lent; makes the offer if there was none."""
         return self.arena() is not None
 
     def describe(self) -> str:
-        """Return by which way tensors go, and why."""
+        """Return the channel for the pair's tensors, and the reason."""
         way = "cuda_ipc" if self._arena is not None else "cuda_basic"
         untold = "not offered yet" if self._state is State.UNTRIED else self._state.value
         why = "" if self._arena is not None else f" ({self._reason or untold})"
@@ -343,24 +349,24 @@ class GpuLender(Lender):
 
 
 class GpuLenders:
-    """Those of all pairs of GPUs to one peer, whose arena `host` lends from.
+    """The GpuLenders of all pairs of GPUs with one peer, whose arena lender is `host`.
 
-    `offer(lender)` leads to its `open` or `refuse`.
+    `offer(lender)` starts an offer, which ends with the lender's `open` or `refuse`.
 
-    Thread  any; entries only appear
+    Thread  any; entries are only added
     """
 
     def __init__(self, host: Lender, offer: Callable[[Any], None]) -> None:
         self.host = host
         self._offer = offer
         self._pairs: dict[tuple[Device, Device], GpuLender] = {}
-        # The handles of slabs that it may have open.
+        # The handles of slabs that the peer may have open.
         self.opened: set[bytes] = set()
 
     def lend(
         self, mine: Device, theirs: Device, arrays: Sequence[Any], message_id: int
     ) -> tuple[LentPiece, list[int]] | None:
-        """Return as lend_arrays, for one pair; None while it is not open."""
+        """Lend arrays for one pair, as lend_arrays does; None while the pair is not open."""
         if mine.index is None or not self.is_open(mine, theirs):
             return None
         lent = lend_arrays(mine.index, arrays, self.host, message_id)
@@ -369,7 +375,7 @@ class GpuLenders:
         return lent
 
     def is_open(self, mine: Device, theirs: Device) -> bool:
-        """Return whether one pair is open; if nobody has offered it yet, it is offered now."""
+        """Return whether a pair is open; make the offer if there was none."""
         if mine.type != "cuda" or theirs.type != "cuda":
             return False
         pair = self._pairs.get((mine, theirs))
@@ -379,5 +385,5 @@ class GpuLenders:
         return pair.is_open
 
     def describe(self) -> str:
-        """Return by which way tensors of GPUs go."""
+        """Return the channels for tensors of GPUs."""
         return "; ".join([pair.describe() for pair in [*self._pairs.values()]])

@@ -1,4 +1,4 @@
-"""Calls whose tensors are on devices: their caller goes on, and the pool waits for the devices."""
+"""Calls with tensors on devices: the caller continues, and a pool thread waits for the devices."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from ..calls.client import Client
 
 # Note [Calls that leave late]
-# A call by the shared lane returns a Future, so its caller does not wait until tensors of devices
-# have come to the CPU. The caller's thread packs the call, queues the copies behind its earlier
-# work on its streams, and so before its later work, takes the peer's credit, and registers the
-# call. A thread of the pool waits for the copies, and writes the message; its errors end the
-# Future. Such calls to one peer leave in the order in which they were made. Calls without a wait
-# (on the CPU alone, or by cuda_ipc) leave at once, before them.
+# A call on the shared lane returns a Future, so its caller does not wait until the tensors of
+# devices are on the CPU. The caller's thread packs the call, and queues the copies on its streams,
+# behind its earlier work and before its later work. It also takes the peer's credit and registers
+# the call. A thread of the pool waits for the copies, and writes the message; its errors end the
+# Future. Such calls to one peer are sent in the order in which they were made. Calls without a wait
+# (with tensors of the CPU alone, or by cuda_ipc) are sent immediately, before the waiting calls.
 #
-# Until it has left, a call that ends (a timeout, a lost peer) undoes its packing, and its peer,
-# which never received it, gets no notice.
+# If a call ends before it was sent (a timeout, a lost peer), its packing is undone. Its peer never
+# received it, and gets no notice.
 
 
 class LateCall(FutureCall):
-    """A call that may not have left when its caller goes on.
+    """A call that may not have been sent yet when its caller continues.
 
-    Thread  the lock guards whether it has left, or never will
+    Thread  the lock guards _has_left and _is_stopped
     """
 
     departure: Departure | None = None
@@ -53,7 +53,7 @@ class LateCall(FutureCall):
         return len(self.message.body) + self.departure.size_bytes()
 
     def leaves(self) -> bool:
-        """Return whether it is still wanted, and goes now."""
+        """Mark the call as sent, unless it has ended; return whether it may be sent."""
         with self._lock:
             self._has_left = not self._is_stopped
             return self._has_left
@@ -65,14 +65,14 @@ class LateCall(FutureCall):
         super().fail(error)
 
     def lost(self, *, may_have_run: bool) -> None:
-        """End a call that a broken connection took, or the answer of which."""
+        """End a call that was lost with a connection, or whose answer was lost."""
         if self._stop():
             self.end(None, self.lost_error(may_have_run=False))
         else:
             super().lost(may_have_run=may_have_run)
 
     def expire(self) -> None:
-        """End the call, whose time is over, unless something else has."""
+        """End the call at its deadline, unless it has ended otherwise."""
         if not self._stop():
             super().expire()
         elif self.peer.pipe.take_pending(self.message.message_id) is not None:
@@ -80,14 +80,14 @@ class LateCall(FutureCall):
             self.end(None, self.timeout_error())
 
     def _stop(self) -> bool:
-        """Return whether it has not left, and never will."""
+        """Stop the call if it was not sent; return whether it was stopped."""
         with self._lock:
             self._is_stopped = not self._has_left
             return self._is_stopped
 
 
 class LateCalls:
-    """The path of a client's requests where there are device maps.
+    """The sender of a client's requests on a worker that has device maps.
 
     Thread  any; the lock guards the queues
     """
@@ -95,7 +95,7 @@ class LateCalls:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.RLock()
-        # For each peer that is waited for: its calls, in the order in which they were made.
+        # For each peer with waiting calls: these calls, in the order in which they were made.
         self._waiting: dict[Worker, deque[LateCall]] = {}
 
     def request(
@@ -108,7 +108,7 @@ class LateCalls:
         timeout_s: float = 0.0,
         what: object = None,
     ) -> Future[Any]:
-        """Send a request as Client.request does, but wait for no device."""
+        """Send a request as Client.request does, without waiting for a device."""
         client = self._client
         message = client.new_message(to, kind, tensors, metadata)
         call = LateCall(client, message, timeout_s, kind.name if what is None else what)
@@ -138,7 +138,7 @@ class LateCalls:
         return self._client.announce(call)
 
     def _depart(self, call: LateCall) -> None:
-        """Make the frames of a call, or begin what they wait for."""
+        """Make the frames of a call, or start the copies that they need."""
         message = call.message
         if any(tensor._layout.device is not CPU for tensor in message.tensors):
             device_map = self._client.device_map_to(call.peer)
@@ -158,7 +158,7 @@ class LateCalls:
             limits=peer.record.limits,
             departure=call.departure,
         )
-        message.body = b""  # the frames have it
+        message.body = b""  # the frames contain it
 
     def _queue(self, call: LateCall) -> None:
         with self._lock:
@@ -171,7 +171,7 @@ class LateCalls:
             self._send_all(call.peer)
 
     def _send_all(self, peer: Worker) -> None:
-        """Send what waits for a peer, one after the other, until nothing does."""
+        """Send a peer's waiting calls one after another, until none is left."""
         while True:
             with self._lock:
                 queue = self._waiting[peer]
@@ -191,7 +191,7 @@ class LateCalls:
             self._encode(call)
             frames, call.departure = call.frames, None
             if len(frames) > 1:
-                call.frames = ()  # as Client.announce does
+                call.frames = ()  # for the same reason as in Client.announce
             if call.leaves():
                 client.write(call, frames)
             else:

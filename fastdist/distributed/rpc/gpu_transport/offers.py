@@ -1,7 +1,8 @@
-"""How two workers of one machine come to send tensors from GPU to GPU, and learn why not."""
+"""Offers: two workers of one machine agree to send tensors from GPU to GPU, or learn why not."""
 
-# See cuda_ipc.py. An offer is a request that the agent makes on its own, at the first tensor of a
-# GPU for a GPU of a peer. The arena comes first, since its table tracks who has what.
+# See cuda_ipc.py. An offer is a request that the agent sends itself, at the first tensor of a GPU
+# for a GPU of a peer. The arena must be shared first, since its table tracks which peer has a
+# piece.
 
 from __future__ import annotations
 
@@ -46,10 +47,10 @@ _PROOF_BYTES = 32
 
 
 class IpcOffers:
-    """This worker's loans of GPU memory to others, and the memory of others that it may read.
+    """The GPU memory that this worker lends to others, and the memory of others that it may read.
 
-    `arena_of(worker)` returns the id of the arena that a worker lends from, None if there is none;
-    `lives(record)` says whether a worker's process exists.
+    `arena_of(worker)` returns the id of the arena from which a worker lends, or None;
+    `lives(record)` returns whether a worker's process exists.
 
     Thread  any
     """
@@ -67,17 +68,17 @@ class IpcOffers:
         self._release = SlabRelease(agent, arena_of, lives)
 
     def register(self) -> None:
-        """Take offers from now on."""
+        """Accept offers from now on."""
         register_handler(MessageType.IPC_OFFER_REQ, self._offer_came)
         self._release.register()
 
     def close(self) -> None:
-        """Take no offers any more."""
+        """Accept no more offers."""
         unregister_handler(MessageType.IPC_OFFER_REQ)
         self._release.close()
 
     def lenders_to(self, worker: Worker, host: Lender) -> GpuLenders | None:
-        """Return the lenders of GPUs' memory to a worker, which has the arena of `host`."""
+        """Return the lenders of GPU memory to a worker, whose arena lender is `host`."""
         if not self._is_wanted:
             return None
         made = GpuLenders(host, lambda pair: self._offer_soon(pair, host, worker))
@@ -105,7 +106,7 @@ class IpcOffers:
         arena = host.arena()
         if arena is None:
             if (why := host.why_refused) is None:
-                pair.offer_again()  # once the arena, which was offered by now, is common
+                pair.offer_again()  # the arena's own offer is under way: try again later
             else:
                 self._refuse(pair, worker, f"the arena is not shared: {why}")
             return
@@ -163,7 +164,7 @@ class IpcOffers:
         return Reply([], {"proof": proof})
 
     def _try(self, request: Message) -> bytes:
-        """Return the bytes that an offer's piece holds, having read them by the way it offers."""
+        """Return the bytes in an offer's piece, read through the channel that it offers."""
         metadata, worker = request.metadata, request.peer
         if not self._is_wanted:
             raise MessageError("it is configured to use other channels")

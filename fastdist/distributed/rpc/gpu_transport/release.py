@@ -1,10 +1,11 @@
-"""How memory of GPUs that was lent to other processes, and lies idle, goes back to its GPU."""
+"""Frees idle GPU memory that was lent to other processes, after they have closed it."""
 
 # A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of it is lent. Peers
-# that had pieces of it may still have it open, and CUDA does not define what happens to memory that
-# is freed while others have it open. So each of them gets a request to close it, and it is freed
-# after the last confirmation. Nobody waits; until then nothing of it is lent. Where one refuses, or
-# does not answer, it is lent as before. A lost worker has nothing open once its process has ended.
+# that had pieces of it may still have it open. CUDA does not define the effect of freeing memory
+# that other processes have open. So each of these peers gets a request to close the slab, and it is
+# freed after the last confirmation. No thread waits; until then nothing of the slab is lent. If a
+# peer refuses or does not answer, the slab is lent again. A lost worker whose process has ended has
+# nothing open.
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ RELEASE_TIMEOUT_S = 30.0
 
 
 class SlabRelease:
-    """Recalls this worker's slabs, and closes those of others on request.
+    """Recalls this worker's slabs, and closes other workers' slabs on request.
 
-    `arena_of(worker)` is as in IpcOffers, `lives(record)` says whether a process exists.
+    `arena_of(worker)` is as in IpcOffers; `lives(record)` returns whether a process exists.
 
     Thread  any
     """
@@ -46,17 +47,17 @@ class SlabRelease:
         lives: Callable[[Record], bool],
     ) -> None:
         self._agent, self._arena_of, self._lives = agent, arena_of, lives
-        # Guards the two below it.
+        # Guards the two attributes below.
         self._lock = threading.Lock()
         self._lenders: list[tuple[Worker, GpuLenders]] = []
         self._is_listening = False
 
     def register(self) -> None:
-        """Give slabs of others back from now on."""
+        """Accept requests to close other workers' slabs from now on."""
         register_handler(MessageType.IPC_RELEASE_REQ, self._release_came)
 
     def close(self) -> None:
-        """Ask for nothing any more."""
+        """Send and accept no more requests."""
         unregister_handler(MessageType.IPC_RELEASE_REQ)
         with self._lock:
             was_listening, self._is_listening = self._is_listening, False
@@ -66,12 +67,12 @@ class SlabRelease:
             lent.remove(self.ask_back)
 
     def lends_to(self, worker: Worker, lenders: GpuLenders) -> None:
-        """Remember a worker that may come to have slabs of this worker open."""
+        """Record a worker that may open slabs of this worker later."""
         with self._lock:
             self._lenders.append((worker, lenders))
 
     def listen(self) -> None:
-        """Register for requests to free memory; from the first slab on."""
+        """Register for requests to free GPU memory; called from the first slab on."""
         from fastdist.devices.cuda.memory import lent
 
         with self._lock:
@@ -80,9 +81,9 @@ class SlabRelease:
                 lent.append(self.ask_back)
 
     def ask_back(self) -> None:
-        """Begin to give all slabs back that lie idle; waits for nobody."""
+        """Begin to return all idle slabs; does not wait."""
         with self._lock:
-            # A lost worker whose process has ended has nothing open.
+            # A lost worker whose process has ended has no slab open.
             self._lenders = [
                 (worker, lenders)
                 for worker, lenders in self._lenders
@@ -104,9 +105,9 @@ class SlabRelease:
 
 
 class _Asked:
-    """One recalled slab, and the workers that have it open.
+    """One recalled slab, and the workers that may have it open.
 
-    Thread  any; the lock guards the numbers
+    Thread  any; the lock guards the counts
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class _Asked:
         self._open, self._refused = len(holders), 0
 
     def begin(self) -> None:
-        """Ask all of them, or give the slab back if there are none."""
+        """Send the request to all these workers; free the slab if there are none."""
         if not self._holders:
             self._end()
         for worker, lenders in self._holders:

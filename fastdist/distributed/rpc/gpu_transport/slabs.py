@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from fastdist.devices.cuda.stream import CudaEvent
 
 # Note [Slabs]
-# A slab goes back to its GPU only when all that have it open have closed it (release.py): CUDA does
-# not define an earlier release. So there are few, large ones, no more bytes in all than MOST_BYTES
-# or a SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is lent for one
-# message, together with a block of the arena, whose table shows who has it (Note [Who has a
-# block]): no message returns the piece. It serves again once the event behind the writes to it has
-# passed, which may take a moment where a call was given up at once. Where no piece is free nobody
-# waits: the tensors go by cuda_basic.
+# A slab is returned to its GPU only when all peers that opened it have closed it (release.py): CUDA
+# does not define an earlier release. So there are few, large slabs, and pieces of any size are cut
+# from them. Together they have at most MOST_BYTES, or a SHARE of the GPU's memory. A piece is lent
+# for one message, together with a block of the arena. The arena's table shows which peer has that
+# block (Note [Who has a block]), so no message is needed to return the piece. It can be used again
+# once the event behind its writes has passed. That may take a moment if a call was given up right
+# after. If no piece is free, the tensors use cuda_basic without a wait.
 MOST_BYTES: Final = 2 << 30
 SHARE: Final = 16
 SLAB_BYTES: Final = 64 << 20
-# The alignment of pieces, and more than the bytes in a message's first frame.
+# The alignment of pieces; larger than the buffers in a message's first frame.
 STEP: Final = 64 << 10
-# Pieces that are out at once: each has an event, which its reader keeps open.
+# The most pieces that are lent at a time: each has an event, which its reader keeps open.
 MOST_PIECES: Final = 512
 # The alignment of tensors in a piece.
 _ALIGNMENT: Final = 256
@@ -39,52 +39,53 @@ _logger = logging.getLogger(__name__)
 
 
 class Room(NamedTuple):
-    """A slab, and what of it is free."""
+    """A slab, and its free ranges."""
 
     slab: Slab
     free: Ranges
 
 
 class _SharedEvent(NamedTuple):
-    """An event, and the handle by which other processes know it."""
+    """An event, and its handle for other processes."""
 
     event: CudaEvent
     handle: bytes
 
 
 class Piece:
-    """Memory on its way to one reader, and the event behind what is written to it."""
+    """Memory that is lent to one reader, and the event behind the writes to it."""
 
     __slots__ = ("end", "event", "is_dropped", "kept", "lent", "room", "start")
 
     def __init__(self, room: Room, start: int, end: int, event: _SharedEvent) -> None:
         self.room, self.start, self.end, self.event = room, start, end, event
-        # Arrays that are being read into it, where their memory is not CuPy's.
+        # Arrays that are copied into it, kept alive if their memory is not CuPy's.
         self.kept: list[Any] = []
-        # The arena, and slot, generation and row of the block that goes with it.
+        # The arena, and the slot, generation and row of the block that is lent with it.
         self.lent: tuple[Arena, int, int, memoryview] | None = None
         self.is_dropped = False
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The number of its bytes."""
         return self.end - self.start
 
     def has_come_back(self) -> bool:
-        """Return whether its reader has released it, or will never have it."""
+        """Return whether its reader has released it, or will never read it."""
         if self.lent is None:
-            return self.is_dropped  # else it is being filled
+            return self.is_dropped  # otherwise it is being filled
         arena, slot, generation, row = self.lent
-        # The row is looked at for arenas that are closed, which look at it no more.
+        # Read the row too: a closed arena does not read its rows any more.
         is_released = len(row) > 0 and row[TAKEN] == 2 * generation + 1
         return is_released or not arena.lends(slot, generation)
 
 
 class SlabRing:
-    """Pieces of the slabs of one GPU. See Note [Slabs].
+    """The pieces of the slabs of one GPU. See Note [Slabs].
 
     Units   bytes
-    Thread  any; the lock guards all behind it. CUDA and arenas are called while it is held
+    Thread  any; the lock guards all attributes below it. CUDA and arenas are called while it is
+            held
     """
 
     def __init__(self, backend: CudaBackend, index: int, most_bytes: int | None = None) -> None:
@@ -97,15 +98,15 @@ class SlabRing:
         self.uuid = uuid_of(backend, index)
         self._lock = threading.RLock()
         self._rooms: list[Room] = []
-        # On their way back to the GPU: nothing is lent of them.
+        # Slabs that may soon be freed, from which nothing is lent.
         self._aside: list[Room] = []
         self._out: list[Piece] = []
-        # Behind them, their number.
+        # Free events; _num_events counts all.
         self._events: list[_SharedEvent] = []
         self._num_events = 0
 
     def take(self, size: int) -> Piece | None:
-        """Return a piece of at least so many bytes; None if none is free. Waits for nobody."""
+        """Return a piece of at least `size` bytes; None if none is free. Does not wait."""
         size = -(-size // STEP) * STEP
         with self._lock:
             self._collect()
@@ -125,8 +126,9 @@ class SlabRing:
             return piece
 
     def fill(self, piece: Piece, arrays: Sequence[Any]) -> list[int]:
-        """Queue copies of arrays of the GPU into a piece, on the thread's current stream, and the
-        piece's event behind them; return where each begins in it.
+        """Queue copies of GPU arrays into a piece on the current stream; return their offsets.
+
+        The piece's event is recorded behind the copies.
 
         Raises  KernelError
         """
@@ -138,7 +140,7 @@ class SlabRing:
                 try:
                     backend.record_stream(array, stream)
                 except DeviceError:
-                    piece.kept.append(array)  # another library's memory
+                    piece.kept.append(array)  # memory of another library
                 piece.room.slab.put(backend, piece.start + at, array, index, stream)
                 starts.append(at)
                 at += _rounded(array.nbytes)
@@ -147,7 +149,7 @@ class SlabRing:
         return starts
 
     def was_lent(self, piece: Piece, arena: Arena, slot: int, generation: int) -> None:
-        """Take note of the block of an arena whose reader has the piece as well."""
+        """Record the block of an arena that is lent to the reader with the piece."""
         with self._lock:
             piece.lent = arena, slot, generation, arena.row(slot)
 
@@ -156,14 +158,15 @@ class SlabRing:
         piece.is_dropped = True
 
     def usage(self) -> tuple[int, int]:
-        """Return how many bytes are out, and how many there are."""
+        """Return the number of lent bytes, and the total bytes of slabs."""
         with self._lock:
             self._collect()
             return sum(piece.size for piece in self._out), self._bytes_there()
 
     def set_aside(self) -> list[Room]:
-        """Return the slabs of which no piece is out, to be put back or given up. Nothing is lent of
-        them until then.
+        """Remove and return the slabs without a lent piece; nothing is lent from them for now.
+
+        Each must be passed to put_back or to give_up afterwards.
         """
         with self._lock:
             self._collect()
@@ -173,13 +176,13 @@ class SlabRing:
             return idle
 
     def put_back(self, room: Room) -> None:
-        """Lend of a slab again that was set aside."""
+        """Lend from a slab again that was set aside."""
         with self._lock:
             self._aside.remove(room)
             self._rooms.append(room)
 
     def give_up(self, room: Room) -> None:
-        """Give a slab that was set aside, and which nobody has open, back to its GPU."""
+        """Free a slab that was set aside, and which no process has open."""
         with self._lock:
             self._aside.remove(room)
         room.slab.free()
@@ -188,7 +191,7 @@ class SlabRing:
         return sum(room.slab.size for room in (*self._rooms, *self._aside))
 
     def _collect(self) -> None:
-        """Make free what has come back, once its GPU has done with it as well."""
+        """Free the pieces that were released, once their GPU has finished the writes."""
         back = [piece for piece in self._out if piece.has_come_back() and piece.event.event.query()]
         for piece in back:
             self._out.remove(piece)
@@ -222,7 +225,7 @@ class SlabRing:
             slab = Slab(self._index, wanted)
         except KernelError as error:
             _logger.info("cuda:%d has no more memory for other processes: %s", self._index, error)
-            self.most_bytes = there  # what there is goes round
+            self.most_bytes = there  # lend only from the present slabs
             return None
         room = Room(slab, Ranges(0, wanted))
         self._rooms.append(room)
@@ -235,7 +238,7 @@ class SlabRing:
 
 
 def size_of(arrays: Sequence[Any]) -> int:
-    """Return how many bytes of a piece arrays take."""
+    """Return how many bytes of a piece the arrays take."""
     return sum(_rounded(array.nbytes) for array in arrays)
 
 

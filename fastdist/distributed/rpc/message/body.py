@@ -1,11 +1,10 @@
-"""Python values, and calls of functions, as the body of a message and back."""
+"""Encodes Python values, and calls of functions, as the body of a message, and decodes them."""
 
 # Note [Bodies]
-# A value is pickled, with its Tensors left out: they travel in the message's table, and the pickle
-# names them by their place there. Two kinds of value, the most frequent ones, need no pickle: None,
-# and Tensors alone. The function of a call goes before its arguments by name, "module:name". That
-# name is all there is to it: it means the same on each connection and in each life of a worker, and
-# costs the receiver two look-ups.
+# A value is pickled without its Tensors: they are in the message's table, and the pickle refers to
+# them by index. The two most frequent kinds of value need no pickle: None, and Tensors alone. In a
+# call, the name of the function, "module:name", precedes its arguments. The receiver looks it up in
+# its modules, which takes two look-ups; nothing about the name is kept for a connection or a life.
 
 from __future__ import annotations
 
@@ -42,19 +41,19 @@ _TENSOR_AT: Final = "_tensor_at"
 _TENSOR_AT_BYTES: Final = _TENSOR_AT.encode()
 _LENGTH: Final = struct.Struct("<H")
 _NAME_AT: Final = _LENGTH.size
-_LONE: Final = 0xFFFF  # in place of a count: not a tuple of one Tensor but the Tensor
+_LONE: Final = 0xFFFF  # instead of a count: the body is one Tensor, not a tuple of one
 _LONE_TENSOR: Final = _LENGTH.pack(_LONE)
 _MAX_NAMES: Final = 4096
 _TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
 
-# Reducers of other files of this package: class -> function to (rebuild, args).
-# The rebuilding functions are found by name in _rebuilders, in strict mode as well.
+# Reducers that files of this package register: class -> function that returns (rebuild, args).
+# The rebuilding functions are found by name in _rebuilders, also in strict mode.
 _reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 _rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
-# Reducers that users' picklers have registered (internal.py), and how often either has changed.
+# Reducers of users' picklers (internal.py), and the number of changes of both tables.
 _users_reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {}
 _num_changes = 0
-# Names of rebuilding functions, as pickles have them, of what must be read wherever it comes.
+# Names of rebuilding functions, as in pickles, of values that a receiver must always read.
 _must_be_read: list[bytes] = []
 
 
@@ -65,9 +64,9 @@ def register_reducer(
     *,
     must_be_read: bool = False,
 ) -> None:
-    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments).
+    """Pickle objects of class kind as reduce(object), which is (rebuild, arguments).
 
-    With must_be_read, a body that nobody wants is read for their sake all the same.
+    With must_be_read, a body with such an object is read even if nobody needs the message.
     """
     global _num_changes
     _num_changes += 1
@@ -78,7 +77,7 @@ def register_reducer(
 
 
 def use_reducers(reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]]) -> None:
-    """Let objects of these classes travel as reducers[class](object) as well, from now on."""
+    """Pickle objects of these classes as reducers[class](object) from now on."""
     global _users_reducers, _num_changes
     _users_reducers = dict(reducers)
     _num_changes += 1
@@ -101,7 +100,7 @@ _reduce_sparse: Callable[[Tensor], tuple[Any, ...]] = _plain_parts
 def let_sparse_travel(
     reduce: Callable[[Tensor], tuple[Any, ...]], rebuild: Callable[..., Any]
 ) -> None:
-    """Let sparse tensors travel as reduce(tensor) says, with a history or without."""
+    """Pickle sparse tensors as reduce(tensor), with or without an autograd history."""
     global _reduce_sparse
     _reduce_sparse = reduce
     _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
@@ -110,7 +109,7 @@ def let_sparse_travel(
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
     """Return the body of value and its encoding; append the Tensors in it to tensors.
 
-    Raises  RpcError naming what does not pickle, and where in `name` it is
+    Raises  RpcError naming the part of `name` that does not pickle
     """
     if value is None:
         return b"", EMPTY
@@ -121,7 +120,7 @@ def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> 
 
 
 def _is_sparse(value: Any) -> bool:
-    # It travels as coordinates and values: see pickling.py.
+    # A sparse tensor is sent as coordinates and values: see pickling.py.
     return bool(value._layout.is_sparse)
 
 
@@ -133,7 +132,7 @@ def serialize_call(
 ) -> tuple[bytes, int]:
     """Return the body of a call and its encoding; append the Tensors in it to tensors.
 
-    Raises  RpcError naming what does not pickle, and where in args or kwargs it is
+    Raises  RpcError naming the part of args or kwargs that does not pickle
     """
     name = _name_of(function)
     if name is None:
@@ -149,10 +148,10 @@ def serialize_call(
 
 
 def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
-    """Return the value of a body; its Tensors are those of the list.
+    """Return the value of a body; its Tensors are taken from the list.
 
-    Raises  MessageError for a body that is none; ForbiddenFunctionError in strict mode; what the
-            classes of the values raise
+    Raises  MessageError for an invalid body; ForbiddenFunctionError in strict mode; errors of the
+            values' classes
     """
     if encoding == EMPTY:
         return None
@@ -166,9 +165,9 @@ def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
 def deserialize_call(
     body: Buffer, encoding: int, tensors: Sequence[Tensor]
 ) -> tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]:
-    """Return function, args and kwargs of a call, which others may run.
+    """Return the function, args and kwargs of a call; other workers must be permitted to call it.
 
-    Raises  as deserialize, and for the function what gate.find raises
+    Raises  the errors of deserialize, and of gate.find for the function
     """
     if not encoding & NAMED:
         function, args, kwargs = deserialize(body, encoding, tensors)
@@ -193,33 +192,33 @@ def deserialize_call(
 
 
 def reads_plainly(body: Buffer) -> bool:
-    """Return whether a pickle runs no code of users, who have none on the progress thread.
+    """Return whether a pickle runs no users' code, which must not run on the progress thread.
 
-    Note    pickle names every class and function by one opcode, which Tensors use once as well; the
-            same byte within some data only makes the answer False
+    Note    the pickle may use only the function that creates Tensors. Functions are counted by
+            their opcode. If data contains that byte, the answer may be False for a harmless pickle
     """
     globals_used = bytes(body).count(b"\x93")
     return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
 
 
 def must_be_read(body: Buffer, encoding: int) -> bool:
-    """Return whether a body may hold a value that must be read, wanted or not.
+    """Return whether a body may hold a value that must be read even if nobody needs the message.
 
-    Note    the same name within some data only makes the answer True
+    Note    if data contains the same name, the answer may be True for a body without such a value
     """
     return encoding & ~NAMED == PICKLE and any(name in bytes(body) for name in _must_be_read)
 
 
-# (module, name) -> the same as bytes. Entries only appear, and all go when they become too many.
+# (module, name) -> the encoded name. Entries are only added; all are dropped at the limit.
 _names: dict[tuple[str | None, str], bytes] = {}
 
 
 def _name_of(function: Any) -> bytes | None:
-    """Return the name by which others find a function, None if it has none but in a pickle."""
+    """Return the name by which other workers find a function; None if it must be pickled."""
     if function.__class__ is not FunctionType and function.__class__ is not BuiltinFunctionType:
         return None
     module, name = function.__module__, function.__qualname__
-    # Looked up each time: the name may have come to mean something else.
+    # Looked up each time, as the name may have been bound to another object.
     if getattr(sys.modules.get(module), name, None) is not function:
         return None
     encoded = _names.get((module, name))
@@ -237,7 +236,7 @@ def _encode_name(module: str, name: str) -> bytes | None:
 
 
 def _are_tensors(args: Sequence[Any]) -> bool:
-    # One that comes twice must arrive as one, which is the pickle's business.
+    # A tensor that occurs twice must arrive as one object; a pickle does that.
     for value in args:
         if value.__class__ not in _TENSOR_CLASSES or value._layout.is_sparse:
             return False
@@ -258,7 +257,7 @@ def _pickle(value: object, tensors: list[Tensor], parts: Sequence[tuple[str, obj
     packer = getattr(_packers, "packer", None)
     if packer is None:
         packer = _packers.packer = _Packer()
-    elif packer.is_busy:  # what is being pickled makes a call
+    elif packer.is_busy:  # an object that is being pickled makes a call
         packer = _Packer()
     try:
         return packer.pack(value, tensors)
@@ -285,7 +284,7 @@ def _cannot_send(parts: Sequence[tuple[str, object]], error: Exception) -> RpcEr
 
 
 class _Table(dict[type, Any]):
-    """Which class is pickled how; exceptions, of which there are many classes, all alike."""
+    """How each class is pickled; its default covers all classes of exceptions."""
 
     def __missing__(self, kind: type) -> Any:
         if issubclass(kind, BaseException) and not says_how_it_pickles(kind):
@@ -294,7 +293,7 @@ class _Table(dict[type, Any]):
 
 
 class _Packer:
-    """A pickler that is used again and again; making one costs as much as a small body."""
+    """A reusable pickler; creating one costs as much as pickling a small body."""
 
     def __init__(self) -> None:
         self.is_busy = False
@@ -320,7 +319,7 @@ class _Packer:
         finally:
             self.is_busy = False
             self._tensors = []
-            # The memo holds what was pickled, and must not be taken for the next value.
+            # The memo keeps pickled objects alive, and a new object may reuse the id of an old one.
             pickler.clear_memo()
             stream.seek(0)
             stream.truncate()
@@ -336,7 +335,7 @@ _packers = threading.local()
 
 
 def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
-    # Looked at and read as it is now, whoever else may write where it lies.
+    # Copy the body first: the sender may still be able to write to its memory.
     body = bytes(body)
     try:
         try:
@@ -353,7 +352,7 @@ def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads bodies; every global passes the gate, in strict mode before anything is read."""
+    """Reads bodies; the gate checks every global, in strict mode before anything is loaded."""
 
     found: Mapping[tuple[str, str], Any] | None = None
 
@@ -362,7 +361,7 @@ class _Unpickler(pickle.Unpickler):
         self._tensors = tensors
 
     def examine(self, module: str, name: str) -> tuple[Any, Use]:
-        """Return the object that a name means, and what a body may do with it."""
+        """Return the object of a name, and the uses of it that a body may make."""
         rebuild = self._rebuilder(module, name)
         if rebuild is None:
             return gate.examine(module, name)
@@ -381,7 +380,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _read_what_must_be(body: Buffer, encoding: int) -> None:
-    """Read, and drop, the values that must be read in a body that cannot be read otherwise."""
+    """Read, and drop, the values that must be read in a body that cannot be read as a whole."""
     if must_be_read(body, encoding):
         try:
             nesting = gate.max_nesting()
@@ -404,20 +403,20 @@ def _find_in_part(module: str, name: str) -> Any:
 
 
 class _PartialUnpickler(pickle.Unpickler):
-    """Makes what must be read, and nothing in place of all else."""
+    """Creates the values that must be read, and a placeholder for everything else."""
 
     def find_class(self, module: str, name: str) -> Any:
         return _find_in_part(module, name)
 
 
 class _Nothing:
-    """Takes whatever a pickle does with a class, and with an object of it."""
+    """A placeholder that accepts all operations of a pickle on a class and its objects."""
 
     def __new__(cls, *_: object, **__: object) -> _Nothing:
         return super().__new__(cls)
 
     def _take(self, *_: object) -> None:
-        """Keep nothing."""
+        """Ignore the arguments."""
 
     __setitem__ = __setstate__ = append = extend = add = _take
 

@@ -1,11 +1,12 @@
-"""Exceptions taken apart and put together again, without running what their classes define."""
+"""Splits exceptions into parts, and rebuilds them without the code that their classes define."""
 
-# Note [Exceptions as values] An exception pickles as its class and its `args`, with which the class
-# is called again. That fails for every class whose __init__ takes other arguments than it passes to
-# Exception, it loses values in slots, and it lets a sender run the __init__ of any exception that
-# is loaded here, with arguments of its choice. So exceptions travel in our own form: the object is
-# made by the __new__ and __init__ of its builtin base exception, and its attributes are restored.
-# Classes with their own pickling methods use these.
+# Note [Exceptions as values]
+# An exception pickles as its class and its `args`, with which the class is called again. That fails
+# for every class whose __init__ takes other arguments than it passes to Exception, and it loses
+# values in slots. It also lets a sender run the __init__ of any loaded exception class with
+# arguments of its choice. So exceptions have their own encoding: the object is created by the
+# __new__ and __init__ of its builtin base exception, and its attributes are restored. Classes that
+# define pickling methods use these.
 
 from __future__ import annotations
 
@@ -15,31 +16,32 @@ from typing import Any, Final
 
 from fastdist.core.errors import FastdistError, MessageError, RpcError
 
-# The methods with which a class controls pickle and copy.
+# The methods by which a class controls pickle and copy.
 _OWN_WAYS: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__")
-# Members that are neither in `args` nor in `__dict__`, and that the builtin __init__ takes.
+# Attributes that are neither in `args` nor in `__dict__`, but are arguments of the builtin
+# __init__.
 _NAMED_PARTS: Final[tuple[tuple[type[BaseException], tuple[str, ...]], ...]] = (
     (ImportError, ("name", "path")),
     (AttributeError, ("name",)),
     (NameError, ("name",)),
 )
 _MOST_COLUMNS: Final = 1 << 20
-_HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+_HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created by a class statement
 
 
 def says_how_it_pickles(kind: type[BaseException]) -> bool:
     """Return whether a class of exceptions defines its own pickling, such as __reduce__."""
-    # FastdistError defines what is the default of pickle: see there.
+    # The methods of FastdistError do not count, as they do the same as pickle's default.
     own = (base for base in _mro(kind) if not _is_builtin(base) and base is not FastdistError)
     return any(name in vars(base) for base in own for name in _OWN_WAYS)
 
 
 def reduce_error(error: BaseException) -> tuple[Any, ...]:
-    """Return how an exception is rebuilt, and by which function its state is set afterwards."""
+    """Return the function and arguments that rebuild an exception, and those that set its state."""
     kind = type(error)
     args: Any = error.args
     if isinstance(error, OSError):
-        args = OSError.__reduce__(error)[1]  # which gives the names of files their places again
+        args = OSError.__reduce__(error)[1]  # this puts the file names back into the arguments
     elif isinstance(error, BaseExceptionGroup):
         args = (error.message, tuple(error.exceptions))
     named: dict[str, Any] = {}
@@ -56,7 +58,7 @@ def rebuild_error(
 ) -> BaseException:
     """Return an exception of this class with these `args`, whatever its own __init__ takes.
 
-    Raises  MessageError unless it is a class of exceptions, and for parts that do not fit it
+    Raises  MessageError if kind is not an exception class, or if the parts do not fit it
     """
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise MessageError(f"{type(kind).__name__} is not a class of exceptions")
@@ -70,7 +72,7 @@ def rebuild_error(
     try:
         _builtin_init(kind)(error, *args, **named)
     except (TypeError, ValueError):
-        # A class that gave its base something else: it had its `args` and no more where it was.
+        # The class passed other arguments to its base: the original had no more than its `args`.
         error.args = args
     if issubclass(base, BaseExceptionGroup):
         error.args = (args[0], list(args[1]))
@@ -78,9 +80,9 @@ def rebuild_error(
 
 
 def set_error_state(error: BaseException, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """Put back what the instance dictionary and the slots of an exception held.
+    """Restore the contents of an exception's instance dictionary and slots.
 
-    Raises  MessageError for what is no such state
+    Raises  MessageError for an invalid state
     """
     attributes, slots = state
     known = _slots(type(error))
@@ -94,7 +96,7 @@ def set_error_state(error: BaseException, state: tuple[dict[str, Any], dict[str,
 
 
 def copy_error(error: BaseException) -> BaseException:
-    """Return an exception like this one, with its notes and attributes, but not its traceback."""
+    """Return a copy of an exception with its notes and attributes, but without its traceback."""
     if says_how_it_pickles(type(error)):
         return copy.copy(error)
     rebuild, parts, state, *_, set_state = reduce_error(error)
@@ -112,7 +114,7 @@ def _is_builtin(kind: type) -> bool:
 
 
 def _builtin_base(kind: type[BaseException]) -> Any:
-    """Return the builtin exception whose memory layout a class has; it may stand on several."""
+    """Return the builtin exception class that determines a class's memory layout."""
     base: type = kind
     while not _is_builtin(base):
         base = type.__dict__["__base__"].__get__(base)
@@ -120,7 +122,7 @@ def _builtin_base(kind: type[BaseException]) -> Any:
 
 
 def _builtin_init(kind: type[BaseException]) -> Any:
-    """Return the first __init__ on the way up that is a builtin's, be it of another one."""
+    """Return the first __init__ of a builtin class in the method resolution order."""
     found = (vars(base).get("__init__") for base in _mro(kind) if _is_builtin(base))
     return next(init for init in found if init is not None)
 
@@ -130,14 +132,14 @@ def _slots(kind: type) -> list[str]:
 
 
 def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
-    """Return whether a builtin's __init__, which believes numbers and walks lists, may see args."""
+    """Return whether args are safe for a builtin's __init__, which does not check all of them."""
     if issubclass(base, UnicodeError) and len(args) >= 4:
-        # Python 3.11 reads what stands at these places without a look at the length.
+        # Python 3.11 reads these arguments without checking their number.
         whole, start, end = args[-4:-1]
         is_whole = type(whole) in (str, bytes) and type(start) is int and type(end) is int
         return is_whole and 0 <= start <= end <= len(whole)
     if issubclass(base, SyntaxError) and len(args) == 2:
-        # A traceback draws as many carets.
+        # Two of the numbers are columns: a traceback prints a caret for each column between them.
         return type(args[1]) is tuple and all(
             type(part) is not int or abs(part) <= _MOST_COLUMNS for part in args[1]
         )
@@ -147,6 +149,6 @@ def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
 
 
 def fresh(error: Exception) -> Exception:
-    """Return an error to be raised in the place of one that ends all calls to a worker."""
-    # Many calls fail with one error, in many threads: each gets its own, with its own traceback.
+    """Return a copy of an error that ends all calls to a worker, to raise for one of them."""
+    # Many calls in many threads fail with one error; each needs a separate traceback.
     return copy.copy(error) if isinstance(error, RpcError) else error

@@ -1,4 +1,4 @@
-"""The functions and classes that other workers may use here: all, or only those permitted."""
+"""Decides which functions and classes other workers may use here: all, or only permitted ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STRICT: Final = "strict"
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-# Guards those below it; look-ups read without it, entries only appear, or all go.
+# Guards the tables below. Look-ups do not take it: entries are only added, or all are dropped.
 _rules_lock = threading.Lock()
 _exported: set[tuple[str, str]] = set()
 _allowed: set[str] = set()
 _mode = OPEN
 _nesting = MAX_NESTING
-# Names in calls in open mode, once found: the name as it came -> (module, name).
+# Cache of names in calls, in open mode: the encoded name -> (module, name).
 _named: dict[bytes, tuple[str, str]] = {}
 _MAX_NAMED: Final = 4096
 
@@ -47,15 +47,15 @@ def export(function: T) -> T:
 
 
 def export_later(module: str, *names: str) -> None:
-    """Export functions of a module that is not loaded before somebody names one of them."""
+    """Export functions of a module that is loaded only when another worker names one of them."""
     with _rules_lock:
         _exported.update((module, name) for name in names)
 
 
 def allow(name: str) -> None:
-    """Let other workers name what a module defines ("pkg.mod"), or one thing in it ("pkg.mod.f").
+    """Let other workers name everything that a module defines ("pkg.mod"), or one object in it.
 
-    Note    not what the module only imported: naming `os.system` by way of it, for instance
+    Note    names that the module only imported are not included, such as `os.system`
 
     Args:
         name: The module, or the module and the name in it.
@@ -68,7 +68,7 @@ def allow(name: str) -> None:
 
 
 def set_mode(mode: str, nesting: int = MAX_NESTING) -> None:
-    """Choose between OPEN and STRICT for this process, and how deep bodies may nest in STRICT."""
+    """Set OPEN or STRICT mode for this process, and the nesting limit of bodies in STRICT."""
     global _mode, _nesting
     if mode not in (OPEN, STRICT):
         raise ValueError(f"unknown mode {mode!r}; known: {OPEN!r}, {STRICT!r}")
@@ -78,15 +78,15 @@ def set_mode(mode: str, nesting: int = MAX_NESTING) -> None:
 
 
 def max_nesting() -> int | None:
-    """Return how deep a body may nest in strict mode, None in open mode: there it may do more."""
+    """Return the nesting limit of bodies in strict mode; None in open mode, which has no limit."""
     return None if _mode == OPEN else _nesting
 
 
 def find(module: str, name: str) -> Any:
     """Return the object that another worker named.
 
-    Raises  ForbiddenFunctionError if strict mode does not let it through; AttributeError or
-            ImportError if there is no such thing here
+    Raises  ForbiddenFunctionError if strict mode does not permit it; AttributeError or ImportError
+            if it does not exist here
     """
     if _mode == OPEN:
         return _look_up(module, name)
@@ -94,9 +94,9 @@ def find(module: str, name: str) -> Any:
 
 
 def examine(module: str, name: str) -> tuple[Any, Use]:
-    """Return the object that a body names, and its permitted uses; in open mode all are.
+    """Return the object that a body names, and its permitted uses; open mode permits all uses.
 
-    Raises  as find
+    Raises  the errors of find
     """
     plain = plain_use(module, name)
     if _mode == OPEN or plain is not None:
@@ -104,9 +104,7 @@ def examine(module: str, name: str) -> tuple[Any, Use]:
         return found, free_use(found) if plain is None else plain
     module, name = current_name(module, name)
     if _is_to_come(sys.modules.get(module), name):
-        __import__(
-            module, level=0
-        )  # which this worker does already; what it exports is not said yet
+        __import__(module, level=0)  # waits for the other thread, so that its exports are known
     if (module, name) in _exported or f"{module}.{name}" in _allowed:
         found = _look_up(module, name)
         return found, free_use(found)
@@ -125,11 +123,11 @@ def examine(module: str, name: str) -> tuple[Any, Use]:
 def find_function(name: bytes) -> Any:
     """Return the function that a call names as b"module:name".
 
-    Raises  as find and require_callable_by_others
+    Raises  the errors of find and require_callable_by_others
     """
     known = _named.get(name)
     if known is not None:
-        # Looked up each time, as by pickle: the name may have come to mean something else.
+        # Looked up each time, as pickle does: the name may have been bound to another object.
         function = getattr(sys.modules.get(known[0]), known[1], None)
         if function is not None:
             return function
@@ -148,13 +146,13 @@ def find_function(name: bytes) -> Any:
 
 
 def require_callable_by_others(function: object) -> None:
-    """Refuse to run what strict mode lets others load, but not call: exceptions and plain types.
+    """Refuse objects that strict mode lets others load but not call: exceptions and plain types.
 
     Raises  ForbiddenFunctionError
     """
     if _mode == OPEN:
         return
-    # A bound method of an object that this worker made is as free as the class it belongs to.
+    # A bound method of an object that this worker made may be called if its class permits it.
     inner = getattr(function, "__func__", function)
     module = getattr(inner, "__module__", None) or ""
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
@@ -193,15 +191,16 @@ def _look_up(module: str, name: str) -> Any:
 
 
 def _is_to_come(module: object, name: str) -> bool:
-    """Return whether another thread imports a module, and has not come to a name: an import waits
-    until it has.
+    """Return whether another thread imports the module now and has not defined the name yet.
+
+    An import waits until that thread is done.
     """
     is_under_way = getattr(getattr(module, "__spec__", None), "_initializing", False)
     return is_under_way and name.partition(".")[0] not in vars(module)
 
 
 def _is_defined_as(found: object, module: str, name: str) -> bool:
-    """Return whether a module made this function or class itself, rather than imported it."""
+    """Return whether a module defines this function or class, rather than only imports it."""
     if isinstance(found, type):
         return own_name(found) == (module, name)
     made_by = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
@@ -209,10 +208,10 @@ def _is_defined_as(found: object, module: str, name: str) -> bool:
 
 
 def _without_import(module: str, name: str) -> Any:
-    """Return an attribute of a loaded module, None if it does not have it.
+    """Return an attribute of a loaded module, or None.
 
-    Note    importing runs code, and so may reading an attribute of a module or a class: strict mode
-            does either only for permitted names
+    Note    importing a module runs code, and reading an attribute of a module or class may; strict
+            mode does so only for permitted names
     """
     found: Any = sys.modules.get(module)
     for part in name.split("."):

@@ -1,4 +1,4 @@
-"""How a message is laid out in bytes: its constants, its structs, and the entries of its tables."""
+"""The byte layout of a message: its constants, its structs, and the entries of its tables."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import Final, NamedTuple, TypeAlias
 # Note [Message layout]
 # All numbers are little endian. Frame 0 is
 #   - header: 64 bytes, HEADER;
-#   - buffer table: size in bytes, number of frames it takes (0: it follows the body in this frame;
-#     IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE: so does
-#     one of a GPU's memory, see gpu_transport/cuda_ipc.py);
+#   - buffer table: size in bytes, and number of frames (0: the buffer follows the body in this
+#     frame; IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE:
+#     likewise for memory of a GPU, see gpu_transport/cuda_ipc.py);
 #   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, and as
 #     64-bit numbers the sizes and the strides, which count elements;
 #   - tangent table: tensor, level id, tangent tensor;
 #   - autograd, if AUTOGRAD is set: context id, message id, the device map of the sender;
 #   - metadata: names and small values;
-#   - the body, of `encoding`; with BODY_APART, being long, it is the last of the buffers instead;
-#   - the inline buffers, one after the other;
-# and every further frame is a buffer or a piece of one; no frame is longer than 16 MiB. Two tensors
-# that share memory name the same buffer. Everything that comes in is a stranger's claim until
-# checked: no number is used to allocate or to index before it has been held against the bytes that
-# came.
+#   - the body, in the encoding `encoding`; with BODY_APART (a long body) it is the last buffer;
+#   - the inline buffers, one after the other.
+# Every further frame is a buffer or a piece of one; no frame is longer than 16 MiB. Two tensors
+# that share memory name the same buffer. No received number is trusted: none is used to allocate or
+# to index before it was checked against the bytes that arrived.
 
 VERSION: Final = 1
-# Encodings of the body: None; a pickle; the message's tensors alone, or as many of them as a u16
-# says (0xFFFF: one, not in a tuple). With NAMED, the name of a function goes before, in u16 bytes.
+# Encodings of the body: None; a pickle; or the message's tensors alone, with their number as a u16
+# (0xFFFF: one tensor, not in a tuple). With NAMED, the length and name of a function precede it.
 EMPTY: Final = 0
 PICKLE: Final = 1
 TENSORS: Final = 2
@@ -45,10 +44,10 @@ MAX_HEADER_BYTES: Final = 1 << 20
 INLINE_BYTES: Final = 16 << 10
 FRAME_BYTES: Final = 16 << 20
 NO_INDEX: Final = 0xFFFF
-# Instead of a number of frames.
+# Values in the buffer table instead of a number of frames.
 IN_ARENA: Final = 0xFFFFFFFF
 ON_DEVICE: Final = 0xFFFFFFFE
-# The message id of messages that neither are a call nor answer one: greetings and notices.
+# The message id of messages that are neither a call nor an answer to one: greetings and notices.
 NO_CALL: Final = (1 << 64) - 1
 
 HEADER: Final = struct.Struct("<BBHIQQII4xIIQHHII")
@@ -60,7 +59,7 @@ DEVICE_PAIR: Final = struct.Struct("<BHBH")
 
 
 class TensorEntry(NamedTuple):
-    """Where one tensor lies in the message's buffers, and on which device it shall live."""
+    """The position of one tensor in the message's buffers, and its device at the receiver."""
 
     buffer: int
     offset: int
@@ -73,7 +72,7 @@ class TensorEntry(NamedTuple):
 
 
 class TangentEntry(NamedTuple):
-    """One tensor of the message is the tangent of another at a forward-mode level."""
+    """A pair of tensors in the message: one is the tangent of the other at a forward-mode level."""
 
     tensor: int
     level_id: int
@@ -84,9 +83,9 @@ DevicePairs: TypeAlias = tuple[tuple[int, int, int, int], ...]
 
 
 class AutogradBlock(NamedTuple):
-    """The context of distributed autograd of a message, and what joins its send and its recv.
+    """The distributed autograd context of a message, and the id that pairs its send and receive.
 
-    `device_map` is pairs (type, index, type, index): from the sender's devices to the receiver's.
+    `device_map` has entries (type, index, type, index): the sender's device, the receiver's device.
     """
 
     context_id: int
@@ -96,5 +95,5 @@ class AutogradBlock(NamedTuple):
 
 @functools.lru_cache(MAX_DIMENSIONS + 1)
 def sizes_and_strides(ndim: int) -> struct.Struct:
-    """Return how the sizes and strides of ndim axes are packed."""
+    """Return the struct for the sizes and strides of ndim axes."""
     return struct.Struct(f"<{2 * ndim}q")

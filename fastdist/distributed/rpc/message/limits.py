@@ -1,8 +1,9 @@
-"""The limits of messages that a worker sends and accepts: sizes, counts and depths, as options."""
+"""The limits for messages that a worker sends and accepts, as options: sizes, counts, depths."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 from fastdist.distributed.sockets import MAX_CONNECTIONS, set_wire_limits
 from fastdist.distributed.sockets.options import HANDSHAKE_MS, MAX_FRAME_BYTES
@@ -10,23 +11,22 @@ from fastdist.distributed.sockets.options import HANDSHAKE_MS, MAX_FRAME_BYTES
 from .layout import FRAME_BYTES, HEADER, MAX_BYTES, MAX_HEADER_BYTES, MAX_TENSORS
 from .metadata import MAX_NESTING
 
-# Below this even a greeting might not fit a frame.
+# With smaller frames a greeting might not fit.
 _LEAST_FRAME = 4096
 _DEEPEST = 256
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one worker, which it sends to the others when they meet.
+    """The limits of one worker, which it sends to other workers when it connects.
 
-    Nobody sends more than the receiver accepts. `message_bytes` is a whole message, `header_bytes`
-    its header with the metadata but without tables and body, `nesting` how deep values of the
-    metadata, and in strict mode of a body, may nest; `frame_bytes` is the size of one piece, and
-    `wire_frame_bytes` the size that ends the connection. `connections` are those of one member, and
-    `handshake_s` is how long a new one may take for its handshake. Calls to one peer without an
-    answer are at most `outstanding_calls`, and `outstanding_bytes` in all; for a worker that has
-    left so many bytes of answers unread (4 MiB at least) the next calls begin when half of that is
-    read.
+    A sender obeys the receiver's limits. `message_bytes` limits a whole message. `header_bytes`
+    limits its header with the metadata, without tables and body. `nesting` limits the depth of
+    values in the metadata and, in strict mode, in a body. `frame_bytes` limits one frame; a frame
+    above `wire_frame_bytes` ends the connection. `connections` is per member, and `handshake_s` is
+    the time limit of a handshake. To one peer there are at most `outstanding_calls` without an
+    answer, with at most `outstanding_bytes` in all. For a worker with that many bytes of unread
+    answers (4 MiB at least), the next calls wait until half of these are read.
 
     Raises  ValueError for a value that is not a number, or too small to work with
     """
@@ -58,21 +58,35 @@ class Limits:
                 f"wire_frame_bytes is {self.wire_frame_bytes}, frame_bytes is {self.frame_bytes}; "
                 "what is sent in one piece must pass the wire"
             )
-        # The most bytes of a message without tables: used at each call.
+        # The most bytes of a message without tables; stored, as each call reads it.
         body = min(self.frame_bytes, self.message_bytes) - HEADER.size
         object.__setattr__(self, "plain_bytes", body)
 
     plain_bytes = 0
 
     def set_for_sockets(self) -> None:
-        """Let sockets that this process makes from now on keep to these limits."""
+        """Apply these limits to sockets that this process creates from now on."""
         set_wire_limits(self.wire_frame_bytes, round(self.handshake_s * 1000))
 
     def towards(self, theirs: Limits) -> Limits:
-        """Return the limits for messages from a worker with these limits to one with others."""
+        """Return the limits for messages from a worker with these limits to one with `theirs`.
+
+        Note    `theirs` itself if it says the same: the workers of a job mostly have equal limits
+        """
+        if theirs == self:
+            return theirs
         return replace(
             self, **{name: min(getattr(self, name), getattr(theirs, name)) for name in _TAKEN}
         )
+
+
+@lru_cache(maxsize=16, typed=True)
+def limits_of(**values: float) -> Limits:
+    """Return the limits with these values; one object for equal ones, which is checked once.
+
+    Raises  the errors of Limits; TypeError for a value that cannot be hashed, or an unknown name
+    """
+    return Limits(**values)  # type: ignore[arg-type]
 
 
 _TAKEN = ("message_bytes", "header_bytes", "nesting", "tensors", "frame_bytes", "connections")

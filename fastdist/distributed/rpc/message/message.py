@@ -1,4 +1,4 @@
-"""A message between two workers: what it holds, and the frames that it becomes and comes from."""
+"""A message between two workers: its content, and its conversion to frames and back."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ from .types import RESPONSE, USER_WORK
 
 
 class _Packing(threading.local):
-    """The message that this thread packs: an RRef in it will live at the receiver."""
+    """The message that this thread packs; an RRef in it gets a new reference at the receiver."""
 
     message: Message | None = None
 
 
 # Note [Packing]
-# To pack an RRef is to promise its owner one more reference, which the receiver keeps by reading
-# it, whatever it then does with it. So a message that is not sent, or comes to nobody, undoes what
-# packing it did; a request that nobody wants when it comes is read all the same, if it holds
-# references, and a receiver that cannot read it says so. A caller that wants an answer no more says
-# so as well (references/forks.py), and does not read it.
+# When an RRef is packed, its owner counts one more reference; the receiver gets that reference when
+# it reads the message. So if a message is not sent, or is not received, the effects of packing it
+# are undone. If it holds references, a request is read even if nobody needs it any more when it
+# arrives. A receiver that cannot read it reports that. A caller that does not need an answer any
+# more does not read it, and reports that (references/forks.py).
 packing = _Packing()
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Message:
-    """One request, answer or notice, on its way out or as it came in.
+    """One request, answer or notice, outgoing or received.
 
-    It has a header, small values, and a value in `body` whose Tensors are `tensors`. The tensors of
-    an incoming message stay in `buffers`, as `entries` describe, until `open` makes them.
+    It has a header, metadata, and a value in `body`, whose Tensors are in `tensors`. The tensors of
+    an incoming message stay in `buffers`, as described by `entries`, until `open` makes them.
 
-    Units   timeout_ms is what is left for the call; 0 means it has no deadline
+    Units   timeout_ms is the time left for the call; 0 means no deadline
     """
 
     type: int
     message_id: int = NO_CALL
-    # The life at the other end: a Worker, which stands above this file; None of a message to
-    # nobody yet. `source` is the rank that the sender says it has: a life has none on the wire.
+    # The life at the other end: a Worker, a class in a layer above this file; None before it is
+    # known. `source` is the rank that the sender claims, as the wire format has only ranks.
     peer: Any = None
     source: int = 0
     incarnation: int = 0
@@ -86,22 +86,22 @@ class Message:
     metadata: dict[str, Value] = field(default_factory=dict)
     tangents: Sequence[TangentEntry] = ()
     autograd: AutogradBlock | None = None
-    # On the way out: where its tensors belong, if not where the device map of the call says.
+    # Outgoing: the devices for its tensors, if the device map of the call does not determine them.
     goals: Sequence[Device] = ()
-    # On arrival: whether the sender's tensor required grad. Empty on the way out.
+    # Received: whether each tensor required grad at the sender. Empty for an outgoing message.
     requires_grad: Sequence[bool] = ()
-    # How much of it is not in its frames.
+    # The number of its bytes in shared memory, outside of its frames.
     lent_bytes: int = 0
     is_read: bool = False
-    # An error for readers of the value, in its place, once it has been read.
+    # An error that `value` raises instead of returning the value, after it was read.
     refusal: Exception | None = None
-    # On the way out: functions that undo the packing, and functions to run when the message is
-    # known to have been read, which only requests may have. See Note [Packing].
+    # Outgoing: functions that undo the packing and, for requests, functions to run when an answer
+    # shows that the message was read. See Note [Packing].
     undo_steps: Sequence[Callable[[], None]] = ()
     delivery_steps: Sequence[Callable[[], None]] = ()
 
     def wrap(self, type: int) -> None:
-        """Become a message of another type around the one it was."""
+        """Change the type of the message; the first type stays as the inner type."""
         if not self.inner_type:
             self.inner_type = self.type
         self.type = type
@@ -113,49 +113,49 @@ class Message:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers a request."""
+        """Whether it is the answer to a request."""
         return bool(self.type & RESPONSE)
 
     @property
     def is_bare(self) -> bool:
-        """Whether nothing travels but a body and tensors."""
+        """Whether it has nothing besides a body and tensors."""
         return not (self.metadata or self.tangents or self.autograd or self.inner_type)
 
     def size_bytes(self) -> int:
-        """Return the bytes of body and buffers of a message that came in."""
+        """Return the bytes of body and buffers of a received message."""
         return len(self.body) + sum(map(len, self.buffers))
 
     def open(self) -> None:
-        """Make the tensors of a message that came in, outside of any graph.
+        """Create the tensors of a received message, without a graph.
 
         Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device
                 that this worker does not have
         """
         if not self.entries:
-            return  # as in nearly every message
+            return  # as for nearly every message
         self.tensors, self.requires_grad = unpack_tensors(self.entries, self.buffers)
-        # From here on the memory is the tensors' alone.
+        # From here on only the tensors own the memory.
         self.entries = self.buffers = ()
 
     def open_leaves(self) -> None:
-        """Make the tensors of a message that came in and that no interceptor shall see.
+        """Create the tensors of a received message that no interceptor processes.
 
-        Raises  as open
+        Raises  the errors of open
         """
         self.tensors = unpack_leaves(self.entries, self.buffers)
         self.entries = self.buffers = ()
 
     def make_leaves(self) -> None:
-        """Let tensors that required grad where they come from, and have no history, be leaves."""
+        """Turn tensors that required grad at the sender, and have no history here, into leaves."""
         if self.requires_grad:
             make_leaves(self.tensors, self.requires_grad)
 
     def pack(self, value: Any, name: str = "the value") -> None:
-        """Make a value the body: (function, args, kwargs) where the type asks for it.
+        """Set the body to a value: (function, args, kwargs) for message types that carry a call.
 
-        Raises  RpcError for what does not pickle, as `name`
+        Raises  RpcError if the value does not pickle; `name` is its name in the error
         """
-        # The pickled objects may make calls themselves.
+        # Save the outer message, as pickling an object may itself make a call.
         outer, packing.message = packing.message, self
         try:
             if self.type in USER_WORK:
@@ -168,21 +168,21 @@ class Message:
             packing.message = outer
 
     def undo_packing(self) -> None:
-        """Take back what packing it did: nobody has read it, and nobody will."""
+        """Undo the effects of packing: the message was not read, and never will be."""
         steps, self.undo_steps, self.delivery_steps = self.undo_steps, (), ()
         for step in steps:
             step()
 
     def confirm_delivery(self) -> None:
-        """Take note that it was read, for it has been answered."""
+        """Run the steps for a request that was read, as it has been answered."""
         steps, self.delivery_steps = self.delivery_steps, ()
         for step in steps:
             step()
 
     def value(self) -> Any:
-        """Return the value in the body, once it is open: of a call function, args and kwargs.
+        """Return the value in the body, after `open`; for a call: function, args and kwargs.
 
-        Raises  as body.deserialize and body.deserialize_call; the refusal, if there is one
+        Raises  the errors of body.deserialize and body.deserialize_call; the refusal, if set
         """
         read = deserialize_call if (self.inner_type or self.type) in USER_WORK else deserialize
         value = read(self.body, self.encoding, self.tensors)
@@ -199,14 +199,15 @@ class Message:
         limits: Limits = DEFAULT,
         departure: Departure | None = None,
     ) -> list[Buffer]:
-        """Return the frames to send; large buffers stay outside of them if lender takes them. A
-        departure may have been made before for tensors on devices.
+        """Return the frames to send; large buffers may go to memory of the lender instead.
 
-        Raises  MessageError beyond the receiver's limits: better here, with a name, than as a
-                dropped connection; DeviceError for a tensor on a device that the map does not name
+        A departure has the tensors if they had to be copied from devices first.
+
+        Raises  MessageError beyond the receiver's limits (an error with a name, rather than a
+                dropped connection); DeviceError for a tensor on a device that the map does not name
         """
         body, tensors = self.body, self.tensors
-        # Nearly every call: a body, or a body and a small tensor.
+        # The fast path of nearly every call: a body, or a body and one small tensor.
         if not (self.metadata or self.tangents or self.autograd or self.buffers):
             if not tensors and len(body) <= limits.plain_bytes:
                 return [self._header(0, 0, 0, len(body), 0) + body]
@@ -314,7 +315,7 @@ class Message:
     def _place_buffers(
         self, buffers: Sequence[Buffer], inline_bytes: int, lender: Lender | None, limits: Limits
     ) -> tuple[list[Buffer], list[Buffer], list[Buffer]]:
-        """Return the buffer table, what goes in frame 0, and the further frames."""
+        """Return the buffer table, the buffers in frame 0, and the further frames."""
         head: list[Buffer] = []
         inline: list[Buffer] = []
         frames: list[Buffer] = []
@@ -349,11 +350,11 @@ def decode(
     *,
     header_alone: bool = False,
 ) -> Message:
-    """Return the message of frames that came from a peer; its tensors are not made yet.
+    """Return the message in frames from a peer; its tensors are not created yet.
 
-    With `header_alone` nothing else of it is taken, lent memory above all.
+    With `header_alone` only the header is read; in particular, no lent memory is taken.
 
-    Raises  MessageError for anything that encode does not write, or beyond the limits
+    Raises  MessageError for bytes that encode does not write, or beyond the limits
     """
     first = frames[0] if frames else b""
     if len(first) < HEADER.size:
@@ -398,7 +399,7 @@ def decode(
     return message
 
 
-# Flags, and how many tensors, buffers, bytes of the body, tangents and bytes of metadata follow.
+# Flags, then the numbers of tensors, buffers, body bytes, tangents and metadata bytes.
 _Counts: TypeAlias = tuple[int, int, int, int, int, int]
 
 
@@ -437,14 +438,14 @@ def _read_tables(
             raise MessageError("a body in memory of a GPU")
         is_lent = isinstance(message.body, memoryview) and isinstance(message.body.obj, np.ndarray)
         if is_lent and gate.max_nesting() is not None:
-            # It lies in the sender's arena. Strict mode reads it twice, to examine it and to load
-            # it, and its sender must not change it in between.
+            # The body is in the sender's arena. Strict mode reads it twice, to check it and to load
+            # it; without a copy the sender could change it in between.
             message.body = bytes(message.body)
     message.buffers = arrived
 
 
 def _share_frame(body_bytes: int, sizes: Sequence[int], limits: Limits) -> tuple[int, bool]:
-    """Return how large a buffer may be to go into frame 0, and whether the body must not."""
+    """Return the largest size of a buffer in frame 0, and whether the body needs its own buffer."""
     room = limits.frame_bytes // 2
     apart = body_bytes > room
     left, inline_bytes = (room if apart else room - body_bytes), INLINE_BYTES

@@ -1,4 +1,4 @@
-"""The code for a message's small values: names to numbers, texts, bytes and lists of these."""
+"""The encoding of a message's metadata: names with numbers, texts, bytes and lists of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value: TypeAlias = Union[bool, int, float, str, bytes, "tuple[Value, ...]", "lis
 
 MAX_NESTING: Final = 64
 
-# Each with the letter of what it is before it.
+# Each struct begins with a letter for the type of the value.
 _INT64: Final = struct.Struct("<cq")
 _UINT64: Final = struct.Struct("<cQ")
 _FLOAT64: Final = struct.Struct("<cd")
@@ -23,14 +23,14 @@ _UINT64_RANGE: Final = range(1 << 64)
 
 
 def encode_metadata(values: Mapping[str, Value], nesting: int = MAX_NESTING) -> bytes:
-    """Return the bytes of values, whose lists nest at most that deep.
+    """Return the encoded values; lists may nest at most `nesting` deep.
 
     Raises  MessageError for a value of another type, an int beyond 64 bits, or a deeper list
     """
     pieces: list[bytes] = []
     for name, value in values.items():
         pieces.append(_encoded_name(name))
-        # An id, as most are.
+        # The fast path: most values are ids.
         if value.__class__ is int and value in _INT64_RANGE:
             pieces.append(_INT64.pack(b"i", value))
         else:
@@ -38,7 +38,7 @@ def encode_metadata(values: Mapping[str, Value], nesting: int = MAX_NESTING) -> 
     return b"".join(pieces)
 
 
-# Names are the few that our own code gives.
+# Cached: the names are the few that this package uses.
 @functools.lru_cache(256)
 def _encoded_name(name: str) -> bytes:
     pieces: list[bytes] = []
@@ -47,9 +47,9 @@ def _encoded_name(name: str) -> bytes:
 
 
 def decode_metadata(encoded: bytes, nesting: int = MAX_NESTING) -> dict[str, Value]:
-    """Return the values of encode_metadata; a list comes back as a tuple.
+    """Decode what encode_metadata has encoded; a list is returned as a tuple.
 
-    Raises  MessageError for anything that encode_metadata does not write
+    Raises  MessageError for bytes that encode_metadata does not write
     """
     try:
         return _decoded(encoded, nesting)

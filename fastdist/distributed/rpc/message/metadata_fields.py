@@ -1,4 +1,4 @@
-"""Fields of a message's metadata, checked when they are read: another worker wrote them."""
+"""Checked access to fields of a message's metadata, which another worker wrote."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def _many(kind: type[T], expected: str) -> Callable[[Metadata, str, int], tuple[
     return take
 
 
-# Each returns the field `name` of metadata of worker `sender`; MessageError for another type.
+# Each function returns field `name` of worker `sender`'s metadata; MessageError for a wrong type.
 number, flag, text = _one(int, "a number"), _one(bool, "True or False"), _one(str, "a text")
 numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
 
 
 def filled(kind: type[N], metadata: Metadata, sender: int) -> N:
-    """Return a NamedTuple whose fields are those of the metadata with the same names."""
+    """Return a NamedTuple whose fields are the metadata entries of the same names."""
     return kind(*[read(metadata, name, sender) for name, read, _ in _readers_of(kind)])
 
 
 def filled_with_defaults(kind: type[N], metadata: Metadata, sender: int) -> N:
-    """Return the NamedTuple of which `metadata_of` made metadata; fields left out are defaults."""
+    """Return the NamedTuple that `metadata_of` encoded; missing fields get their defaults."""
     given = {
         name: read(metadata, name, sender)
         for name, read, has_default in _readers_of(kind)
@@ -60,8 +60,9 @@ def filled_with_defaults(kind: type[N], metadata: Metadata, sender: int) -> N:
 
 
 def metadata_of(fields: Any) -> dict[str, Value]:
-    """Return the metadata from which `filled_with_defaults` makes a NamedTuple: fields that have
-    not their defaults.
+    """Return the metadata of a NamedTuple for `filled_with_defaults`.
+
+    Fields that equal their defaults are left out.
     """
     defaults = fields._field_defaults
     given = zip(fields._fields, fields)
@@ -80,7 +81,7 @@ _READERS: dict[Any, Callable[[Metadata, str, int], Any]] = {
 }
 
 
-# To look hints up costs as much as a small message.
+# Cached, as resolving type hints costs as much as sending a small message.
 @functools.cache
 def _readers_of(kind: type[Any]) -> list[tuple[str, Callable[[Metadata, str, int], Any], bool]]:
     hints, defaults = get_type_hints(kind), kind._field_defaults
@@ -88,17 +89,17 @@ def _readers_of(kind: type[Any]) -> list[tuple[str, Callable[[Metadata, str, int
 
 
 def ids_of(request: Message) -> tuple[int, int]:
-    """Return the ids of the reference, and of the fork of it, that a request is about."""
+    """Return the ids of the value and of the fork that a request names."""
     metadata, sender = request.metadata, request.peer.id
     return number(metadata, "rref", sender), number(metadata, "fork", sender)
 
 
 def lists_of(request: Message, *names: str) -> list[tuple[int, ...]]:
-    """Return the lists of ids in a request that tells several notes together."""
+    """Return the lists of ids in a request that carries several notices."""
     return [numbers(request.metadata, name, request.peer.id) for name in names]
 
 
 def refuse(metadata: Metadata, name: str, sender: int, expected: str) -> NoReturn:
-    """Raise the error of a field: what was expected, and what the message has."""
+    """Raise the error for an invalid field, with the expected type and the actual value."""
     given = reprlib.repr(metadata[name]) if name in metadata else "missing"
     raise MessageError(f"metadata: {name!r} of worker {sender} is {given}, expected {expected}")

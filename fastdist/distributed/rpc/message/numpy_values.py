@@ -1,10 +1,11 @@
-"""NumPy's arrays, numbers and dtypes in a body: a code, a shape and bytes, each checked."""
+"""The encoding of NumPy's arrays, scalars and dtypes: a code, a shape and bytes, each checked."""
 
-# Note [NumPy's own pickles] NumPy's pickle of an array is rebuilt by setting the state of a dtype
-# and of an array. These states are trusted: a dtype whose flags deny that it holds objects lets
-# bytes be used as pointers. That is more than strict mode may let a caller do, so arrays travel in
-# our own form, which only public functions build, and in strict mode NumPy's is not read. Arrays
-# without a code (objects, records, other packages' dtypes) use NumPy's.
+# Note [NumPy's own pickles]
+# NumPy's pickle of an array is rebuilt by setting the state of a dtype and of an array. NumPy
+# trusts these states: if the flags of a dtype deny that it holds objects, bytes can be used as
+# pointers. Strict mode must not let a caller do that. So arrays have their own encoding, which is
+# rebuilt by public functions only, and in strict mode NumPy's pickles are not read. Arrays whose
+# dtype has no code (objects, records, other packages' dtypes) use NumPy's pickles.
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _CLASSES: Final = [np.dtype(code) for code in "?bhilqpBHILQPefdgFDGSUmM"]
 
 
 def reducers() -> dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]]:
-    """Return how each of NumPy's classes is taken apart and rebuilt."""
+    """Return the functions that reduce and rebuild each of NumPy's classes."""
     found: dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]] = {
         np.ndarray: (_reduce_array, rebuild_array),
         Passage: (_reduce_passage, rebuild_array),
@@ -41,22 +42,22 @@ def reducers() -> dict[type, tuple[Callable[[Any], Any], Callable[..., Any]]]:
 def rebuild_dtype(code: str) -> np.dtype[Any]:
     """Return the dtype of a code such as "<f8".
 
-    Raises  MessageError for what is none, or has no code
+    Raises  MessageError for an invalid code
     """
     try:
         if isinstance(code, str) and _CODE.fullmatch(code):
             return np.dtype(code)
     except (TypeError, ValueError):
-        pass  # raised below, as for everything else that is not a dtype
+        pass  # raised below, as for all other invalid codes
     raise MessageError(
         f"{reprlib.repr(code)} is not the code of a dtype of numbers, texts or times"
     )
 
 
 def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> np.ndarray[Any, Any]:
-    """Return the array of these bytes, which it does not copy.
+    """Return the array of these bytes, without a copy.
 
-    Raises  MessageError where they do not fit together
+    Raises  MessageError if the bytes do not match the code and the shape
     """
     dtype = rebuild_dtype(code)
     if (
@@ -67,7 +68,7 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
         or order not in ("C", "F")
         or math.prod(shape) * dtype.itemsize != len(data)
     ):
-        # Written short: it may be a tuple of the same tuple twice, and so on.
+        # Abbreviated: the shape may contain the same large tuple many times.
         raise MessageError(
             f"an array of {code}, shape {reprlib.repr(shape)}, order {reprlib.repr(order)} in "
             "bytes that do not fit"
@@ -76,7 +77,7 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
     if data:
         return np.frombuffer(data, dtype).reshape(shape, order=in_order)
     try:
-        # In a separate buffer: np.empty takes memory for one item, which may be of a gigabyte.
+        # With a separate empty buffer: np.empty would allocate one item, which may be a gigabyte.
         return np.ndarray(shape, dtype, bytearray(), order=in_order)
     except ValueError as error:
         raise MessageError(f"an array of {code}, shape {shape}: {error}") from error
@@ -85,7 +86,7 @@ def rebuild_array(code: str, shape: tuple[int, ...], order: str, data: Any) -> n
 def rebuild_scalar(code: str, data: bytes) -> Any:
     """Return the number, text or time of these bytes.
 
-    Raises  MessageError where they do not fit
+    Raises  MessageError if the bytes do not match the code
     """
     return rebuild_array(code, (), "C", data)[()]
 
@@ -107,7 +108,7 @@ def _reduce_scalar(scalar: np.generic[Any]) -> Any:
 
 
 def _reduce_passage(passage: Passage) -> Any:
-    # Memory that processes share is local to this machine: other workers get a copy.
+    # Memory that processes share is local to this machine, so other workers get a copy.
     return _reduce_array(passage._array)
 
 
@@ -119,6 +120,6 @@ def _reduce_array(array: np.ndarray[Any, Any]) -> Any:
     whole = array.T if is_fortran else np.ascontiguousarray(array)
     data: Any = b""
     if array.size:
-        # Written into the pickle without a copy, and read as bytes that are the array's own.
+        # Written into the pickle without a copy; the receiver's array uses these bytes directly.
         data = pickle.PickleBuffer(whole.reshape(-1).view(np.uint8).data)
     return rebuild_array, (code, array.shape, "F" if is_fortran else "C", data)

@@ -1,19 +1,23 @@
-"""A look at a pickle before it is read: only what our own Pickler writes, nothing too deep."""
+"""Checks a pickle before it is loaded: only what our own Pickler writes, with limited nesting."""
 
-# Note [What a pickle can do to its reader] The Unpickler trusts its input. A memo index of 2^32
-# makes it fill a table of that size; a length makes it allocate before it checks that the bytes
-# exist; a frame that ends within an argument makes it drop bytes, so that it reads other opcodes
-# than those in the body; tuples nested 200,000 deep, as a key of a dictionary, overflow the C stack
-# when they are hashed, and a tuple of the same tuple twice, 60 times over, is hashed for years; a
-# state may be set into a class that was only named, which changes it for everybody, or into an
-# array, which trusts it. In open mode the sender of a body may run any function here, so none of
-# that matters. In strict mode it may not, so every opcode is checked against the output of protocol
-# 5, every number against the bytes that came, and every call and change against the permitted uses
-# of the named object (pickle_uses.py).
+# Note [What a pickle can do to its reader]
+# The Unpickler trusts its input:
+# - A memo index of 2^32 makes it fill a table of that size.
+# - A length makes it allocate before it checks that the bytes exist.
+# - A frame that ends within an argument makes it drop bytes, so that it reads other opcodes than
+#   those in the body.
+# - Tuples nested 200,000 deep, as a key of a dictionary, overflow the C stack when they are hashed.
+#   A tuple that holds the same tuple twice, 60 levels deep, takes years to hash.
+# - A state may be set into a class that was only named, which changes the class for all its users,
+#   or into an array, which trusts it.
+# In open mode the sender of a body may run any function here anyway. In strict mode it may not. So
+# every opcode is checked against the output of protocol 5, and every number against the bytes that
+# arrived. Every call and change is checked against the permitted uses of the named object
+# (pickle_uses.py).
 #
-# Objects that are written once and named again and again, five bytes each time, have one bound for
-# their copies, hashes and states together: _TIMES the body's size. Lists, dicts and sets, which one
-# byte makes, are bounded by their memory.
+# An object is written once, and then referred to with five bytes each time. So all copies, hashes
+# and states of objects have a common limit: _TIMES the body's size. Lists, dicts and sets, which
+# one byte creates, are limited by their memory.
 
 from __future__ import annotations
 
@@ -43,37 +47,38 @@ from .pickle_uses import (
     Use,
 )
 
-# Effects of an opcode: with the size of its argument in bytes, and a number or a value.
+# Effects of an opcode. The table below has for each opcode its effect, the size of its argument,
+# and a number or an item.
 _SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _CALL, _OTHER = range(1, 10)
 _FORBIDDEN: Final = (0, 0, 0)
 
 # Items on the stack, by kind (see pickle_uses.py): [kind, depth, cost of hashing it, and
 #   for a tuple                   its items
-#   for a list, dict, set         how much it holds
-#   for text, bytes, a long int   its position, its bytes
+#   for a list, dict, set         the number of its elements
+#   for text, bytes, a long int   its position, its length in bytes
 #   for a named object            its Use].
-# Items are lists, since unfinished ones may still grow; constant items exist once.
+# Items are lists, since unfinished ones may still grow; the constant items below are shared.
 _SINGLE: Final[Item] = [SINGLE, 0, 1, 0, 1]  # None, True, False
 _INT: Final[Item] = [INT, 0, 1, 0, 1]
 _FLOAT: Final[Item] = [FLOAT, 0, 1, 0, 1]
 _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 
-# The bound on copies, hashes and states: a body of any size may have _FREE, a large one _TIMES its
-# bytes. Our Pickler's output for honest values needs about once its bytes.
+# The limit on copies, hashes and states: _FREE for a body of any size, and _TIMES its bytes in
+# addition. The output of our Pickler for ordinary values needs about its size.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
-# The bound on the memory of lists, dicts and sets without their content, in times of the pickle's
-# size: one byte can create one. Our Pickler writes two bytes for an empty list or dict.
+# The limit on the memory of empty lists, dicts and sets, as a multiple of the pickle's size: one
+# byte can create one. Our Pickler writes two bytes for an empty list or dict.
 _ROOM_TIMES: Final = 48
 _ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
 _MOST_BYTES_OF_A_NAME: Final = 4096
 
-# Finds what a body names, and how it may be used.
+# A function that returns the object of a name, and the permitted uses of it.
 Examine = Callable[[str, str], tuple[Any, Use]]
 
 
 def _table() -> list[tuple[int, int, Any]]:
-    """Return by opcode (kind, bytes of the argument, a number or what is laid on the stack)."""
+    """Return, by opcode, (effect, bytes of the argument, number or item to put on the stack)."""
     table: list[tuple[int, int, Any]] = [_FORBIDDEN] * 256
 
     def enter(kind: int, codes: bytes, argument: int = 0, number: Any = 0) -> None:
@@ -121,7 +126,7 @@ _APPENDING: Final = b"ae"
 _PROTOCOL: Final = 5
 _LONG: Final = TEXT | BYTES | BYTEARRAY | INT
 _HOLDERS: Final = ITEMS | KEYS | MEMBERS
-# Which kind of value takes what an opcode puts into it.
+# The kind of item to which an opcode adds.
 _TAKERS: Final = {
     **dict.fromkeys(b"ae", ITEMS),
     **dict.fromkeys(b"su", KEYS),
@@ -133,9 +138,9 @@ _TAKERS: Final = {
 def require_sound(
     body: Buffer, max_nesting: int = MAX_NESTING, examine: Examine = lambda *_: (None, ANYTHING)
 ) -> dict[tuple[str, str], Any]:
-    """Scan a whole pickle without building anything of it; return the names that it uses.
+    """Scan a whole pickle without creating any object; return the names that it uses.
 
-    See Note [What a pickle can do to its reader]. examine decides which names are permitted, and
+    See Note [What a pickle can do to its reader]. `examine` decides which names are permitted, and
     for which uses; without it every name passes, and only the pickle itself is checked.
 
     Raises  MessageError for opcodes and numbers that our Pickler does not write, for more than
@@ -154,7 +159,7 @@ def _is_text(items: list[Item]) -> bool:
 
 
 class _Scan:
-    """The stack of an Unpickler, with known facts in place of values."""
+    """A simulated Unpickler whose stack has known facts about values, instead of values."""
 
     def __init__(self, body: bytes, max_nesting: int, examine: Examine) -> None:
         self.found: dict[tuple[str, str], Any] = {}
@@ -213,13 +218,13 @@ class _Scan:
             raise MessageError("a body that does not unpickle: it does not end where it should")
 
     def _begin_frame(self, start: int, last_end: int, frame_end: int) -> int:
-        # The Unpickler drops what it has not read of a frame when it reads beyond it.
+        # The Unpickler drops the unread rest of a frame when it reads beyond that frame.
         if start < last_end or frame_end > len(self._body):
             raise MessageError("a body with a frame within a frame, or beyond its end")
         return frame_end
 
     def _take(self, count: int) -> list[Item]:
-        """Take items off the stack, none from below the last mark."""
+        """Remove items from the stack, but none from below the last mark."""
         stack = self._stack
         start = len(stack) - count
         if start < (self._marks[-1] if self._marks else 0):
@@ -246,7 +251,7 @@ class _Scan:
         self._stack.append([MADE, depth, cost] if is_set else [TUPLE, depth, cost, items])
 
     def _grow(self, code: int, items: list[Item]) -> None:
-        """Put items, or a state, into what lies below them."""
+        """Add items, or a state, to the item below them on the stack."""
         (target,) = self._take(1)
         if not target[0] & _TAKERS[code]:
             raise MessageError(
@@ -266,13 +271,13 @@ class _Scan:
         self._stack.append(target)
 
     def _call(self, code: int, items: list[Item]) -> None:
-        """Put on the stack what a call of something named makes."""
+        """Put the result of calling a named object on the stack."""
         named, args = items[0], items[1]
         is_written = named[0] == NAMED and args[0] == TUPLE
         if not is_written or not all(item[0] & KEYS for item in items[2:]):
             raise MessageError("a body that calls something else than what it names")
         if code == _REDUCE and named[4] == "builtins.str" and _is_text(args[3]):
-            # The str of a text is that text. Modules of classes are written so under as-torch.
+            # str of a text is the same text. Under as-torch, module names are pickled in this form.
             self._stack.append(args[3][0])
             return
         use: Use = named[3]
@@ -305,7 +310,7 @@ class _Scan:
             raise MessageError(f"a body of protocol {argument}; workers write {_PROTOCOL}")
 
     def _name(self, module: Item, name: Item) -> Item:
-        """Return the object that two texts name."""
+        """Return the item for the object that two texts name."""
         if not (module[0] == name[0] == TEXT) or max(module[4], name[4]) > _MOST_BYTES_OF_A_NAME:
             raise MessageError("a body that names something by a value that is not a name")
         try:
@@ -348,7 +353,7 @@ class _Scan:
 
 
 def _copied(items: list[Item]) -> int:
-    """Return how many bytes and entries a call or a state copies."""
+    """Return how many bytes and elements a call or a state copies."""
     total = len(items)
     for item in items:
         kind = item[0]

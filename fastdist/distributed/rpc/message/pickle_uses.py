@@ -1,11 +1,12 @@
-"""The uses of a named object that a pickle may make: refer to it, or call it in one form."""
+"""The permitted uses of a named object in a pickle: to be referred to, or called in one form."""
 
-# Note [What is made of what is named] In strict mode the classes of plain values may only be called
-# in the forms that our Pickler writes: a range of three numbers, but not a list of a range. Results
-# of our rebuilding functions, or of a user's functions, are finished: NumPy trusts a state that is
-# set afterwards into an array or a dtype, and a function's result may belong to somebody else. Only
-# an instance that this very pickle makes of an exported or allowed class, or of an exception, takes
-# a state, and only if Python code reads the state: classes written in C trust it.
+# Note [What is made of what is named]
+# In strict mode the classes of plain values may only be called in the forms that our Pickler
+# writes: a range of three numbers, but not a list of a range. Results of our rebuilding functions,
+# and of users' functions, take no state: NumPy trusts a state that is set into an array or a dtype,
+# and a function's result may be an object that other code uses. Only an instance that the same
+# pickle creates, of an exported or allowed class or of an exception, takes a state. It does so only
+# if Python code reads the state: classes written in C trust it.
 
 from __future__ import annotations
 
@@ -20,22 +21,22 @@ from fastdist.tensor.tensor import Tensor
 
 from .error_parts import rebuild_error, says_how_it_pickles, set_error_state
 
-# A value in the eyes of the scan: [kind, depth, cost of hashing, ...]; pickle_scan.py has the rest.
+# An item of the scan's stack: [kind, depth, cost of hashing, ...]; pickle_scan.py has the details.
 Item: TypeAlias = "list[Any]"
 
-# Kinds: what a value is,
+# Kinds: bits for what an item is,
 SINGLE, INT, FLOAT, TEXT, BYTES, BYTEARRAY, TUPLE, NAMED, MADE, ERROR = (1 << n for n in range(10))
-# and what it takes.
+# and bits for what may be added to it.
 ITEMS, KEYS, MEMBERS, STATE = (1 << n for n in range(10, 14))
 
 REDUCE, NEWOBJ, NEWOBJ_EX = b"R\x81\x92"
 
 
 class Use(NamedTuple):
-    """How one thing may be used: by which opcodes called, with what, and of what kind the result.
+    """The permitted use of one name: the opcodes that may call it, its arguments and result kind.
 
-    `takes` looks at the arguments, None takes all. With `is_bounded` what it makes is held against
-    the size of the body; what users' own functions and classes make is their own affair.
+    `takes` checks the arguments; None accepts all. With `is_bounded` the size of its results is
+    limited by the size of the body; users' own functions and classes have no such limit.
     """
 
     opcodes: bytes = b""
@@ -46,7 +47,7 @@ class Use(NamedTuple):
 
 NAME_ONLY: Final = Use()
 REBUILDS: Final = Use(b"R")
-# For a reader that makes nothing of what it reads.
+# For a reader that creates only placeholders.
 ANYTHING: Final = Use(b"R\x81\x92", gives=MADE | ITEMS | KEYS | MEMBERS | STATE)
 
 
@@ -64,7 +65,7 @@ def _either(*ways: Callable[[list[Item]], bool]) -> Callable[[list[Item]], bool]
 
 
 def _numbers(count: int) -> Callable[[list[Item]], bool]:
-    # Dividing one by another takes time by the square of their lengths.
+    # Limited in length, as a division takes time proportional to the square of the lengths.
     return lambda args: (
         len(args) == count
         and all(arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args)
@@ -85,7 +86,7 @@ _ONLY_NAMED: Final = (
     *("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str"),
     *("tuple", "NotImplemented", "Ellipsis"),
 )
-# Names that strict mode always loads. NumPy's values have another form: see numpy_values.py.
+# Names that strict mode always loads. NumPy's values are encoded otherwise: see numpy_values.py.
 _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("builtins", "complex"): Use(b"R\x81", _of(FLOAT, FLOAT)),
     ("builtins", "object"): Use(b"\x81", _of()),
@@ -100,21 +101,22 @@ _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("decimal", "Decimal"): Use(b"R", _of(TEXT)),
     ("fractions", "Fraction"): Use(b"R", _numbers(2)),
 }
-# Classes written in C, or with an array separate from its description, trust a state.
+# Classes that trust a state: written in C, or with an array separate from its description.
 _BELIEVERS: Final = (np.ndarray, np.generic, np.dtype, Tensor, Enum)
-# Their __init__ believes numbers, and walks what it is given.
+# Classes whose __init__ does not check numbers, or iterates over its arguments.
 _PARSERS: Final = (UnicodeError, SyntaxError, BaseExceptionGroup)
 
 
 def plain_use(module: str, name: str) -> Use | None:
-    """Return the use of a plain value's class, if anybody may name it."""
+    """Return the use of a plain value's class, which any worker may name, or None."""
     return _PLAIN.get((module, name))
 
 
 def error_use(kind: type[BaseException]) -> Use:
     """Return the use of a class of exceptions that was neither exported nor allowed.
 
-    Note    those that say how they pickle are called as they say; all others come in our own form
+    Note    classes that define their own pickling are called by it; all others are rebuilt from
+            their parts (error_parts.py)
     """
     if not says_how_it_pickles(kind) or issubclass(kind, _PARSERS):
         return NAME_ONLY
@@ -130,19 +132,20 @@ def free_use(found: object) -> Use:
 
 
 def rebuilder_use(rebuild: Callable[..., Any]) -> Use:
-    """Return the use of a function that rebuilds what travels in a form of our own."""
+    """Return the use of a function that rebuilds values in this package's own encoding."""
     return _OF_ERRORS.get(rebuild, REBUILDS)
 
 
 _OF_ERRORS: Final[dict[Any, Use]] = {
     rebuild_error: Use(b"R", None, MADE | ERROR),
-    # Not into an error that is somebody else's: a function may have returned it.
+    # Only into an exception that the pickle itself has rebuilt, not into one that a function
+    # returned.
     set_error_state: Use(b"R", _of(ERROR, TUPLE), SINGLE),
 }
 
 
 def _state_of(kind: type) -> int:
-    """Return STATE if an instance of kind may be given one."""
+    """Return STATE if an instance of kind may take a state, else 0."""
     setters = [vars(base)["__setstate__"] for base in kind.__mro__ if "__setstate__" in vars(base)]
     is_read_by_python = all(
         isinstance(setter, FunctionType) or setter is BaseException.__setstate__

@@ -1,4 +1,4 @@
-"""Places of CPU arrays in a message's buffers: arrays that share memory share a buffer."""
+"""Assigns CPU arrays to a message's buffers: arrays that share memory share a buffer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from fastdist.core.dense_order import dense_order, undone, walk_order
 from fastdist.distributed.pipe.frames import Buffer
 
-# Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
-# from the tensor's own.
+# The place of one array: its buffer, the offset in bytes, and its strides in elements if they
+# differ from the tensor's strides.
 Place: TypeAlias = tuple[int, int, tuple[int, ...] | None]
 
 
 def place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[Place], list[Buffer]]:
-    """Return where arrays of the CPU lie, and in which buffers; those that overlap share one."""
+    """Return the places of CPU arrays, and the buffers; arrays that overlap share one buffer."""
     buffers: list[Buffer] = []
     places: list[Place] = []
     if len(arrays) == 1:
@@ -55,7 +55,7 @@ def _memory_of(array: np.ndarray[Any, Any]) -> Buffer:
         return b""
     if array.dtype.isbuiltin == 1:
         return array.data.cast("B")
-    # bfloat16 is ml_dtypes', whose arrays give out no buffer; a view of their bytes does.
+    # Arrays of ml_dtypes' bfloat16 do not support the buffer protocol; a view as bytes does.
     return array.reshape(-1).view(np.uint8).data
 
 
@@ -65,10 +65,10 @@ def _place_together(
     found: dict[int, Place],
     buffers: list[Buffer],
 ) -> None:
-    """Give arrays that overlap one buffer from the first byte of them to the last."""
+    """Give overlapping arrays one buffer, from the first byte of any of them to the last."""
     first = arrays[members[0]]
     if first.size and all(arrays[i] is first for i in members):
-        # As the gradients of x + y are.
+        # The same array several times, such as the gradients of x + y.
         place = place_alone(first, buffers)
         found.update((i, place) for i in members)
         return
@@ -99,7 +99,7 @@ def _owner(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
-    """Return all memory of owner as bytes without copying, or None where that is not possible."""
+    """Return all memory of owner as bytes without a copy, or None if that is not possible."""
     if isinstance(owner, np.ndarray):
         if owner.flags.c_contiguous:
             return owner.reshape(-1).view(np.uint8)

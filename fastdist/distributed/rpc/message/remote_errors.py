@@ -1,4 +1,4 @@
-"""Exceptions that cross workers: their type and state where they pickle, their text always."""
+"""Exceptions that are sent to other workers: type and state if they pickle, the text always."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .message import Message
 from .metadata import Value
 from .types import MessageType
 
-# The first words of the note that tells where an error comes from. An error that already has such
-# a note has crossed a worker before, and keeps the one it has.
+# The beginning of the note that names the origin of an error. An error that already has such a note
+# came from another worker before, and keeps that note.
 _ORIGIN = "On worker "
-# In the metadata of an error: the request's value was not read. See Note [Packing].
+# A key in the metadata of an error: the request's value was not read. See Note [Packing].
 UNREAD = "unread"
 _MAX_TEXT_BYTES = 200_000
 _MAX_LINE = 500
@@ -30,9 +30,9 @@ def pack_error(
     *,
     text_only: bool = False,
 ) -> Message:
-    """Return the response to a request, or to a greeting, that raises error where it is read.
+    """Return the response to a request, or to a greeting, that raises error at the receiver.
 
-    Note    never raises: somebody waits for this
+    Note    never raises, as a caller waits for the response
     """
     metadata: dict[str, Value] = {
         "worker": worker_name,
@@ -43,14 +43,14 @@ def pack_error(
     response = Message(MessageType.EXCEPTION, metadata=metadata)
     if request is not None:
         response.message_id, response.peer = request.message_id, request.peer
-    # SystemExit and KeyboardInterrupt are not for the caller to obey.
+    # SystemExit and KeyboardInterrupt would end the caller, so only their text is sent.
     if isinstance(error, Exception) and not text_only:
         try:
             response.pack(error)
             if response.tensors:
                 response.body, response.tensors = b"", []
                 metadata["why"] = "it holds tensors, which answers carry, but not errors"
-        except BaseException as failure:  # what users' own pickling raises may be anything
+        except BaseException as failure:  # users' pickling methods may raise anything
             why = f"{type(failure).__name__}: {text_of(failure)}"
             metadata["why"] = _cut(f"it does not pickle there: {why}")
     elif not isinstance(error, Exception):
@@ -59,7 +59,7 @@ def pack_error(
 
 
 def unpack_error(response: Message) -> Exception:
-    """Return the exception of an EXCEPTION response, ready to be raised."""
+    """Return the exception of an EXCEPTION response, to be raised."""
     metadata = response.metadata
     kind, message = metadata.get("type"), metadata.get("message")
     error: Exception
@@ -80,12 +80,12 @@ def unpack_error(response: Message) -> Exception:
 
 
 def tell_origin(error: BaseException, raised: BaseException, worker_name: str) -> None:
-    """Let an error say where another was raised for which it stands: worker and traceback."""
+    """Add to `error` a note with the worker and the traceback where `raised` was raised."""
     _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(text_of(raised, _format))}")
 
 
 def has_origin(error: BaseException) -> bool:
-    """Return whether an error has come from another worker."""
+    """Return whether an error came from another worker."""
     notes = error.__dict__.get("__notes__", [])
     return isinstance(notes, list | tuple) and any(
         isinstance(note, str) and note.startswith(_ORIGIN) for note in notes
@@ -93,16 +93,16 @@ def has_origin(error: BaseException) -> bool:
 
 
 def words_of(error: BaseException) -> str:
-    """Return an error's type and the first line of its text, cut to one line."""
+    """Return an error's type and the first line of its text, shortened to one line."""
     text = text_of(error).strip()
     first = one_line(text.splitlines()[0][:_MAX_LINE], _MAX_LINE) if text else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _note_origin(error: BaseException, origin: str) -> None:
-    """Add an error's origin to its notes, which a user may have set to anything.
+    """Add an error's origin to its notes, which users may have set to any value.
 
-    Note    written where add_note writes it, which fails for classes that allow no attributes, and
+    Note    written into `__dict__`, as add_note fails for classes that do not allow attributes, and
             for notes that are not a list
     """
     attributes = error.__dict__
@@ -114,10 +114,10 @@ def _note_origin(error: BaseException, origin: str) -> None:
 
 
 def text_of(error: BaseException, write: Callable[[BaseException], str] = str) -> str:
-    """Return an error's text as `write` has it; where a class of the user's fails in it, that."""
+    """Return write(error), the error's text; a text about the failure if that raises."""
     try:
         return write(error)
-    except BaseException as failure:  # of the user's own __str__
+    except BaseException as failure:  # raised by a user's __str__
         return f"(its text is not available: {type(failure).__name__})"
 
 
@@ -126,7 +126,7 @@ def _format(error: BaseException) -> str:
 
 
 def _cut(text: str) -> str:
-    # A text of any letters, lone halves of surrogate pairs among them, must fit into the message.
+    # Encode any text, even with unpaired surrogates, so that it fits into the message.
     encoded = text.encode(errors="backslashreplace")
     if len(encoded) > _MAX_TEXT_BYTES:
         half, left_out = _MAX_TEXT_BYTES // 2, len(encoded) - _MAX_TEXT_BYTES

@@ -1,6 +1,6 @@
-"""The tables that follow a message's header, as bytes, and read back against what came.
+"""Packs the tables that follow a message's header, and reads them with checks against the bytes.
 
-Most calls have one small tensor: theirs has a short path out and in.
+Most calls have one small tensor; there is a fast path for packing and reading their tables.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def pack_entry(entry: TensorEntry) -> bytes:
 def pack_tables(
     entries: Sequence[TensorEntry], tangents: Sequence[TangentEntry], autograd: AutogradBlock | None
 ) -> list[bytes]:
-    """Return the tables that follow that of the buffers."""
+    """Return the bytes of the tables that follow the buffer table."""
     tables = [*map(pack_entry, entries)]
     if tangents:
         tables += [TANGENT.pack(*tangent) for tangent in tangents]
@@ -63,7 +63,7 @@ def pack_tables(
 
 
 def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:
-    """Return one entry of the tensor table, which lies inside its buffer, and where it ends."""
+    """Return an entry of the tensor table, which must lie inside its buffer, and its end offset."""
     buffer, offset, dtype, device_type, device_index, flags, ndim = TENSOR.unpack_from(first, at)
     if ndim > MAX_DIMENSIONS:
         raise MessageError(f"a tensor of {ndim} dimensions; the limit is {MAX_DIMENSIONS}")
@@ -80,9 +80,9 @@ def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[Ten
 def read_tables(
     first: Buffer, tensors: int, buffers: int, limits: Limits
 ) -> tuple[Sequence[TensorEntry], Sequence[tuple[int, int]], int]:
-    """Return the tensor table, (bytes, frames) of each buffer, and where the tables end.
+    """Return the tensor table, (bytes, frames) of each buffer, and the end offset of the tables.
 
-    Raises  MessageError, or struct.error, for what does not fit the bytes that came
+    Raises  MessageError, or struct.error, for tables that do not match the received bytes
     """
     if tensors > limits.tensors:
         raise MessageError(f"{tensors} tensors announced; the limit is {limits.tensors}")
@@ -94,7 +94,7 @@ def read_tables(
         at += TENSOR.size
         if at > len(first):
             raise MessageError(f"a table is longer than the {len(first)} bytes that came")
-        at += 16 * first[at - 1]  # the number of dimensions ends an entry
+        at += 16 * first[at - 1]  # the last byte of an entry is its number of dimensions
     table = bytes(first[HEADER.size : at])
     read = _read_tables if len(table) <= _CACHED_BYTES else _read_tables.__wrapped__
     entries, sizes, total = read(table, tensors, buffers)
@@ -106,7 +106,7 @@ def read_tables(
     return entries, sizes, at
 
 
-# The tables of messages are few, and come again and again: they say nothing but shapes.
+# Cached: tables contain only shapes, so the same few occur again and again.
 @functools.lru_cache(1024)
 def _read_tables(
     table: bytes, tensors: int, buffers: int
@@ -122,7 +122,7 @@ def _read_tables(
 
 
 class Tables:
-    """Reads what follows the header, each number against what came."""
+    """Reads what follows the header; checks each number against the received bytes."""
 
     def __init__(
         self, frames: Sequence[Buffer], at: int, limits: Limits, sender: object | None = None
@@ -136,7 +136,7 @@ class Tables:
         self._frames_used = 1
 
     def take(self, size: int) -> Buffer:
-        """Return the next size bytes of the first frame."""
+        """Return the next `size` bytes of the first frame."""
         left = len(self._first) - self._at
         if size > left:
             raise MessageError(f"{size} bytes announced, {left} are left in the first frame")
@@ -145,7 +145,7 @@ class Tables:
         return piece
 
     def tangents(self, count: int, tensors: int) -> tuple[TangentEntry, ...]:
-        """Return the tangent table; both of a pair are tensors of the message."""
+        """Return the tangent table; both tensors of each pair must be in the message."""
         table = self.take(count * TANGENT.size)
         entries = tuple([TangentEntry(*numbers) for numbers in TANGENT.iter_unpack(table)])
         for entry in entries:
@@ -158,24 +158,24 @@ class Tables:
         context_id, message_id, pairs = AUTOGRAD_BLOCK.unpack(self.take(AUTOGRAD_BLOCK.size))
         size = pairs * DEVICE_PAIR.size
         self._count_header(AUTOGRAD_BLOCK.size + size)
-        # Nearly all have none.
+        # Nearly all device maps are empty.
         device_map = tuple(DEVICE_PAIR.iter_unpack(self.take(size))) if size else ()
         return AutogradBlock(context_id, message_id, device_map)
 
     def metadata(self, size: int) -> dict[str, Value]:
-        """Return the small values."""
+        """Return the metadata."""
         self._count_header(size)
         return decode_metadata(bytes(self.take(size)), self._limits.nesting)
 
     def buffers(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
-        """Return the buffers, each writable and ours alone."""
+        """Return the buffers; each is writable and used only by this message."""
         return [
             self._join(size, frames) if frames else bytearray(self.take(size))
             for size, frames in sizes
         ]
 
     def require_end(self) -> None:
-        """Complain about bytes that nobody announced."""
+        """Raise MessageError for bytes that the header did not announce."""
         if self._at != len(self._first) or self._frames_used != len(self._frames):
             raise MessageError(
                 f"{len(self._first) - self._at} bytes and "
@@ -215,15 +215,16 @@ class Tables:
             )
 
 
-# The bytes after the header, a buffer's entry and a tensor's are the same for all tensors of a
-# shape: they are made once and read once. The number of dimensions is at the end of the entry:
+# After the header, all tensors of a shape have equal bytes in a buffer's entry and a tensor's
+# entry, so these are cached in both directions. The last byte of the entry has the number of
+# dimensions, at this offset:
 _NDIM_AT: Final = HEADER.size + BUFFER.size + TENSOR.size - 1
 
 
 def lone_table(tensor: Tensor) -> bytes | None:
-    """Return the table of a message with this tensor alone, whose bytes go into its first frame.
+    """Return the table of a message with this tensor alone, whose data goes into its first frame.
 
-    None for a tensor that is large, or needs more than its bytes to be copied
+    None for a large tensor, and for one that is not contiguous or not on the CPU
     """
     layout = tensor._layout
     if not layout.contiguous or layout.device is not CPU:
@@ -237,7 +238,7 @@ def read_lone(
 ) -> tuple[TensorEntry, Buffer, Buffer]:
     """Return the entry of the only tensor, the body, and the tensor's memory.
 
-    Raises  MessageError, or struct.error, for what does not fit the bytes that came
+    Raises  MessageError, or struct.error, for a table that does not match the received bytes
     """
     if len(first) <= _NDIM_AT:
         raise MessageError(f"a table is longer than the {len(first)} bytes that came")

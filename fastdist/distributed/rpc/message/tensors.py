@@ -1,4 +1,4 @@
-"""Tensors as a table and buffers, and back; and what waits for those on their way to devices."""
+"""Encodes tensors as a table and buffers, and decodes them; copies them from and to devices."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def pack_tensors(
     *,
     goals: Sequence[Device] = (),
 ) -> tuple[list[TensorEntry], list[Buffer]]:
-    """Return table and buffers of tensors; those that share memory share a buffer. GPU tensors that
-    the lender accepts for the message stay there. They go to `goals`, or by the map without goals.
+    """Return table and buffers of tensors; tensors that share memory share a buffer.
+
+    GPU tensors that the lender accepts for the message stay on their GPU. The target devices are
+    `goals` or, without them, come from the device map.
 
     Raises  DeviceError for a tensor on a device that the map does not name
     """
@@ -64,12 +66,13 @@ def pack_tensors(
 
 
 class Departure:
-    """Tensors, some of them on devices, on their way into a message.
+    """Tensors for a message, some of which must first be copied from devices.
 
-    Made by the thread that sends them: what that queues on devices next, comes behind the copies.
-    If it will not wait for them, what is on the CPU is copied at once, to be the message's own.
+    Created by the sending thread, so its later work on the devices comes after the copies. With
+    is_late the thread does not wait for them, so tensors of the CPU are copied immediately: the
+    program may change the originals afterwards.
 
-    Thread  finished by any
+    Thread  any may call finish
     Raises  DeviceError for a tensor on a device that the map does not name
     """
 
@@ -95,13 +98,13 @@ class Departure:
         self._places, self._buffers = place([tensors[i]._array for i in self._here])
         if is_late and self._away:
             self._buffers = [bytearray(buffer) for buffer in self._buffers]
-        # Without gaps, their axes may be in any order; with gaps they are packed in C order.
+        # Dense tensors keep the order of their axes in memory; others are packed in C order.
         given = [(tensors[i]._layout.device, tensors[i]._array) for i in self._away]
         self._copies = HostCopies(given, holds_back=is_late) if given else None
 
     @property
     def waits(self) -> bool:
-        """Whether to finish it waits for a device."""
+        """Whether `finish` has to wait for a device."""
         return self._copies is not None
 
     def size_bytes(self) -> int:
@@ -110,9 +113,9 @@ class Departure:
         return sum(sizes)
 
     def finish(self) -> tuple[list[TensorEntry], list[Buffer]]:
-        """Return table and buffers, when all is there. Once.
+        """Return table and buffers, and wait for the copies; call this once.
 
-        Raises  what failed on a device
+        Raises  the error of a device
         """
         tensors, buffers = self._tensors, self._buffers
         places = dict(zip(self._here, self._places, strict=True))
@@ -141,9 +144,7 @@ class Departure:
 def _lend(
     tensors: Sequence[Tensor], goals: Sequence[Device], lender: Lender | None, message_id: int
 ) -> dict[int, tuple[LentPiece, int]]:
-    """Return, by the number of a tensor that is lent to the peer where it is, its piece, and where
-    in it the tensor begins.
-    """
+    """Return, by index of each tensor that is lent on its GPU, its piece and the offset in it."""
     found: dict[int, tuple[LentPiece, int]] = {}
     if lender is None or lender.devices is None:
         return found
@@ -161,7 +162,7 @@ def _lend(
 
 
 def _in_memory_order(tensor: Tensor) -> Any:
-    """Return the array of a tensor with its axes in the order in which they lie in memory."""
+    """Return the array of a tensor, with its axes in the order of decreasing strides."""
     order = walk_order(tensor._layout.shape, tensor._layout.strides)
     return tensor._array if order is None else tensor._array.transpose(order)
 
@@ -182,7 +183,7 @@ def _flags_of(tensor: Tensor) -> int:
 
 
 def whole_entry(tensor: Tensor, buffer: int) -> TensorEntry:
-    """Return the entry of a tensor on the CPU that begins where its buffer does."""
+    """Return the entry of a CPU tensor that begins at the start of its buffer."""
     layout, flags = tensor._layout, _flags_of(tensor)
     key = ("rpc", flags, buffer)
     entry: TensorEntry | None = layout.routes.get(key)
@@ -196,7 +197,7 @@ def whole_entry(tensor: Tensor, buffer: int) -> TensorEntry:
 def unpack_tensors(
     entries: Sequence[TensorEntry], buffers: Sequence[Buffer]
 ) -> tuple[list[Tensor], list[bool]]:
-    """Return the tensors in buffers, outside of any graph, and which of them required grad.
+    """Return the tensors in buffers, without a graph, and whether each required grad.
 
     Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device that
             this worker does not have
@@ -231,7 +232,7 @@ def _unpack_with_devices(entries: Sequence[TensorEntry], buffers: Sequence[Buffe
 def _take_from_piece(
     piece: CameOnDevice, tensors: list[Any], entries: Sequence[TensorEntry], members: Sequence[int]
 ) -> None:
-    """Put what lies in a peer's piece on the device where all of it belongs."""
+    """Copy the tensors of a peer's piece to the device for which all of them are bound."""
     device = _device_of(entries[members[0]].device_type, entries[members[0]].device_index)
     wanted, orders = [], []
     for i in members:
@@ -259,9 +260,9 @@ def _take_from_piece(
 
 
 def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> list[Tensor]:
-    """Return the tensors in buffers, which belong to no graph.
+    """Return the tensors in buffers, without a graph; those that required grad become leaves.
 
-    Raises  as unpack_tensors
+    Raises  the errors of unpack_tensors
     """
     tensors: list[Tensor] = []
     for entry in entries:
@@ -277,14 +278,14 @@ def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> 
 
 
 def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> None:
-    """Let tensors that required grad where they come from, and have no history here, be leaves."""
+    """Turn tensors that required grad at the sender, and have no history here, into leaves."""
     for tensor, wanted in zip(tensors, requires_grad, strict=False):
         if wanted and tensor._edge is None:
             tensor.requires_grad_(True)
 
 
 def destination(device: Device, device_map: DeviceMap | None) -> Device:
-    """Return on which device of the peer what is on one of ours shall live.
+    """Return the peer's device for a tensor that is on `device` here.
 
     Raises  DeviceError for a device that the map does not name
     """
@@ -307,14 +308,14 @@ def destination(device: Device, device_map: DeviceMap | None) -> Device:
 
 
 def device_pair(mine: Device, theirs: Device) -> tuple[int, int, int, int]:
-    """Return an entry of a device map in the numbers of the wire."""
+    """Return an entry of a device map, encoded as numbers."""
     return *_numbers_of(mine), *_numbers_of(theirs)
 
 
 def devices_of_pair(pair: tuple[int, int, int, int]) -> tuple[Device, Device]:
-    """Return an entry of a device map that came: a device of the sender's, and ours.
+    """Decode an entry of a device map: a device of the sender's, and ours.
 
-    Raises  MessageError for a type of device that there is not
+    Raises  MessageError for an unknown type of device
     """
     theirs_type, theirs_index, mine_type, mine_index = pair
     return _device_of(theirs_type, theirs_index), _device_of(mine_type, mine_index)
@@ -333,7 +334,7 @@ def _device_of(kind: int, index: int) -> Device:
 def _move_to_devices(
     tensors: list[Any], entries: Sequence[TensorEntry], away: Sequence[int]
 ) -> None:
-    """Put what is bound for devices there, all at once."""
+    """Copy all tensors that are bound for devices to them, in one step."""
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
     arrays, _ = copy_to_devices([tensors[i]._array for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):
@@ -346,7 +347,7 @@ def _on_device(array: Any, device: Device, flags: int) -> Tensor:
 
 
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
-    """Return a tensor as it came, on the CPU; no parameter yet if it is bound for a device."""
+    """Return a tensor on the CPU; it becomes a Parameter later if it is bound for a device."""
     geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
     layout = geometry.layout
     if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
@@ -379,7 +380,7 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
 
 
 class _Geometry(NamedTuple):
-    """The layout of a dtype code, a shape and strides: steps in bytes are None in C order."""
+    """The layout for a dtype code, a shape and strides; `steps`, in bytes, is None in C order."""
 
     layout: Layout
     extent_bytes: int
@@ -398,7 +399,7 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
         last += (length - 1) * step
         largest *= length or 1
     if largest > MAX_BYTES:
-        # With steps of 0 it may fit its buffer all the same; whoever copies it would find out.
+        # With strides of 0 it could fit its buffer, but a copy of it would be too large.
         raise MessageError(f"a tensor of shape {shape}, {largest} bytes; at most {MAX_BYTES}")
     layout = Layout.of(dtype, CPU, shape, strides if elements else None)
     steps = None if layout.contiguous else tuple([step * dtype.itemsize for step in strides])
@@ -406,17 +407,18 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
 
 
 # Note [Events in Futures]
-# Nobody waits for tensors on their way to a device: work that is queued behind the copies, on the
-# streams of the thread that opened the message, sees them. A waiter for a Future may have other
-# streams. So the Future of an answer holds events behind the copies, and a thread that takes its
-# value makes its own streams wait for them; the CPU does not wait.
+# The CPU does not wait for tensors that are being copied to a device. Work on the streams of the
+# thread that opened the message is queued behind the copies. A thread that waits for a Future may
+# use other streams. So the Future of an answer holds events behind the copies. A thread that reads
+# its value makes its own streams wait for these events, without a wait of the CPU.
 
 
 def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
-    """Return a function that makes the current streams of its thread wait for tensors on their way
-    to devices; None if all are on the CPU.
+    """Return a function that makes its thread's current streams wait for copies of the tensors.
 
-    Thread  the one that opened their message; the returned function: any
+    None if all tensors are on the CPU.
+
+    Thread  the one that opened the message of the tensors; the returned function: any
     Source  PyTorch, aten/src/ATen/core/ivalue_inl.h, Future::synchronizeWithCurrentStreams
     """
     by_device: dict[Device, list[Any]] = {}
@@ -424,7 +426,7 @@ def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
         if tensor._layout.device.index is not None:
             array: Any = tensor._array
             parts = (array.indices, array.values) if tensor._layout.is_sparse else (array,)
-            # Coordinates may be on the CPU yet.
+            # The coordinates of a sparse tensor may still be on the CPU.
             there = [one for one in parts if not isinstance(one, np.ndarray)]
             by_device.setdefault(tensor._layout.device, []).extend(there)
     if not by_device:

@@ -1,4 +1,4 @@
-"""The kinds of messages, numbered as PyTorch numbers them, and ours from 0x80."""
+"""The types of messages, with PyTorch's numbers; fastdist's own begin at 0x80."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MessageType(IntEnum):
     Source  PyTorch, torch/csrc/distributed/rpc/message.h
     """
 
-    # Calls of rpc_sync and rpc_async: SCRIPT_CALL runs one of our ops, PYTHON_CALL a user's
+    # Calls of rpc_sync and rpc_async: SCRIPT_CALL runs an op of this package, PYTHON_CALL a user's
     # function.
     SCRIPT_CALL = 0x00 | REQUEST
     SCRIPT_RET = 0x01 | RESPONSE
@@ -38,10 +38,10 @@ class MessageType(IntEnum):
     # A call wrapped with autograd information; the wrapped type is stored separately.
     FORWARD_AUTOGRAD_REQ = 0x0F | REQUEST
     FORWARD_AUTOGRAD_RESP = 0x10 | RESPONSE
-    # Gradients on their way back.
+    # Gradients of a backward pass.
     BACKWARD_AUTOGRAD_REQ = 0x11 | REQUEST
     BACKWARD_AUTOGRAD_RESP = 0x12 | RESPONSE
-    # Contexts, or forward-mode levels, that are over.
+    # Contexts, or forward-mode levels, that have ended.
     CLEANUP_AUTOGRAD_CONTEXT_REQ = 0x13 | REQUEST
     CLEANUP_AUTOGRAD_CONTEXT_RESP = 0x14 | RESPONSE
     RUN_WITH_PROFILING_REQ = 0x15 | REQUEST
@@ -51,7 +51,8 @@ class MessageType(IntEnum):
     EXCEPTION = 0x37 | RESPONSE
     UNKNOWN = 0x3C
 
-    # Ours. Notices are neither request nor response: nobody answers them.
+    # Types that PyTorch does not have. Notices are neither request nor response: nobody answers
+    # them.
     CREDIT = OURS
     HELLO = OURS + 0x01 | REQUEST
     BYE = OURS + 0x03
@@ -60,40 +61,40 @@ class MessageType(IntEnum):
     PONG = OURS + 0x06 | RESPONSE
     SHUTDOWN_BARRIER_REQ = OURS + 0x07 | REQUEST
     SHUTDOWN_BARRIER_RESP = OURS + 0x08 | RESPONSE
-    # A distributed pass that failed somewhere, told to all workers it reached.
+    # A distributed pass failed somewhere; sent to all workers that it reached.
     ABORT_AUTOGRAD_CONTEXT_REQ = OURS + 0x09 | REQUEST
     ABORT_AUTOGRAD_CONTEXT_RESP = OURS + 0x0A | RESPONSE
     # The query of a stalled pass's root to all workers.
     PASS_PROGRESS_REQ = OURS + 0x0B | REQUEST
     PASS_PROGRESS_RESP = OURS + 0x0C | RESPONSE
-    # The answer to a request on a connection whose first message was no HELLO.
+    # The answer to a request on a connection that has not sent a HELLO first.
     GREET_FIRST = OURS + 0x11 | RESPONSE
-    # A worker of the same machine offers memory in which large tensors shall lie.
+    # A worker of the same machine offers memory for large tensors to the receiver.
     ARENA_OFFER_REQ = OURS + 0x12 | REQUEST
     ARENA_OFFER_RESP = OURS + 0x13 | RESPONSE
-    # Notices: what became of these calls, whose connection broke; and what is known of them.
+    # Notices: a query about the state of calls whose connection broke, and its answer.
     RECONCILE = OURS + 0x14
     RECONCILED = OURS + 0x15
-    # Calls that their caller has given up: what of the references in them and in their answers has
-    # not come is taken back.
+    # Calls that their caller has given up: references in them and in their answers that have not
+    # arrived are taken back.
     RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST
     RREF_GIVE_UP_RESP = OURS + 0x17 | RESPONSE
-    # A notice to a worker that has sent BYE: nobody waits any more for its messages.
+    # A notice to a worker that has sent BYE: nothing waits for its messages any more.
     FAREWELL = OURS + 0x18
-    # Begin to record time ranges, tell the clock, hand over what was recorded.
+    # Requests of the profiler: begin to record time ranges, read the clock, return the recording.
     PROFILE_GROUP_REQ = OURS + 0x19 | REQUEST
     PROFILE_GROUP_RESP = OURS + 0x1A | RESPONSE
-    # A worker of the same machine offers memory of a GPU in which that one's tensors shall lie.
+    # A worker of the same machine offers memory of its GPU for tensors to the receiver.
     IPC_OFFER_REQ = OURS + 0x1B | REQUEST
     IPC_OFFER_RESP = OURS + 0x1C | RESPONSE
-    # The owner of such memory asks for it back.
+    # The owner of such memory requests it back.
     IPC_RELEASE_REQ = OURS + 0x1D | REQUEST
     IPC_RELEASE_RESP = OURS + 0x1E | RESPONSE
 
 
 _T = MessageType
 
-# The answer to NAME_REQ is NAME_RESP, that to NAME_CALL is NAME_RET.
+# The answer to NAME_REQ is NAME_RESP, and the answer to NAME_CALL is NAME_RET.
 RESPONSE_OF: Final[dict[int, MessageType]] = {
     _T.SCRIPT_REMOTE_CALL: _T.REMOTE_RET,
     _T.PYTHON_REMOTE_CALL: _T.REMOTE_RET,
@@ -107,8 +108,8 @@ for _kind in MessageType:
     if _kind not in RESPONSE_OF and _end in ("REQ", "CALL"):
         RESPONSE_OF[_kind] = MessageType[f"{_name}_{'RESP' if _end == 'REQ' else 'RET'}"]
 
-# Messages of a shutdown while it waits until nothing else is under way, messages that change
-# nothing, and messages about a call that is over.
+# Types that do not count as calls under way: messages of a shutdown's barrier, messages without an
+# effect on users' data, and messages about a call that is over.
 NOT_COUNTED: Final = frozenset(
     {
         _T.SHUTDOWN_BARRIER_REQ,
@@ -120,12 +121,12 @@ NOT_COUNTED: Final = frozenset(
     }
 )
 
-# Requests that run what users wrote: their body is a function and its arguments. All others are
-# short, or must never wait behind users' work.
+# Requests that run users' functions: their body is a function and its arguments. All others are
+# short, or must never wait behind users' functions.
 USER_WORK: Final = frozenset(
     {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL}
 )
-# Requests whose Futures users never see.
+# Requests whose Futures are never returned to users.
 OURS_ALONE: Final = frozenset(
     {
         _T.BACKWARD_AUTOGRAD_REQ,
@@ -141,8 +142,8 @@ OURS_ALONE: Final = frozenset(
         _T.RREF_GIVE_UP_REQ,
     }
 )
-# Requests whose callee always gets a notice when they are given up: they or their answers may bring
-# references, or tensors in memory that is lent.
+# Requests whose callee is always notified when they are given up: they or their answers may bring
+# references, or tensors in lent memory.
 TOLD_IF_GIVEN_UP: Final = frozenset(
     {
         _T.SCRIPT_CALL,
@@ -150,12 +151,12 @@ TOLD_IF_GIVEN_UP: Final = frozenset(
         _T.SCRIPT_REMOTE_CALL,
         _T.PYTHON_REMOTE_CALL,
         _T.PYTHON_RREF_FETCH_CALL,
-        _T.BACKWARD_AUTOGRAD_REQ,  # gradients come back in its answer
+        _T.BACKWARD_AUTOGRAD_REQ,  # its answer has gradients
     }
 )
 # All types: MessageType(number) raises for another number.
 KINDS: Final = frozenset(MessageType)
-# Calls whose result is the answer, and answers that hold a value.
+# Calls whose result is the body of the answer, and types of answers that have a value.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
 REMOTE_CALLS: Final = frozenset({_T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL})
 WITH_VALUE: Final = frozenset(
@@ -164,15 +165,15 @@ WITH_VALUE: Final = frozenset(
 
 
 def call_type_of(function: object) -> MessageType:
-    """Return the message type for a call of function: an op of this package is a built-in operator.
+    """Return the message type for a call of function: SCRIPT_CALL for an op of this package.
 
-    Interceptors may rely on it: an op's results require grad only if an input does.
+    Interceptors rely on a property of ops: the results require grad only if an input does.
     """
     is_op = getattr(function, "__module__", None) == "fastdist"
     return MessageType.SCRIPT_CALL if is_op else MessageType.PYTHON_CALL
 
 
 def remote_type_of(function: object) -> MessageType:
-    """Return how a call of function travels whose result stays with its owner."""
+    """Return the message type for a remote call, whose result stays with its owner."""
     is_op = call_type_of(function) is MessageType.SCRIPT_CALL
     return MessageType.SCRIPT_REMOTE_CALL if is_op else MessageType.PYTHON_REMOTE_CALL

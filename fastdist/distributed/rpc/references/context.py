@@ -1,25 +1,25 @@
-"""The protocol of RRefs: the references that this worker makes, owns and uses, and its notices."""
+"""The protocol of RRefs: references that this worker creates, owns and uses, and its notices."""
 
 # Note [The life of a reference]
-# The owner keeps a value while somebody refers to it: an RRef object here, or a user (a fork) that
-# it knows of. A user of remote() becomes known by the call itself. When a reference travels, it
-# forks: the receiver gets another reference, and until the owner knows of it the sender keeps its
-# own alive ("pending child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), then
-# the sender (RREF_CHILD_ACCEPT). It does so a moment later: most references are arguments, and for
-# one that has ended by then only the sender needs a notice. If the sender is the owner, it
-# registers the fork when it packs the message. Then, and where a call takes it home, to the owner,
-# the answer to the call shows that it has arrived, and no notice is needed. The notice of a
-# reference's end (RREF_USER_DELETE) never precedes that of its beginning (held.py). A worker that
-# dies or leaves holds nothing any more: the children that went to it are dropped, and a moment
-# later its users. The workers to which it has passed references on have notified their owners by
-# then.
+# The owner keeps a value while something refers to it: an RRef object here, or a known user (a
+# fork). A call of remote() registers its user. When a reference is sent, it forks: the receiver
+# gets another reference. The sender keeps its own alive until the owner knows the new one ("pending
+# child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the sender
+# (RREF_CHILD_ACCEPT). It does so a moment later, because most references are arguments: for one
+# that has ended by then, only the sender needs a notice. If the sender is the owner, it registers
+# the fork when it packs the message. Then the answer to the call shows that the reference has
+# arrived, and no notice is needed. The same holds if a call sends a reference to its owner. The
+# notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning
+# (held.py). A worker that dies or leaves holds no references any more: the children that went to it
+# are dropped, and a moment later its users. By then the workers to which it has passed references
+# have notified the owners.
 #
-# Others may query the owner for a value before its maker's call has come. It must know when that
-# call cannot come any more, and an id only has the rank of its maker, which may be another life's
-# by now. So where ranks have several lives, a reference that the owner does not pass on itself
-# names the life that makes its value, and so does the notice to the owner.
+# Other workers may query the owner for a value before the call that makes it has arrived. The owner
+# must know when that call cannot come any more. An id has only the rank of the maker, which may
+# have a later life by now. So if ranks have several lives, a reference names the life that makes
+# its value, unless the owner sends it. The notice to the owner names that life too.
 #
-# Nobody waits for notices of ends or of acceptances: they are sent together (notices.py).
+# No caller waits for notices of ends or acceptances, so they are sent in batches (notices.py).
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ from .rref import OwnedValue, RRef, copy_of, creation_error, id_as_text, late_bo
 
 _logger = logging.getLogger(__name__)
 
-# References that a lost worker held count for this much longer: workers to which it had passed them
-# on have reported theirs by then.
+# References of a lost worker still count for this long, so that the workers to which it had passed
+# them can report theirs.
 _PASSED_ON_S = 10 * TOGETHER_S
 
 
@@ -75,10 +75,10 @@ class RRefContext:
         self._numbers = itertools.count(id_offset)
         self._maker = self.me.record.incarnation if id_offset else 0
         self.owned = OwnedValues(workers)
-        # Guards the two below it, and the states of references. Nothing is sent while it is held.
+        # Guards _held, _refused and the states of references. Nothing is sent while it is held.
         self._lock = threading.RLock()
-        self._held: dict[int, HeldReference] = {}  # by fork
-        self._refused: dict[int, None] = {}  # the latest forks that are not to come any more
+        self._held: dict[int, HeldReference] = {}  # by fork id
+        self._refused: dict[int, None] = {}  # the latest fork ids that are refused if they arrive
         self._forks = Forks(self._notice_sender, self.owned, self._hold_or_refuse)
         self.gave_up = self._forks.gave_up
         for kind, handler in (
@@ -101,7 +101,7 @@ class RRefContext:
         kwargs: Mapping[str, Any],
         timeout_s: float,
     ) -> RRef[Any]:
-        """Run function on another worker, and return at once an RRef to its result."""
+        """Run function on another worker; return an RRef to its result without waiting."""
         rref_id = self._new_id()
         owner = self._workers.get(to.id)
         is_owner = owner.is_self
@@ -121,7 +121,7 @@ class RRefContext:
             if held is not None:
                 self._step(held, Event.UNSENT)
             else:
-                # Else it would wait for its maker forever. The error itself holds this reference.
+                # Otherwise fetches would wait forever. The error's traceback holds this reference.
                 self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
             raise
         rref._creation = creation
@@ -131,13 +131,13 @@ class RRefContext:
         return rref
 
     def new_owned(self, value: object) -> OwnedValue:
-        """Return the record of a new value that lives here."""
+        """Return the record of a new value that this worker owns."""
         owned = self.owned.get_or_create(self._new_id(), self.me, for_local=True)
         self.owned.complete(owned, value)
         return owned
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
-        """Return the value of an RRef that another worker owns; waits until it is there."""
+        """Return the value of an RRef that another worker owns; wait until it exists."""
         kind, metadata = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
         return self.client.begin(rref._owner, kind, None, metadata, timeout, _Fetch(rref)).wait()
 
@@ -147,16 +147,16 @@ class RRefContext:
         self._workers.call_after(_PASSED_ON_S, partial(self.owned.end_uses_of, worker))
 
     def reference_dropped(self, held: HeldReference) -> None:
-        """Take note that no object refers to a reference any more; called by finalizers."""
+        """Schedule the end of a reference that no object refers to; called by finalizers."""
         held.is_dropped = True
         self._notice_sender.enqueue(self._take_dropped, None, held)
 
     def owned_died(self, owned: OwnedValue) -> None:
-        """Look, soon, whether a value that lives here is needed any more."""
+        """Schedule a check whether a value of this worker is still needed; called by finalizers."""
         self._notice_sender.enqueue(self.owned.local_ended, None, owned)
 
     def delete_all(self, deadline: float) -> None:
-        """Give up all references and notify their owners, before a graceful shutdown."""
+        """Release all references and notify their owners, before a graceful shutdown."""
         for held in self._all_held():
             creation = held.creation
             # A failure is raised where the reference is used, or logged when it is dropped.
@@ -169,14 +169,14 @@ class RRefContext:
         self._notice_sender.flush()
 
     def close(self) -> None:
-        """Forget everything."""
+        """Forget all references and values."""
         with self._lock:
             self._held.clear()
         self.owned.clear()
         self._forks.clear()
 
     def leaks(self) -> list[tuple[str, str]]:
-        """Return the values here that others refer to: ids of value and fork, as text."""
+        """Return this worker's values with remote users: ids of value and fork, as text."""
         pairs = [(owned.rref_id, fork) for owned in self.owned.values() for fork in owned.users]
         return [(id_as_text(value), id_as_text(fork)) for value, fork in pairs]
 
@@ -192,11 +192,12 @@ class RRefContext:
                 "num_users": str(len(self._held)),
             }
 
-    # ---- travelling ----------------------------------------------------------------------------
+    # ---- references in messages ----------------------------------------------------------------
 
     def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
-        """Return (owner id, rref id, fork id, parent, life) of a reference that is about to travel,
-        and behind them the life that makes the value, where the owner may need it.
+        """Return (owner id, rref id, fork id, parent, life) for a reference that is being packed.
+
+        The incarnation of the worker that makes the value is appended if the owner may need it.
 
         Raises  OwnerLostError
         """
@@ -216,15 +217,15 @@ class RRefContext:
     def arrive(
         self, owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
     ) -> RRef[Any]:
-        """Return this worker's own reference of one that has travelled here.
+        """Return this worker's own reference for one that arrived in a message.
 
-        Raises  OwnerLostError for one to a value of an earlier life of its owner
+        Raises  OwnerLostError if the value belongs to an earlier life of its owner
         """
         owner = self._workers.find_life(owner_id, life)
         if owner is None:
             raise _earlier_life(self._workers.get(owner_id))
         if owner.is_self:
-            # Held before it is accepted: the last reference elsewhere may end at that very moment.
+            # Hold the value before accepting: the last other reference may end at that moment.
             owned = self.owned.hear_of(rref_id, maker, for_local=True)
             rref = RRef._make(self, self.me, rref_id, rref_id, owned)
             self._require_wanted(rref, fork_id)
@@ -252,7 +253,7 @@ class RRefContext:
             return list(self._held.values())
 
     def _hold_or_refuse(self, fork_ids: Iterable[int]) -> list[int]:
-        """Return which references are here; let the others not come any more."""
+        """Return the references that are here; refuse the others from now on."""
         with self._lock:
             held = [fork_id for fork_id in fork_ids if fork_id in self._held]
             for fork_id in set(fork_ids).difference(held):
@@ -260,10 +261,10 @@ class RRefContext:
         return held
 
     def _require_wanted(self, rref: RRef[Any], fork_id: int) -> None:
-        """Raise RpcError for a reference that must not come any more.
+        """Raise RpcError for a reference that was refused.
 
-        Note    checked on its arrival: until then its sender may have been notified that it is not
-                here
+        Note    checked after it is held: until then its sender may have got the reply that it is
+                not here
         """
         if fork_id in self._refused:
             if rref._held is not None:
@@ -273,7 +274,7 @@ class RRefContext:
             )
 
     def _tell_forks(self, owner: Worker, arrived: Sequence[HeldReference]) -> None:
-        """Notify the owner of references that have come here, and have not ended since."""
+        """Notify the owner of references that have arrived here and have not ended since."""
         told = []
         for held in arrived:
             if Do.TELL in self._step(held, Event.DROPPED if held.is_dropped else Event.TELLS):
@@ -292,7 +293,7 @@ class RRefContext:
     def _forks_acknowledged(
         self, owner: Worker, told: Sequence[HeldReference], done: Future[Any]
     ) -> None:
-        # A dead owner needs no notice, and its values are gone.
+        # A dead owner needs no notice: its values are gone.
         is_known = done.exception() is None or owner.is_dead
         for held in told:
             self._step(held, Event.KNOWN if is_known else Event.UNKNOWN)
@@ -302,7 +303,7 @@ class RRefContext:
             self._step(held, Event.DROPPED)
 
     def _step(self, held: HeldReference, event: Event) -> tuple[Do, ...]:
-        """Let a reference take an event, and enqueue the notices that it makes due."""
+        """Process one event of a reference, and enqueue the notices that it requires."""
         with self._lock:
             actions = held.step(event)
             if held.state is State.ENDED:
@@ -326,7 +327,7 @@ class RRefContext:
             kind, failure = MessageType.RREF_CHILD_ACCEPT, "references were not accepted"
             self._notice_sender.send(sender, kind, metadata, failure=failure)
 
-    # ---- what others ask -----------------------------------------------------------------------
+    # ---- requests of other workers -------------------------------------------------------------
 
     def _remote_call_came(self, request: Message) -> DeferredResult | Reply | None:
         rref_id, fork_id = ids_of(request)
@@ -335,11 +336,11 @@ class RRefContext:
             self.owned.add_user(owned, fork_id, request.peer)
         try:
             result = run_function(*request.value())
-        except BaseException as error:  # whoever fetches the value gets it
+        except BaseException as error:  # raised where the value is fetched
             self.owned.complete(owned, None, self._without_frames(error))
             if request.refusal is not None:
                 owned.future.was_read()  # it did not run, and its caller has given it up
-            # Some references in a message that could not be read have never come.
+            # If the request was not read, some of its references were not received.
             return None if request.is_read else Reply([], {UNREAD: True})
         if not isinstance(result, DeferredResult):
             self.owned.complete(owned, result)
@@ -358,17 +359,18 @@ class RRefContext:
         return DeferredResult(answer, result.what)
 
     def _without_frames(self, error: BaseException) -> BaseException:
-        """Return an error like what a function has raised, which says where that was.
+        """Return a copy of a function's error without frames, with its origin in the notes.
 
-        The error lives as long as the references to the value. In its frames the function would
-        keep what it had, references of other workers among it, and theirs perhaps this one.
+        The error lives as long as the references to the value. Its frames would keep the function's
+        variables alive. These may hold references to other workers' values, which may in turn refer
+        to this value.
         """
         kept = copy_of(error)
         tell_origin(kept, error, self.me.name)
         return kept
 
     def _fetch_came(self, request: Message) -> Any:
-        # By which life it is made says the fork request of the reference, at the latest.
+        # The maker's life is not known here; the reference's fork request will name it.
         owned = self.owned.hear_of(number(request.metadata, "rref", request.peer.id))
         self.owned.fail_if_unborn(owned)
         if owned.future.done():
@@ -379,7 +381,7 @@ class RRefContext:
     def _delete_came(self, request: Message) -> None:
         rows = _of_one_length(request, lists_of(request, "rref", "fork"))
         self.owned.end_uses([*zip(*rows, strict=True)])
-        self._forks.accepted(rows[1])  # the call that brought them may have no answer yet
+        self._forks.accepted(rows[1])  # the call that sent them may have no answer yet
 
     def _fork_came(self, request: Message) -> None:
         rows = _of_one_length(request, lists_of(request, "rref", "fork", "maker"))
@@ -391,7 +393,7 @@ class RRefContext:
     def _accept_came(self, request: Message) -> None:
         self._forks.accepted(*lists_of(request, "fork"))
 
-    # ---- beginnings and ends -------------------------------------------------------------------
+    # ---- creation and end ----------------------------------------------------------------------
 
     def _new_id(self) -> int:
         return self.me.id << RANK_SHIFT | next(self._numbers) + 1
@@ -420,7 +422,7 @@ def _of_one_length(request: Message, rows: Sequence[tuple[int, ...]]) -> Sequenc
 
 
 class _Fetch:
-    """The name of a fetch in errors, which are rare: otherwise the text is never made."""
+    """The name of a fetch in errors; the text is made only when an error needs it."""
 
     __slots__ = ("_rref",)
 
@@ -432,7 +434,7 @@ class _Fetch:
 
 
 def _earlier_life(owner: Worker) -> OwnerLostError:
-    """Return the error of a reference to a value of an earlier life of its owner."""
+    """Return the error for a value that belongs to an earlier life of its owner."""
     return OwnerLostError(
         f"the value of a reference is gone: it lived in an earlier life of worker {owner.name!r} "
         f"(rank {owner.id})"
@@ -440,10 +442,10 @@ def _earlier_life(owner: Worker) -> OwnerLostError:
 
 
 def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
-    """Return the function that rebuilds a reference at the other end, and what it takes.
+    """Return the function that rebuilds a reference at the other end, and its arguments.
 
-    Raises  RpcError for one that this worker gave up at shutdown; the error of the call that should
-            have made the value
+    Raises  RpcError for a reference that was given up at shutdown; the error of the call that
+            should have made the value
     """
     if rref._is_deleted:
         raise RpcError(f"{rref} has been deleted. Cannot call fork an UserRRef after deletion.")
@@ -454,9 +456,9 @@ def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
 def rebuild_rref(
     owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
 ) -> RRef[Any]:
-    """Return this worker's own reference of one that has travelled here.
+    """Return this worker's own reference for one that arrived in a message.
 
-    Raises  MessageError for anything but numbers; OwnerLostError
+    Raises  MessageError for values that are not numbers; OwnerLostError
     """
     numbers = (owner_id, rref_id, fork_id, parent, life, maker)
     if {*map(type, numbers)} != {int}:
@@ -465,5 +467,5 @@ def rebuild_rref(
     return rref
 
 
-# A sender promises the owner that there is another reference, until the receiver says otherwise.
+# must_be_read, as the owner counts the sent reference until the receiver reports its end.
 register_reducer(RRef, reduce_rref, rebuild_rref, must_be_read=True)

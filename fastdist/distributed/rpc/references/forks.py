@@ -1,20 +1,20 @@
-"""References on their way: kept by their sender until they have come, or never will."""
+"""References on their way: the sender keeps them until they have arrived, or never will."""
 
 # Note [References that never come]
-# A fork counts at its owner from the moment it is packed. If its message was not sent, or could not
-# be read, packing it is undone (Note [Packing]). If the message is in a connection that breaks, the
-# peer is queried and it is sent again, as long as its caller waits. Calls that were given up
-# remain: nobody queries them, and references in such a call and in its answer may have been lost.
-# So a caller that gives a call up reports that, in addition to its CANCEL, in a message that is
-# repeated until it arrives. The callee takes back the references in its answer, since nobody will
-# have them there, and reports those of the call that it holds; the caller takes back the rest. The
-# same holds for memory that the answer lent. Others may wait for the value that the call should
-# have made: they are notified that it will not exist.
+# The owner counts a fork from the moment it is packed. If its message was not sent, or could not be
+# read, the packing is undone (Note [Packing]). If the connection that carries the message breaks,
+# the peer is queried and the message is sent again, as long as its caller waits. That leaves calls
+# that were given up: nobody queries them, and references in such a call and in its answer may be
+# lost. So a caller that gives a call up also sends a report of it in addition to its CANCEL; this
+# message is repeated until it arrives. The callee takes back the references in its answer, as
+# nobody will read it. It reports which references of the call it holds, and the caller takes back
+# the others. Memory that the answer lent is treated in the same way. If others wait for the value
+# that the call should have made, they get an error that it will not exist.
 #
-# References that arrive after they were taken back: an answer that nobody waits for is not read; a
-# call with a reference that its callee has reported as missing cannot be read, and does not run. An
-# answer that arrives for the second time is not read either, since its references may have ended by
-# then.
+# References must not arrive after they were taken back. An answer that nobody waits for is not
+# read. A call whose callee has reported one of its references as missing cannot be read, and does
+# not run. An answer that arrives a second time is not read either, as its references may have ended
+# by then.
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ class _Child(NamedTuple):
 
 
 class Event(Enum):
-    """How the way of a fork ends; its sender forgets it with the first event."""
+    """How the transfer of a fork ends; the sender forgets the fork at the first event."""
 
-    CAME = auto()  # the receiver has it, or had it until its end
+    CAME = auto()  # the receiver has it, or had it until it ended
     LOST = auto()  # the receiver or the owner of the value is lost
-    WILL_NOT_COME = auto()  # not sent, not held by the callee, or in an answer that nobody reads
+    WILL_NOT_COME = auto()  # not sent, not held by the callee, or in an answer that is not read
 
 
 class Forks:
     """The forks that have left this worker and were not accepted yet.
 
-    `hold_or_refuse(fork_ids)` returns which references are here, of forks that others sent, and
-    refuses the others from then on.
+    `hold_or_refuse(fork_ids)` returns the forks from other workers that this worker holds,
+    and refuses the others from then on.
 
     Thread  any
     """
@@ -78,20 +78,21 @@ class Forks:
         self._notice_sender = notice_sender
         self._owned = owned
         self._hold_or_refuse = hold_or_refuse
-        # Guards what is below it, and the calls that each worker has given up. No reference is
+        # Guards the attributes below, and the given-up calls of each worker. No reference may be
         # dropped while it is held.
         self._lock = threading.RLock()
         self._children: dict[int, _Child] = {}
 
     def __len__(self) -> int:
-        """Return how many were not accepted yet."""
+        """Return the number of forks that were not accepted yet."""
         return len(self._children)
 
     def leave(
         self, fork_id: int, parent: RRef[Any], message: Message | None, *, is_notified: bool = True
     ) -> None:
-        """Keep the parent of a fork that is about to travel; without a notice that the fork has
-        come, until the call that carries it is answered.
+        """Keep the parent of a fork that is being packed, until the receiver accepts the fork.
+
+        If not is_notified, the answer to the call that carries the fork counts as acceptance.
         """
         if message is None:
             child = _Child(None, parent, -1, False)
@@ -101,8 +102,8 @@ class Forks:
             self._children[fork_id] = child
         if message is None:
             return
-        # Checked last: for a worker that is lost only now, the notice of its loss drops these
-        # forks.
+        # Checked after the fork is in the table: if the worker is lost later, handling its loss
+        # drops the fork.
         to = message.peer
         if to.is_dead or (child.in_answer and child.call_id in to.given_up):
             self._end(Event.WILL_NOT_COME, [fork_id])
@@ -115,24 +116,25 @@ class Forks:
                 message.delivery_steps = (*message.delivery_steps, accept)
 
     def accepted(self, fork_ids: Iterable[int]) -> None:
-        """Take note that forks have come."""
+        """Record that forks have arrived."""
         self._end(Event.CAME, fork_ids)
 
     def gave_up(self, call: Call) -> None:
-        """Take note that this worker waits no more for a call whose answer has not come."""
+        """Report a call that this worker has given up before its answer came."""
         is_remote = call.message.effective_type in REMOTE_CALLS
         made = call.message.metadata.get("rref") if is_remote else None
         self._notice_sender.enqueue(self._tell_given_up, call.peer, (call.message.message_id, made))
 
     def not_made(self, owner: Worker, rref_id: int) -> None:
-        """Take note that a call that should have made a value at its owner has failed.
+        """Report a call that should have made a value at its owner and failed.
 
-        Note    what the function raises is a value, too: the call may have been refused before it
+        Note    an error of the function is stored as the value; this is for a call that was refused
+                before the function ran
         """
         self._notice_sender.enqueue(self._tell_given_up, owner, (None, rref_id))
 
     def given_up(self, request: Message) -> Reply:
-        """Take back what the answers to calls bring, and tell which forks are here; a handler."""
+        """Take back references in answers to given-up calls; reply which of the forks are held."""
         call_ids, fork_ids, made = lists_of(request, "call", "fork", "made")
         with self._lock:
             for call_id in call_ids:
@@ -145,7 +147,7 @@ class Forks:
         return Reply([], {"held": (*self._hold_or_refuse(fork_ids),)})
 
     def worker_lost(self, worker: Worker) -> None:
-        """Release references that went to a lost worker, and those to its values."""
+        """Release references that went to a lost worker, and references to its values."""
         with self._lock:
             lost = [
                 fork_id
@@ -155,7 +157,7 @@ class Forks:
         self._end(Event.LOST, lost)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all forks."""
         self._end(Event.LOST, list(self._children))
 
     def _tell_given_up(self, callee: Worker, calls: Sequence[tuple[int | None, Value]]) -> None:
@@ -188,7 +190,7 @@ class Forks:
             ]
 
     def _end(self, event: Event, fork_ids: Iterable[int]) -> None:
-        """Let go of the parents of forks; their owner must not count those that will not come."""
+        """Release the parents of forks; the owner stops counting forks that will not come."""
         with self._lock:
             children = [(i, self._children.pop(i, None)) for i in fork_ids]
         ended = [(child.parent._id, fork_id) for fork_id, child in children if child is not None]

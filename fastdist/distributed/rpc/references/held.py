@@ -1,11 +1,11 @@
 """One reference to a value of another worker, from its beginning to its end."""
 
 # Note [What a holder owes]
-# A reference comes into being in one of three ways: its holder calls rpc.remote(); it arrives in a
-# message of the owner, or in one whose sender notifies the owner; or it arrives from a third
-# worker. In the last case its sender keeps a reference until the owner counts this one, and then
-# needs a notice (ACCEPT). The owner needs a notice of the end (END), and not before that of the
-# beginning.
+# A reference comes into being in one of three ways. Its holder calls rpc.remote(). Or it arrives in
+# a message of the owner, or in one whose sender notifies the owner. Or it arrives from a third
+# worker. In the last case the sender keeps a reference until the owner counts this one, and must
+# then be notified (ACCEPT). The owner must be notified of the end (END), but only after it was
+# notified of the beginning.
 #
 #              KNOWN                        KNOWN: ACCEPT
 #   CREATING ---------> COUNTED <---------------------------- TELLING
@@ -15,8 +15,8 @@
 #                          ^   DROPPED: ACCEPT                      |
 #                          +---------------- GIVEN_UP --------------+
 #
-# A reference that nobody needs any more while its owner is being notified ends once the owner
-# knows.
+# If a reference is dropped while its owner is being notified of it, it ends after the owner's
+# answer.
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     from ..workers.worker import Worker
 
-# The sender of a reference that needs no notice of its arrival.
+# The parent of a reference whose sender needs no notice of its arrival.
 NOBODY: Final = -1
 
 
 class State(Enum):
-    """Where a reference is in its life."""
+    """The state of a reference."""
 
-    CREATING = auto()  # the call of rpc.remote() that makes the value tells its owner
-    ARRIVED = auto()  # a third worker sent it, and the owner is notified soon
+    CREATING = auto()  # the rpc.remote() call that makes the value also registers this reference
+    ARRIVED = auto()  # a third worker sent it, and the owner will be notified soon
     TELLING = auto()  # the owner is being notified
     COUNTED = auto()  # the owner counts it
     ENDED = auto()
@@ -57,9 +57,9 @@ class Event(Enum):
 class Do(Enum):
     """Actions of the holder."""
 
-    TELL = auto()  # notify the owner of another reference
+    TELL = auto()  # notify the owner of this reference
     ACCEPT = auto()  # notify the sender that the owner counts it, or that it has ended
-    END = auto()  # notify the owner of the reference's end
+    END = auto()  # notify the owner of its end
 
 
 _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
@@ -72,7 +72,7 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
     (State.ARRIVED, Event.GIVEN_UP): (State.ENDED, (Do.ACCEPT,)),
     (State.ARRIVED, Event.REFUSED): (State.ENDED, ()),
     (State.TELLING, Event.KNOWN): (State.COUNTED, (Do.ACCEPT,)),
-    # The sender keeps its own reference: the owner may not count this one.
+    # Not accepted, so the sender keeps its own reference: the owner may not count this one.
     (State.TELLING, Event.UNKNOWN): (State.COUNTED, ()),
     (State.TELLING, Event.DROPPED): (State.TELLING, ()),
     (State.TELLING, Event.GIVEN_UP): (State.ENDED, (Do.END, Do.ACCEPT)),
@@ -85,9 +85,9 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
 class HeldReference:
     """The holder's side of one RRef.
 
-    `parent` is the rank of the worker that sent it, NOBODY where that one needs no notice. `maker`
-    is the incarnation of the worker whose remote call makes the value; 0 where the owner has heard
-    of the value before anybody can ask for it, or no rank has a second life.
+    `parent` is the rank of the worker that sent it; NOBODY if that worker needs no notice. `maker`
+    is the incarnation of the worker whose remote call makes the value. It is 0 if the owner knows
+    the value before anybody can query it, or if no rank has a second life.
 
     Thread  one at a time in `step`; `is_dropped` is set by the garbage collector, in any thread
     """
@@ -115,13 +115,13 @@ class HeldReference:
     ) -> None:
         self.owner, self.rref_id, self.fork_id = owner, rref_id, fork_id
         self.state, self.parent, self.maker = state, parent, maker
-        # Whether no object refers to it any more, which may be known before its event is taken.
+        # Whether no object refers to it any more; may be set before the event DROPPED is processed.
         self.is_dropped = False
-        # The Future of the call that makes the value, until that has ended.
+        # The Future of the call that makes the value, until that call has ended.
         self.creation: Future[Any] | None = None
 
     def step(self, event: Event) -> tuple[Do, ...]:
-        """Take one event, and return what to do.
+        """Process one event, and return the actions to take.
 
         Raises  KeyError for an event that cannot happen in this state
         """

@@ -1,10 +1,10 @@
 """One value on its owner, from the first message about it to its end."""
 
 # Note [What an owner counts]
-# Another worker may ask for a value before the call that makes it has arrived. The value is there
-# once that call has returned or raised, or once it is known that it never will: then FAIL puts an
-# error in its place. It goes once it is there and neither an object here nor another worker refers
-# to it.
+# Another worker may query a value before the call that makes it has arrived. The value is THERE
+# once that call has returned or raised. If it becomes known that the value will never exist, FAIL
+# stores an error in its place. The value is removed when it is THERE and neither an object here nor
+# another worker refers to it.
 #
 #                                     MADE
 #              CALLED                 MAKER_LOST: FAIL          leave
@@ -13,7 +13,7 @@
 #      |  GIVEN_UP, MAKER_LOST: FAIL                   |
 #      +-----------------------------------------------+
 #
-# A call that runs here ends alone, whether or not its caller has given it up.
+# A call that runs here is not interrupted, even if its caller has given it up.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a value is in its life."""
+    """The state of a value."""
 
     AWAITED = auto()
     RUNNING = auto()
@@ -37,12 +37,12 @@ class Event(Enum):
     """Events of a value."""
 
     CALLED = auto()  # the remote call that makes it has arrived
-    MADE = auto()  # the value is there, or the error of its function
-    GIVEN_UP = auto()  # its maker says that the call was given up before it ran
+    MADE = auto()  # the function has returned or raised
+    GIVEN_UP = auto()  # its maker reports that the call was given up before it ran
     MAKER_LOST = auto()  # its maker is lost, or is not a member
 
 
-# The next state, and whether an error must be put in the place of the value.
+# The next state, and whether an error must be stored as the value.
 _STEPS: Final[dict[tuple[State, Event], tuple[State, bool]]] = {
     (State.AWAITED, Event.CALLED): (State.RUNNING, False),
     (State.AWAITED, Event.MADE): (State.THERE, False),
@@ -69,12 +69,12 @@ class KeptValue:
         self.num_local = 0
 
     def step(self, event: Event) -> bool:
-        """Take one event; return whether an error must be put in the place of the value."""
+        """Process one event; return whether an error must be stored as the value."""
         self.state, must_fail = _STEPS.get((self.state, event), (self.state, False))
         return must_fail
 
     def leave(self) -> bool:
-        """End, unless somebody refers to the value or waits for it; return whether it has."""
+        """End if nobody refers to the value or waits for it; return whether it has ended."""
         if self.state is State.THERE and not self.users and not self.num_local:
             self.state = State.GONE
         return self.state is State.GONE

@@ -1,4 +1,4 @@
-"""Values that live on this worker, and their users."""
+"""Values that this worker owns, and their users."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from .rref import OwnedValue
 
 
 class OwnedValues:
-    """The values of one owner; each goes when nobody refers to it any more.
+    """The values of one owner; a value is removed when nothing refers to it any more.
 
     Thread  any
     """
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        # Guards the three below it. No value is dropped while it is held.
+        # Guards the three attributes below. No value may be dropped while it is held.
         self._lock = threading.RLock()
         self._by_id: dict[int, OwnedValue] = {}
-        # The latest values that lived here, with why they were never made.
+        # The ids of the latest removed values; with a text if the value was never made.
         self._dropped: dict[int, str | None] = {}
-        self._ended_early: dict[int, None] = {}  # the latest users whose end was reported first
+        self._ended_early: dict[int, None] = {}  # users reported as ended first
 
     def hear_of(self, rref_id: int, life: int = 0, *, for_local: bool = False) -> OwnedValue:
-        """Return the record of a value that others speak of, perhaps before its maker's call comes.
+        """Return the record of a value that another worker names, even before its maker's call.
 
-        `life` is the incarnation of its maker, of which an id tells the rank alone; where it is not
-        said, that is 0, the value is taken for one of the maker's present life.
+        `life` is the incarnation of its maker, as an id has only the maker's rank. If it is 0, the
+        maker's present life is assumed.
         """
         owned = self._by_id.get(rref_id)
         if owned is not None and (owned.state is not State.AWAITED or not life):
@@ -44,13 +44,13 @@ class OwnedValues:
         maker = self._workers.find_life(rank, life) if life else self._workers.find(rank)
         owned = self.get_or_create(rref_id, maker, for_local=for_local)
         if life:
-            owned.maker = maker  # whoever spoke of it before may have said nothing
+            owned.maker = maker  # an earlier request may have named no life
         return owned
 
     def get_or_create(
         self, rref_id: int, maker: Worker | None, *, for_local: bool = False
     ) -> OwnedValue:
-        """Return the record of a value, or one that nobody else sees if the value is gone."""
+        """Return the record of a value, or an unregistered one if the value was removed."""
         with self._lock:
             owned = self._by_id.get(rref_id)
             if owned is None:
@@ -61,24 +61,24 @@ class OwnedValues:
         return owned
 
     def begin(self, rref_id: int, maker: Worker) -> OwnedValue:
-        """Return the record of a value, the call of which has come."""
+        """Return the record of a value whose call has arrived."""
         owned = self.get_or_create(rref_id, maker)
         with self._lock:
             owned.step(Event.CALLED)
         return owned
 
     def add_user(self, owned: OwnedValue, fork_id: int, holder: Worker) -> None:
-        """Count a fork, and let it hold the value until it or its holder ends."""
+        """Count a fork, which keeps the value until the fork or its holder ends."""
         with self._lock:
-            # The call that made it may have waited here until its user had given it up.
+            # If the user's end was reported first, the user has given up the call meanwhile.
             if self._ended_early.pop(fork_id, self) is self:
                 owned.users[fork_id] = holder
-        # Its request may have waited here for longer than it lived, and nobody will drop this then.
+        # The request may have waited here until its sender was lost, and that loss was handled.
         if holder.is_dead:
             self.end_uses([(owned.rref_id, fork_id)])
 
     def end_uses(self, forks: Sequence[tuple[int, int]]) -> None:
-        """Take note that forks, each after the id of its value, have ended."""
+        """Record that forks have ended, given as pairs of value id and fork id."""
         with self._lock:
             for rref_id, fork_id in forks:
                 owned = self._by_id.get(rref_id)
@@ -88,7 +88,7 @@ class OwnedValues:
             self.drop_if_unused(rref_id)
 
     def local_ended(self, _: None, ended: Sequence[OwnedValue]) -> None:
-        """Take note that references on this worker itself have ended."""
+        """Record that references on this worker itself have ended."""
         with self._lock:
             for owned in ended:
                 owned.num_local -= 1
@@ -98,43 +98,44 @@ class OwnedValues:
     def complete(
         self, owned: OwnedValue, value: object, error: BaseException | None = None
     ) -> None:
-        """Let a value be there, or the error of its function, for all who wait for it."""
+        """Set a value, or the error of its function, for all that wait for it."""
         owned.future.try_complete(value, error)
         with self._lock:
             owned.step(Event.MADE)
         if error is not None and owned.maker is not None:
             who = f"of worker {owned.maker.name!r}"
             owned.future.describe_failure(f"a call of rpc.remote() {who} that runs here")
-        # The last reference may have ended before.
+        # The last reference may have ended already.
         self.drop_if_unused(owned.rref_id)
 
     def _end_wait(self, owned: OwnedValue, error: BaseException) -> None:
-        """Let the error of a value that is never made be there, without a warning."""
+        """Set the error of a value that is never made, without a warning about unread errors."""
         self.complete(owned, None, error)
         owned.future.was_read()
 
     def fail(self, rref_id: int, error: BaseException) -> None:
-        """Let the error of a value be there, if anybody refers to it."""
+        """Set an error as the value, if anything refers to the value."""
         with self._lock:
             owned = self._by_id.get(rref_id)
         if owned is not None:
             self._end_wait(owned, error)
 
     def fail_if_unborn(self, owned: OwnedValue) -> None:
-        """End the wait for a value that is not there yet, and never will be."""
+        """End the wait for a value that does not exist and never will."""
         if owned.state not in (State.AWAITED, State.RUNNING):
             return
         if owned.maker is None or owned.maker.is_dead:
             self._fail_unborn(owned)
         elif owned.rref_id in self._dropped:
-            # Passed on by somebody who died, or gave up, before the owner heard of it.
+            # Passed on by a worker that died, or gave up, before the owner knew of the new
+            # reference.
             why_unmade = self._dropped.get(owned.rref_id)
             value = f"the value of RRef {id_text(owned.rref_id)}"
             gone = RpcError(f"{value} is gone: all its other references ended")
             self._end_wait(owned, RpcTimeoutError(why_unmade) if why_unmade else gone)
 
     def fail_unmade(self, rref_ids: Iterable[int], maker: Worker) -> None:
-        """End the wait for values whose remote calls were given up by maker before they ran."""
+        """End the wait for values whose remote calls the maker gave up before they ran."""
         for rref_id in rref_ids:
             text = (
                 f"worker {self._workers.me.name!r} did not run the remote call of worker "
@@ -149,24 +150,24 @@ class OwnedValues:
                 self._end_wait(owned, RpcTimeoutError(text))
 
     def drop_if_unused(self, rref_id: int) -> None:
-        """Let a value go if it is there and nobody refers to it."""
+        """Remove a value if it exists and nothing refers to it."""
         with self._lock:
             owned = self._by_id.get(rref_id)
             if owned is None or not owned.leave():
                 return
             del self._by_id[rref_id]
             remember(self._dropped, rref_id)
-        del owned  # the value ends here, without the lock: its end may run anything
+        del owned  # frees the value without the lock, as its finalizer may run any code
 
     def maker_lost(self, worker: Worker) -> None:
-        """End the wait for values whose creation a lost worker should have requested."""
+        """End the wait for values that calls of a lost worker should have made."""
         with self._lock:
             unborn = [owned for owned in self._by_id.values() if owned.maker is worker]
         for owned in unborn:
             self._fail_unborn(owned)
 
     def end_uses_of(self, worker: Worker) -> None:
-        """End what a lost worker used."""
+        """End all uses by a lost worker."""
         with self._lock:
             for owned in self._by_id.values():
                 for fork_id in [f for f, life in owned.users.items() if life is worker]:
@@ -182,7 +183,7 @@ class OwnedValues:
         del gone
 
     def values(self) -> list[OwnedValue]:
-        """Return all that is here."""
+        """Return all values."""
         with self._lock:
             return list(self._by_id.values())
 

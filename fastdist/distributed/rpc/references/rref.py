@@ -1,4 +1,4 @@
-"""RRef: a reference to a value that stays on the worker which owns it, and to its methods."""
+"""RRef: a reference to a value that stays on its owner; also calls methods of the value there."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class _ValueFuture(Future[T]):
-    """Has the value of a reference, or the error of the call that should have made it."""
+    """A Future of a reference's value, or of the error of the call that should have made it."""
 
     __slots__ = ()
     _told_as = "the call of rpc.remote() that should have made a value here"
 
 
 class OwnedValue(KeptValue):
-    """The owner's side of an RRef: the value once it is there, and its references.
+    """The owner's side of an RRef: the value once it exists, and its references.
 
     Thread  the lock of OwnedValues (owned.py) guards the attributes of KeptValue
     """
@@ -46,16 +46,17 @@ class OwnedValue(KeptValue):
     def __init__(self, rref_id: int, maker: Worker | None = None) -> None:
         super().__init__()
         self.rref_id = rref_id
-        # The worker whose remote call makes the value; None where that is not a member.
+        # The worker whose remote call makes the value; None if that is not a member.
         self.maker = maker
         self.future: Future[Any] = _ValueFuture()
 
     def wait(self, timeout_s: float = 0.0) -> Any:
-        """Return the value once it is there.
+        """Return the value, and wait until it exists.
 
-        Raises  a copy of the error of the function that should have made it: an error that is
-                raised holds the frames it passes, and this one lives as long as the references;
-                RpcTimeoutError if it is not there in time, or when the call that asks has to end
+        Raises  a copy of the error of the function that should have made it; RpcTimeoutError if the
+                value does not exist in time, or the served request must end
+        Note    a copy, because a raised error holds the frames that it passes, and the stored error
+                lives as long as the references
         """
         if not self.future.done():
             deadline, _ = deadline_of(timeout_s)
@@ -68,9 +69,9 @@ class OwnedValue(KeptValue):
         return self.value()
 
     def value(self) -> Any:
-        """Return the value, which is there.
+        """Return the value, which must exist.
 
-        Raises  as wait
+        Raises  the errors of wait
         """
         error = self.future.exception()
         if error is None:
@@ -79,7 +80,7 @@ class OwnedValue(KeptValue):
 
 
 def creation_error(error: BaseException) -> BaseException:
-    """Return the error of a value whose making has failed."""
+    """Return the error of a value whose creation failed."""
     if not isinstance(error, RpcTimeoutError):
         return error
     return RpcTimeoutError(
@@ -89,7 +90,7 @@ def creation_error(error: BaseException) -> BaseException:
 
 
 def copy_of(error: BaseException) -> BaseException:
-    """Return an error to be raised in the place of one that lives on, with its notes."""
+    """Return a copy of an error, with its notes, to raise instead of the stored one."""
     try:
         return copy_error(error)
     except Exception:
@@ -97,28 +98,28 @@ def copy_of(error: BaseException) -> BaseException:
 
 
 class Context(Protocol):
-    """The part of this worker's bookkeeping that an RRef uses."""
+    """The part of the RRefContext that an RRef uses."""
 
     me: Worker
     client: Client
 
     def new_owned(self, value: object) -> OwnedValue:
-        """Return a new value's record."""
+        """Return the record of a new value."""
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns."""
 
     def reference_dropped(self, held: HeldReference) -> None:
-        """Tell the owner of its end; called by the garbage collector, in any thread."""
+        """Notify the owner of its end; called by the garbage collector, in any thread."""
 
     def owned_died(self, owned: OwnedValue) -> None:
-        """Look whether the record can go; called by the garbage collector, in any thread."""
+        """Check whether to remove the record; called by the garbage collector, in any thread."""
 
 
 class RRef(Generic[T]):
-    """A reference to a value on its owner; others hold it too, and it lives as long as any does.
+    """A reference to a value at its owner; the value lives as long as any worker refers to it.
 
-    `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.
+    `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another worker the owner.
 
     Thread  any
 
@@ -135,9 +136,9 @@ class RRef(Generic[T]):
         tensor([1., 1.])
     """
 
-    # The Future of the remote call that makes the value, where this worker made the call.
+    # The Future of the remote call that makes the value, if this worker made that call.
     _creation: Future[Any] | None = None
-    # Likewise, done when the events of that call are recorded; where a profile records them.
+    # A Future that is done when a profile has recorded the events of that call; None without one.
     _profiling_future: Future[Any] | None = None
     _type: type | None = None
 
@@ -158,7 +159,7 @@ class RRef(Generic[T]):
 
     @classmethod
     def _make(cls, *parts: Any, **named: Any) -> RRef[Any]:
-        """Return a reference from the arguments of `_fill`."""
+        """Return a new reference; the arguments are those of `_fill`."""
         rref: RRef[Any] = object.__new__(cls)
         rref._fill(*parts, **named)
         return rref
@@ -176,7 +177,7 @@ class RRef(Generic[T]):
         self._owner = owner
         self._id = rref_id
         self._fork_id = fork_id
-        # The value's record on its owner, or what this worker keeps of a reference elsewhere.
+        # _owned: the value's record, on its owner. _held: this worker's record of a remote value.
         self._owned, self._held = owned, held
 
     def owner(self) -> WorkerInfo:
@@ -197,15 +198,15 @@ class RRef(Generic[T]):
 
     @property
     def _is_deleted(self) -> bool:
-        """Whether the owner knows of its end, or has never heard of it."""
+        """Whether the owner was notified of its end, or never knew of it."""
         return self._held is not None and self._held.state is State.ENDED
 
     def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
-        """Return the value: on the owner itself, elsewhere a copy; waits until it is there.
+        """Return the value: on its owner the value itself, elsewhere a copy; wait until it exists.
 
-        Raises  what the function that makes the value raised; RpcTimeoutError; WorkerLostError,
-                and OwnerLostError where the owner was lost before; RpcError after shutdown, which
-                deletes what other workers own
+        Raises  the error of the function that makes the value; RpcTimeoutError; WorkerLostError,
+                or OwnerLostError if the owner was lost before; RpcError after a shutdown, which
+                releases references to other workers' values
         """
         if self._owned is not None:
             is_unset = timeout == constants.UNSET_RPC_TIMEOUT
@@ -223,7 +224,7 @@ class RRef(Generic[T]):
         return value
 
     def _require_owner(self) -> None:
-        """Check that the life of the owner that has the value is not over.
+        """Check that the life of the owner that has the value has not ended.
 
         Raises  OwnerLostError
         """
@@ -255,15 +256,15 @@ class RRef(Generic[T]):
         return self._owned.wait()  # type: ignore[no-any-return]
 
     def rpc_sync(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
-        """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner, and waits."""
+        """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner and returns its result."""
         return self._proxy("rpc_sync", timeout)
 
     def rpc_async(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
-        """Return a proxy: `rref.rpc_async().method(x)` runs on the owner, and gives a Future."""
+        """Return a proxy: `rref.rpc_async().method(x)` runs on the owner and returns a Future."""
         return self._proxy("rpc_async", timeout)
 
     def remote(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
-        """Return a proxy: `rref.remote().method(x)` runs on the owner, and gives an RRef."""
+        """Return a proxy: `rref.remote().method(x)` runs on the owner and returns an RRef."""
         return self._proxy("remote", timeout)
 
     def _proxy(self, how: str, timeout: float) -> RRefProxy:
@@ -287,13 +288,13 @@ class RRef(Generic[T]):
         return self._type
 
     def _get_future(self) -> Future[Any] | None:
-        """Return the Future of the call that makes the value, None where another made it."""
+        """Return the Future of the call that makes the value; None if another worker made it."""
         return self._creation
 
     def _get_profiling_future(self) -> Future[Any]:
         """Return a Future that is done when the call that makes the value is in the profile.
 
-        Raises  RpcError where no profile recorded when this worker made the call
+        Raises  RpcError if no profile was recording when this worker made the call
         """
         if self._profiling_future is None:
             raise RpcError(
@@ -303,8 +304,9 @@ class RRef(Generic[T]):
         return self._profiling_future
 
     def _serialize(self) -> tuple[object, ...]:
-        """Raise NotImplementedError: the owner counts each reference, by the message that carries
-        it, and one outside of messages would be kept forever.
+        """Raise NotImplementedError: the owner counts references by the messages that carry them.
+
+        A reference outside of messages would never be released.
         """
         self._require_made()
         raise NotImplementedError(
@@ -314,7 +316,7 @@ class RRef(Generic[T]):
 
     @staticmethod
     def _deserialize(packed: tuple[object, ...]) -> RRef[Any]:
-        """Raise NotImplementedError, as _serialize."""
+        """Raise NotImplementedError, like _serialize."""
         raise NotImplementedError(
             f"{packed!r} alone is not a reference: it arrives as part of a message"
         )
@@ -333,7 +335,7 @@ class RRef(Generic[T]):
     def __del__(self) -> None:
         context = getattr(self, "_context", None)
         if context is None:
-            return  # its making failed
+            return  # its creation failed
         if self._owned is not None:
             context.owned_died(self._owned)
         elif self._held is not None and self._held.state is not State.ENDED:
@@ -341,7 +343,7 @@ class RRef(Generic[T]):
 
 
 class RRefProxy:
-    """Names a method by attribute, and calls it on the owner."""
+    """Calls a method of the value on its owner; the method is named by attribute access."""
 
     def __init__(self, rref: RRef[Any], how: Callable[..., Any], timeout: float) -> None:
         self._rref = rref
@@ -360,7 +362,7 @@ def _call(
 
 @gate.export
 def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a method of the value; if it is an async one, its Future is the answer.
+    """Call a method of the value; if it is an async function, its Future is the answer.
 
     Raises  TypeError for anything but an RRef, as other objects may have a `local_value`
     """
@@ -387,10 +389,10 @@ def _value_of(rref: object) -> Any:
 
 
 def id_as_text(number: int) -> str:
-    """Return an id of a value or a reference as PyTorch shows it."""
+    """Return an id of a value or a reference in PyTorch's notation."""
     return f"GloballyUniqueId(created_on={number >> RANK_SHIFT}, local_id={number & LOCAL})"
 
 
-# Functions of modules above this package, which put them here: the three kinds of calls, and
+# Functions of modules above this package, which register them here: the three kinds of calls, and
 # "context", which returns the RRefContext of this process's agent.
 late_bound: dict[str, Callable[..., Any]] = {}

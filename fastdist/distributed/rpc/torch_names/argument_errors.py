@@ -1,4 +1,4 @@
-"""Arguments of users: times, and errors for a wrong type with the text of PyTorch's bindings."""
+"""Checks of users' arguments: times, and TypeErrors with the text of PyTorch's bindings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from ....core.short_repr import short_repr
 
-# The beginning of the text where the name of the function is unknown.
+# The beginning of the text if the name of the function is not known.
 INCOMPATIBLE: Final = "incompatible function arguments: "
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -19,7 +19,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 def incompatible(
     function: str, signature: str, why: str, *args: object, **kwargs: object
 ) -> TypeError:
-    """Return the error of a function, or of a constructor (__init__), that was called wrongly."""
+    """Return the error for wrong arguments of a function or constructor (__init__)."""
     kind = "constructor" if function == "__init__" else "function"
     named = ", ".join(f"{name}={short_repr(value)}" for name, value in kwargs.items())
     given = [", ".join(map(repr, args)), f"kwargs: {named}" if named else ""]
@@ -30,7 +30,7 @@ def incompatible(
 
 
 def constructor(signature: str) -> Callable[[C], C]:
-    """Decorate an __init__ whose TypeErrors get this text."""
+    """Decorate an __init__ so that its TypeErrors have this signature in their text."""
 
     def decorate(init: C) -> C:
         @functools.wraps(init)
@@ -38,7 +38,7 @@ def constructor(signature: str) -> Callable[[C], C]:
             try:
                 init(self, *args, **kwargs)
             except TypeError as error:
-                # An error that the base class has already wrapped is not wrapped again.
+                # Take only the reason if the base class has already wrapped the error.
                 why = str(error).rpartition("\n\n")[2].removeprefix(INCOMPATIBLE)
                 raise incompatible("__init__", signature, why, *args, **kwargs) from None
 
@@ -47,12 +47,12 @@ def constructor(signature: str) -> Callable[[C], C]:
     return decorate
 
 
-# A longer time is as good as forever, and more than threads can wait for.
+# Longer times mean no limit; threads cannot wait longer than this.
 LONGEST_S: Final = 1e9
 
 
 def seconds(name: str, value: object) -> float:
-    """Return a number of seconds; 0 stands for no limit, as does infinity.
+    """Return a number of seconds; 0 and infinity mean no limit.
 
     Raises  TypeError for a value that is not a number, ValueError for a negative one
     """

@@ -1,4 +1,4 @@
-"""The kinds of agents by name, as PyTorch's backend_registry keeps them."""
+"""The kinds of agents by name, with the interface of PyTorch's backend_registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class BackendValue(NamedTuple):
-    """How a backend makes its options and its agent."""
+    """The functions that create a backend's options and its agent."""
 
     construct_rpc_backend_options_handler: Callable[..., Any]
     init_backend_handler: Callable[..., Any]
@@ -38,12 +38,12 @@ def _repr_of_member(member: enum.Enum) -> str:
     return f"BackendType.{member.name}"
 
 
-# Replaced by each registration: members of an enum cannot be added.
+# Replaced at each registration, as members cannot be added to an enum.
 BackendType: Any = _make_backend_type({})
 
 
 def backend_registered(backend_name: str) -> bool:
-    """Return whether a backend of this name has been registered."""
+    """Return whether a backend with this name was registered."""
     return backend_name in BackendType.__members__
 
 
@@ -57,7 +57,7 @@ def register_backend(
     `init_backend_handler(store, name, rank, world_size, rpc_backend_options)` returns a started
     agent.
 
-    Raises  RuntimeError if there is one of that name
+    Raises  RuntimeError if the name is taken
     """
     global BackendType
     if backend_registered(backend_name):
@@ -74,7 +74,7 @@ def construct_rpc_backend_options(
     init_method: str = constants.DEFAULT_INIT_METHOD,
     **kwargs: Any,
 ) -> Any:
-    """Return the options of a backend, with its defaults for those that are not given."""
+    """Return the options of a backend, with defaults for those that are not given."""
     return backend.value.construct_rpc_backend_options_handler(
         rpc_timeout=rpc_timeout, init_method=init_method, **kwargs
     )

@@ -33,7 +33,7 @@ class FaultyTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
     """Options of the FAULTY_TENSORPIPE backend.
 
     Messages of the types `messages_to_fail` fail the first `num_fail_sends` times that they are
-    sent, counted per message; `messages_to_delay` gives seconds by type.
+    sent, counted per message; `messages_to_delay` has seconds by type.
 
     Raises  ValueError for an unknown type
     """
@@ -56,7 +56,7 @@ class FaultyTensorPipeRpcBackendOptions(TensorPipeRpcBackendOptions):
 
 
 class FaultyClient(Client):
-    """The calling half with faults; every call goes by the shared lane."""
+    """A Client with faults; it sends every call on the shared lane."""
 
     to_fail: frozenset[int] = frozenset()
     to_delay: Mapping[int, float] = {}
@@ -64,22 +64,22 @@ class FaultyClient(Client):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # Guards _failed: how often a message, known by its content and its receiver, has failed.
+        # Guards _failed: by content and receiver of a message, how often it has failed.
         self._failed_lock = threading.Lock()
         self._failed: dict[object, int] = {}
 
     def begin(self, to: int | Worker, kind: MessageType, value: Any, *others: Any) -> Future[Any]:
-        """Send a request whose answer its sender will wait for."""
+        """Send a request; the sender waits for the Future."""
         return self.request(to, kind, value, (), *others)
 
     def send_direct(self, *request: Any) -> None:
-        """Send nothing: messages on a separate lane pass no faults."""
+        """Return None, so that the caller uses `send`: separate lanes have no faults."""
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
-        """Let a request leave, late, or not at all."""
+        """Send a request: normally, late, or not at all."""
         kind = call.message.type
         if kind in self.to_fail and self._fails_again(call):
-            # As if it had been lost on its way, and nobody had heard of it in time.
+            # The error of a message that was lost on its way.
             raise RpcTimeoutError(
                 f"Send attempt of {MessageType(kind).name} to worker {call.peer.info.name!r} "
                 "failed on purpose"
@@ -100,13 +100,13 @@ class FaultyClient(Client):
 
 
 class FaultyTensorPipeAgent(ZmqAgent):
-    """A ZmqAgent whose requests fail and are late as its options say."""
+    """A ZmqAgent whose requests fail or are delayed as its options require."""
 
     client_class = FaultyClient
     options_class = FaultyTensorPipeRpcBackendOptions
 
     def start(self) -> None:
-        """Start to serve, and to fail."""
+        """Start to serve, and to inject faults."""
         options, client = self.options, self.client
         assert isinstance(options, FaultyTensorPipeRpcBackendOptions)
         assert isinstance(client, FaultyClient)

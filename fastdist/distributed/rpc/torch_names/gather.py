@@ -1,4 +1,4 @@
-"""Objects of all workers, gathered at one of them and handed to all: the barrier of a few lines."""
+"""Gathers objects of all workers at one of them, which sends all to each: _all_gather, _barrier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..workers.worker import Worker
 
 
 class AllGatherStates:
-    """The objects of one gathering so far, at its leader; `proceed_signal` is set at its end."""
+    """The objects of one gathering, at its leader; `proceed_signal` is set at its end."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.missing = set(names)
@@ -31,10 +31,10 @@ class AllGatherStates:
         self.outcome.add_done_callback(lambda _: signal.set())
 
 
-# Guards the three below it. Outcomes are completed outside of it.
+# Guards the three tables below. Futures are completed without it.
 _lock: Final = threading.Lock()
 _gatherings: dict[str, AllGatherStates] = {}
-_failed: dict[str, RpcError] = {}  # the latest that failed, for workers that come later
+_failed: dict[str, RpcError] = {}  # the latest failures, for workers that call later
 _MOST_FAILED: Final = 64
 _numbers: dict[tuple[str, ...], int] = {}
 
@@ -44,12 +44,13 @@ def all_gather(
     worker_names: Iterable[str] | None = None,
     timeout: float = constants.UNSET_RPC_TIMEOUT,
 ) -> dict[str, Any]:
-    """Return worker name -> object, once all of them (all of the group, if none are given) have
-    called this. The one whose name sorts first gathers.
+    """Return {worker name: object} once all these workers have called this.
+
+    The default is all workers of the group. The worker whose name sorts first is the leader.
 
     Units   timeout in seconds; 0 and the default wait as long as the others live
     Raises  RpcTimeoutError, at each waiting worker, naming the missing ones; WorkerLostError naming
-            a lost one; RpcError if this worker is not among them, or one is not in the group
+            a lost worker; RpcError if this worker is not among them, or a name is not in the group
     """
     agent = get_current_agent()
     me = agent.get_worker_info().name
@@ -70,14 +71,14 @@ def all_gather(
         return gathered
     outcome: Future[dict[str, Any]] = _take_part(*given).future
     for worker in workers[1:]:
-        # One that nothing was ever sent to could go unseen.
+        # Connect to it: without a connection its death would not be noticed.
         if agent.workers.reach(worker).is_dead:
             _worker_lost(worker)
     try:
         return outcome.wait(timeout_s or None)
     except TimeoutError:
         _give_up(given[0], timeout_s)
-        return outcome.wait()  # they may have come at the last moment
+        return outcome.wait()  # the others may have called just now
 
 
 def _give_up(which: str, timeout_s: float) -> None:
@@ -106,7 +107,7 @@ def _fail(ended: Iterable[str], error: RpcError) -> None:
 
 @gate.export
 def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> DeferredResult:
-    """Add the object of one worker; the answer is all of them."""
+    """Add the object of one worker; the answer is the objects of all."""
     with _lock:
         gathering = _gatherings.get(which)
         if gathering is None:

@@ -1,4 +1,4 @@
-"""PyTorch's names in rpc.internal: kinds of calls, their keys, and how values travel."""
+"""PyTorch's names in rpc.internal: kinds of calls, their profiling keys, and packed values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _InternalRPCPickler:
-    """Turns values into bytes and a table of tensors, and back.
+    """Turns values into bytes and a list of tensors, and back.
 
     Thread  any
     """
@@ -35,9 +35,9 @@ class _InternalRPCPickler:
         self._class_reducer_dict: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
     def _register_reducer(self, obj_class: type, reducer: Callable[[Any], tuple[Any, ...]]) -> None:
-        """Let objects of a class travel as reducer(object), which is (rebuild, arguments).
+        """Pickle objects of a class as reducer(object), which is (rebuild, arguments).
 
-        A second reducer of a class is not taken. `rebuild` is found by name on the other worker.
+        A second reducer for a class is ignored. `rebuild` is found by name on the other worker.
         """
         self._class_reducer_dict.setdefault(obj_class, reducer)
         if current() is self:
@@ -46,7 +46,7 @@ class _InternalRPCPickler:
     def serialize(self, obj: object) -> tuple[bytes, list[Tensor]]:
         """Return the bytes of obj and the tensors in it.
 
-        Raises  RpcError naming what does not pickle
+        Raises  RpcError naming the part that does not pickle
         """
         tensors: list[Tensor] = []
         with nullcontext() if current() is self else _used(self):
@@ -54,9 +54,9 @@ class _InternalRPCPickler:
         return bytes([encoding]) + packed, tensors
 
     def deserialize(self, binary_data: bytes, tensor_table: Sequence[Tensor]) -> Any:
-        """Return the value that serialize got.
+        """Return the value that was passed to serialize.
 
-        Raises  MessageError for anything else; ForbiddenFunctionError in strict mode
+        Raises  MessageError for invalid bytes; ForbiddenFunctionError in strict mode
         """
         if not binary_data:
             raise MessageError("no bytes: expected what serialize returned")
@@ -68,15 +68,15 @@ _current: Any = _internal_rpc_pickler
 
 
 def current() -> Any:
-    """Return the pickler whose reducers calls use."""
+    """Return the pickler whose reducers are used for calls."""
     return _current
 
 
 @contextmanager
 def _use_rpc_pickler(rpc_pickler: Any) -> Iterator[None]:
-    """Let calls that are made in the block, by any thread, use the reducers of a pickler.
+    """Use the reducers of a pickler for calls in the block, in all threads.
 
-    Raises  TypeError for a pickler that overrides `serialize`, which no call would use
+    Raises  TypeError for a pickler that overrides `serialize`, which calls would not use
     """
     own = getattr(type(rpc_pickler), "serialize", None)
     if own not in (None, _InternalRPCPickler.serialize):
@@ -101,7 +101,7 @@ def _used(pickler: Any) -> Iterator[None]:
 
 
 class RPCExecMode(Enum):
-    """How a function is called on another worker."""
+    """The ways to call a function on another worker."""
 
     SYNC = "sync"
     ASYNC = "async"
@@ -110,14 +110,14 @@ class RPCExecMode(Enum):
 
 
 class RemoteException(NamedTuple):
-    """A function's exception: the text, with the worker and the traceback, and the type."""
+    """A function's exception: its text, with the worker and the traceback, and its type."""
 
     msg: str
     exception_type: type[Exception]
 
 
 class PythonUDF(NamedTuple):
-    """A call: a function and what it is given."""
+    """A call: a function and its arguments."""
 
     func: Callable[..., Any]
     args: Sequence[Any]
@@ -147,8 +147,9 @@ def _start_record_function(
 
 
 def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
-    """Return the result of a call, or a RemoteException for its exception; an AttributeError stands
-    for a function that was not found, and gives one too.
+    """Return the result of a call, or a RemoteException for its exception.
+
+    An AttributeError stands for a function that was not found, and also gives a RemoteException.
     """
     try:
         if isinstance(python_udf, AttributeError):
@@ -162,7 +163,7 @@ def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
 def _handle_exception(result: object) -> None:
     """Raise the error of a RemoteException; do nothing for any other result.
 
-    Raises  RuntimeError for a type that cannot be made of a text
+    Raises  RuntimeError for a type that cannot be created from a text
     """
     if not isinstance(result, RemoteException):
         return
@@ -182,5 +183,5 @@ def serialize(obj: object) -> tuple[bytes, list[Tensor]]:
 
 
 def deserialize(binary_data: bytes, tensor_table: Sequence[Tensor]) -> Any:
-    """Return the value that serialize got."""
+    """Return the value that was passed to serialize."""
     return _internal_rpc_pickler.deserialize(binary_data, tensor_table)

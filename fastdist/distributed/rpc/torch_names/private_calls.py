@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that needs RPC: without it, it raises RpcNotRunningError."""
+    """Decorate a function so that it raises RpcNotRunningError if RPC is not up."""
 
     @functools.wraps(func)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,29 +37,29 @@ def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
 def _delete_all_user_and_unforked_owner_rrefs(
     timeout: timedelta = timedelta(seconds=constants.SHUTDOWN_TIMEOUT_S),
 ) -> None:
-    """Release all references of this worker to values of others, and notify their owners."""
+    """Release all references of this worker to other workers' values, and notify the owners."""
     get_current_agent().rrefs.delete_all(time.monotonic() + timeout.total_seconds())
 
 
 def _rref_typeof_on_owner(rref: Any, blocking: bool = True) -> Any:
-    """Return the class of the value of an RRef that lives here, or a Future of it."""
-    rref.local_value()  # which raises elsewhere
+    """Return the class of the value of an RRef that this worker owns, or a Future of it."""
+    rref.local_value()  # raises on any other worker
     return rref._get_type(blocking=blocking)
 
 
 def _rref_typeof_on_user(
     rref: Any, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True
 ) -> Any:
-    """Return the class of the value of an RRef, or a Future of it, asked of its owner."""
+    """Query the owner for the class of an RRef's value; return it, or a Future of it."""
     return rref._get_type(timeout, blocking)
 
 
 def _invoke_rpc_python_udf(
     dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
 ) -> Future[Any]:
-    """Run a PythonUDF that internal.serialize has packed, as rpc_async.
+    """Call a PythonUDF that internal.serialize has packed, by rpc_async.
 
-    Note    whether it is async_execution the function says
+    Note    is_async is not used: the function's decorator shows whether it is async_execution
     """
     call = _internal_rpc_pickler.deserialize(pickled, tensors)
     return late_bound["rpc_async"](dst, call.func, call.args, call.kwargs, timeout)  # type: ignore[no-any-return]
@@ -68,7 +68,7 @@ def _invoke_rpc_python_udf(
 def _invoke_remote_python_udf(
     dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
 ) -> RRef[Any]:
-    """Run a PythonUDF that internal.serialize has packed, as remote."""
+    """Call a PythonUDF that internal.serialize has packed, by remote."""
     call = _internal_rpc_pickler.deserialize(pickled, tensors)
     return late_bound["remote"](dst, call.func, call.args, call.kwargs, timeout)  # type: ignore[no-any-return]
 
@@ -76,9 +76,9 @@ def _invoke_remote_python_udf(
 def _invoke_rpc_builtin(
     dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
 ) -> Future[Any]:
-    """Run an op on a tensor, of a name such as "aten::add", as rpc_async.
+    """Call an op on a tensor, given a name such as "aten::add", by rpc_async.
 
-    Raises  ValueError if tensors have no method of the name
+    Raises  ValueError if tensors have no method with that name
     """
     return late_bound["rpc_async"](dst, _op_of(op), args, kwargs, timeout)  # type: ignore[no-any-return]
 
@@ -86,9 +86,9 @@ def _invoke_rpc_builtin(
 def _invoke_remote_builtin(
     dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
 ) -> RRef[Any]:
-    """Run an op on a tensor, of a name such as "aten::add", as remote.
+    """Call an op on a tensor, given a name such as "aten::add", by remote.
 
-    Raises  ValueError if tensors have no method of the name
+    Raises  ValueError if tensors have no method with that name
     """
     return late_bound["remote"](dst, _op_of(op), args, kwargs, timeout)  # type: ignore[no-any-return]
 
@@ -104,7 +104,7 @@ def _op_of(name: str) -> Callable[..., Any]:
 
 
 def _invoke_rpc_torchscript(dst: To, name: str, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Raise NotImplementedError: there is no TorchScript, whose functions are called by name."""
+    """Raise NotImplementedError: there is no TorchScript, whose functions this would call."""
     raise NotImplementedError(
         f"{short_repr(name)} is a name of TorchScript, which is not here: jit.script returns "
         "the function "

@@ -1,4 +1,4 @@
-"""The keys of profiled calls: what the event of a call is named, from its making to its answer."""
+"""The profiling keys of calls: the name of a call's event, from the call to its answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastdist.core.errors import RpcError
 from ..agent import get_current_agent
 from ..message.ids import RANK_SHIFT, id_text
 
-# Separates the name of a call's event from that of the work for it.
+# Separates the name of a call's event from the name of the event at the callee.
 REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "
 
 
@@ -19,34 +19,34 @@ class _Current(threading.local):
 
 
 class RemoteProfilerManager:
-    """The key that this thread's next call takes along, and the keys of those under way by id.
+    """The profiling key for this thread's next call, and the keys of calls under way by id.
 
-    Thread  any; the current key is each thread's own
+    Thread  any; each thread has its own current key
     Source  PyTorch, torch/csrc/distributed/rpc/profiler/remote_profiler_manager.h
     """
 
     def __init__(self) -> None:
         self._current = _Current()
         self._numbers = itertools.count()
-        self._keys: dict[int, str] = {}  # entries come and go one at a time
+        self._keys: dict[int, str] = {}  # each operation on it is atomic
 
     @staticmethod
     def get_instance() -> RemoteProfilerManager:
-        """Return this process's."""
+        """Return the instance of this process."""
         return _manager
 
     @staticmethod
     def set_current_profiling_key(key: str) -> None:
-        """Let this thread's next call be profiled under key.
+        """Set the key under which this thread's next call is profiled.
 
-        Raises  RpcError if one is set already
+        Raises  RpcError if one is already set
         """
         _manager.set_current_key(key)
 
     def set_current_key(self, key: str) -> None:
-        """Let this thread's next call be profiled under key.
+        """Set the key under which this thread's next call is profiled.
 
-        Raises  RpcError if one is set already
+        Raises  RpcError if one is already set
         """
         if self._current.key is not None:
             raise RpcError(
@@ -70,17 +70,17 @@ class RemoteProfilerManager:
         return key
 
     def unset_current_key(self) -> None:
-        """Let this thread's next call not be profiled."""
+        """Remove the key for this thread's next call, so that it is not profiled."""
         self._current.key = None
 
     def get_next_profiler_id(self) -> int:
-        """Return an id that no other profiled call of the job has: worker id << 48 | number."""
+        """Return an id that is unique among profiled calls of the job: worker id << 48 | number."""
         return get_current_agent().get_worker_info().id << RANK_SHIFT | next(self._numbers) + 1
 
     def save_rpc_key(self, profiler_id: int, key: str) -> None:
-        """Keep the key of a call until its answer has come.
+        """Keep the key of a call until its answer comes.
 
-        Raises  RpcError if that id has one
+        Raises  RpcError if that id already has a key
         """
         if self._keys.setdefault(profiler_id, key) is not key:
             raise RpcError(f"the profiled call {id_text(profiler_id)} has a key already")
@@ -96,7 +96,7 @@ class RemoteProfilerManager:
         return key
 
     def erase_key(self, profiler_id: int) -> None:
-        """Forget the key of a call that is over; nothing happens if there is none."""
+        """Remove the key of a call that has ended; do nothing if there is none."""
         self._keys.pop(profiler_id, None)
 
 

@@ -1,4 +1,4 @@
-"""A profile of this process's work for requests of other workers, in all its threads."""
+"""A profile of this process's work for other workers, in all its threads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fastdist.profiler.function_event import FunctionEvent
 from ...profiler.served import ServedRecording
 from ..calls.serving import Incoming
 
-# Guards the three below it. While a profile is open requests are run by _run, which stands in for
-# Incoming.run: with none open they find what they always find.
+# Guards the three attributes below. While a profile is open, _run replaces Incoming.run; without
+# one, requests run without any overhead.
 _lock = threading.Lock()
 _open: dict[int, list[ServedRecording]] = {}
 _wanted: dict[int, Wanted] = {}
@@ -24,12 +24,12 @@ _run_unwatched = Incoming.run
 
 
 class _server_process_global_profile(profile):
-    """`with ... as p:` records the requests of other workers that run here meanwhile.
+    """`with ... as p:` records the requests of other workers that run here during the block.
 
-    `process_global_function_events` has a list of events for each request that did anything, and
-    `function_events` all of them. If rpc.remote makes it on another worker, its methods are called
-    by `rref.rpc_sync()`. Several may be open at once. Work of an async_execution function on other
-    threads is not recorded.
+    `process_global_function_events` has a list of events for each request that had any;
+    `function_events` has all events. If rpc.remote created it on another worker, call its methods
+    by `rref.rpc_sync()`. Several may be open at a time. Work of an async_execution function on
+    other threads is not recorded.
 
     Raises  RuntimeError if it is entered again
     Source  PyTorch, torch/distributed/rpc/server_process_global_profiler.py
@@ -62,7 +62,7 @@ class _server_process_global_profile(profile):
             recording.await_devices()
         requests = [some for one in recordings if (some := [*one.ranges])]
         ranges = [(one, place) for place, some in enumerate(requests) for one in some]
-        # As events_of has them.
+        # The same order as in events_of.
         ranges.sort(key=lambda pair: (pair[0].start_ns, -pair[0].stop_ns))
         self._events = events_of([one for one, _ in ranges])
         found: list[list[FunctionEvent]] = [[] for _ in requests]
@@ -72,14 +72,14 @@ class _server_process_global_profile(profile):
 
 
 def _run(request: Incoming) -> None:
-    """Run a request, and let the profiles that are open by then have what it does."""
+    """Run a request, and record it for the profiles that are open now."""
     with _lock:
         if _open:
             recording = ServedRecording(Wanted(*map(any, zip(*_wanted.values(), strict=True))))
-            # Now: who has its answer may close a profile before this thread goes on.
+            # Added before the run: a caller with its answer may close the profile right away.
             for recordings in _open.values():
                 recordings.append(recording)
         else:
-            recording = None  # taken in before the last one was closed
+            recording = None  # chosen before the last profile was closed
     with nullcontext() if recording is None else recording.here():
         _run_unwatched(request)

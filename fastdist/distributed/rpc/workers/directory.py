@@ -1,24 +1,25 @@
-"""The directory of a group: who has which name and rank, and what has changed since a revision.
+"""The directory of a group: its members by name and rank, and the changes since a revision.
 
-And which group of its job a worker comes to, which the directories of earlier ones tell.
+It also finds the number of the group that a worker joins, from the directories of earlier groups.
 """
 
-# Note [One request enters] Name and rank are two claims. A worker that looks first and then sets
-# them may race with another one that looked at the same time; a worker that claims one after the
-# other may be killed between the two. So one request claims both, in the place of a life that is
-# over if there is one, and brings the record. The store runs one request at a time: of two workers
-# that want a place at once the first gets it, and the other gets the first one's record. A worker
-# that is killed before its request has not entered; one that is killed later has, and its place
-# stays taken until it is followed or removed.
+# Note [One request enters]
+# A worker needs two claims, for its name and its rank. If it checked first and then set them, it
+# could race with another worker. If it claimed one after the other, it could be killed between the
+# two. So one request claims both, and has the record; it may replace a life that is over. The store
+# runs one request at a time. If two workers want a place, the first request gets it, and the answer
+# to the second has the first one's record. A worker that is killed before its request has not
+# joined. A worker that is killed after it has joined, and its place stays taken until another life
+# follows it or it is removed.
 #
-# The workers of a static group enter all at once, when they have met (join, in the store).
+# The workers of a static group all join in one step, when all have come (join, in the store).
 
 # Note [Who is looked up when]
-# n members that read n records each move n * n. So a member of a group of more than MOST_READ reads
-# only the records that it is bound to need when it joins: its neighbours in the tree of the barrier
-# (tree.py), which may be needed when the store is gone. All others are looked up when somebody
-# first calls them, one request each. In a group of at most MOST_READ all are read at once, so that
-# no worker loses a peer by the loss of the store.
+# If n members each read n records, n * n records are sent. So in a group of more than MOST_READ a
+# member reads only the records of its neighbours in the tree of the barrier (tree.py). It may need
+# these when the store is gone. It looks up other members on the first call to them, with one
+# request each. In a group of at most MOST_READ a member reads all records when it joins. So it can
+# still connect to all peers if the store is lost.
 
 from __future__ import annotations
 
@@ -31,19 +32,19 @@ from fastdist.distributed.store.requests import Op
 
 from .record import Record
 
-# A group of at most so many is read whole: see Note [Who is looked up when].
+# All records of a group of at most this size are read: see Note [Who is looked up when].
 MOST_READ: Final = 64
 _NAME: Final = b"rpc_members"
 _MACHINE: Final = "machine "
-# The prefix of a label's key: counts the members that have the label.
+# The prefix of a label's key. Such a key counts the members with the label.
 LABEL: Final = "@"
 WITH_MAPS: Final = "device maps"
 
 
 class Changes(NamedTuple):
-    """Changes of a group since a revision; `is_whole` says that `came` has all members.
+    """Changes of a group since a revision; if `is_whole`, `came` has all members.
 
-    `ended` are incarnations.
+    `ended` has incarnations.
     """
 
     revision: int
@@ -53,13 +54,12 @@ class Changes(NamedTuple):
 
 
 class StoreDirectory:
-    """The directory of a group's members, which its store keeps.
+    """The directory of a group's members, as kept by its store.
 
-    Given timeout_s, the store is waited for so long. `name` is that of the group in the store.
+    timeout_s is how long to wait for the store. `name` is the key of the group in the store.
 
     Thread  any
-    Raises  StoreError where the store does not answer; RpcError for an entry that none of ours
-            wrote
+    Raises  StoreError if the store does not answer; RpcError for an invalid entry
     """
 
     def __init__(self, store: Store, timeout_s: float | None = None, name: bytes = _NAME) -> None:
@@ -68,11 +68,13 @@ class StoreDirectory:
     def meet(
         self, me: Record, wanted: Sequence[int | str], timeout_s: float, *, may_follow: bool
     ) -> list[bytes]:
-        """Wait until all members of a static group have come; return what is found of ranks, names
-        and labels; nothing where all had met before, and this one may follow a member.
+        """Wait until all members of a static group have come; return the values of `wanted`.
 
-        Raises  RankTakenError; StoreError where two disagree; StoreTimeoutError naming who is
-                missing
+        `wanted` has ranks, names and labels. Return nothing if all members had met before, and this
+        worker may follow an earlier life.
+
+        Raises  RankTakenError; StoreError if two members disagree; StoreTimeoutError naming the
+                missing ones
         """
         more = [
             *_claim_of(me),
@@ -87,15 +89,16 @@ class StoreDirectory:
         )
 
     def withdraw(self, me: Record) -> None:
-        """Let an earlier life of this rank not have come, unless all have."""
+        """Remove the claim of an earlier life of this rank, unless all members have come."""
         self._store.withdraw(self._name.decode(), me.rank, me.world_size)
 
     def claim(
         self, me: Record, over: Record | None = None, num_lost: int = 0
     ) -> tuple[Record | None, int]:
-        """Claim name and rank at once, in the place of a life that is over if one is given, the
-        `num_lost`th that was; return the member that has one of them, None if all is well, and how
-        many lives of the place were lost.
+        """Claim name and rank in one request; return the member that has one of them, or None.
+
+        `over` is an ended life that this one replaces, the `num_lost`th lost life of the place. The
+        second result is how many lives of the place were lost.
         """
         place = [b"%d" % me.rank, b"%d" % me.world_size, me.encode()]
         former = b"" if over is None else _life_of(over)
@@ -103,7 +106,7 @@ class StoreDirectory:
         return (Record.decode(other) if other else None), _number(lost)
 
     def find(self, keys: Sequence[int | str]) -> list[Record | None]:
-        """Return the members that have ranks or names."""
+        """Return the members with these ranks or names; None for each that does not exist."""
         return decode_found(keys, self._ask(Op.MEMBERS, *map(_key_of, keys)))
 
     def count(self, label: str) -> int:
@@ -112,22 +115,22 @@ class StoreDirectory:
         return _number(found)
 
     def changes(self, since: int) -> Changes:
-        """Return the changes since a revision; all members where that is 0 or forgotten."""
+        """Return the changes since a revision; all members if that is 0 or forgotten."""
         revision, is_whole, num_came, *rest = self._ask(Op.CHANGES, b"%d" % since)
         num = _number(num_came)
         came, ended = map(Record.decode, rest[:num]), map(_number, rest[num:])
         return Changes(_number(revision), is_whole == b"1", [*came], [*ended])
 
     def leave(self, gone: Record) -> None:
-        """Free the place of a member."""
+        """Free the name and rank of a member."""
         self._end(gone, b"0", 0)
 
     def declare_lost(self, gone: Record) -> None:
-        """Free the place of a member that was lost: another life of it may come back."""
+        """Free the name and rank of a lost member; another life of it may come back."""
         self._end(gone, b"1", gone.restart_count + 1)
 
     def was_cut_short(self, rank: int, name: str) -> bool:
-        """Return whether the last life of a place was lost, or has not ended."""
+        """Return whether the last life with this rank and name was lost, or has not ended."""
         how, _ = self._ask(Op.LAST_AT, b"%d" % rank, name.encode())
         return how in (b"in", b"lost")
 
@@ -146,7 +149,7 @@ class StoreDirectory:
 
 
 def agreement_of(record: Record) -> bytes:
-    """Return the values that all members of a group must have in common."""
+    """Return the values that must be equal for all members of a group."""
     return repr([getattr(record, what) for what in COMMON]).encode()
 
 
@@ -154,14 +157,14 @@ COMMON: Final = ("wire_version", "version", "security", "world_size", "restarts"
 
 
 def machine_label(record: Record) -> str:
-    """Return the label of all members that run on the machine of one."""
+    """Return the label of all members that run on the machine of `record`."""
     return f"{_MACHINE}{record.boot_id}"
 
 
 def decode_found(keys: Sequence[int | str], values: Iterable[bytes]) -> list[Record | None]:
-    """Return the records that were looked up.
+    """Decode the looked-up records; None for an empty value.
 
-    Raises  RpcError for the record of another one
+    Raises  RpcError for a record with another name or rank
     """
     found = [Record.decode(value) if value else None for value in values]
     for key, record in zip(keys, found):
@@ -182,7 +185,7 @@ def _life_of(record: Record) -> bytes:
 def _key_of(key: int | str) -> bytes:
     if isinstance(key, int):
         return b"%d" % key
-    # No name of a worker begins so.
+    # Prefixes keep names apart from labels and ranks.
     return key.encode() if key[:1] == LABEL else b"=" + key.encode()
 
 
@@ -193,7 +196,7 @@ def _number(text: bytes) -> int:
 
 
 def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixStore:
-    """Return a store's keys of a prefix, to be waited for so long; None is as long as the store."""
+    """Return the store's keys with a prefix, with a timeout; None keeps the store's timeout."""
     keys = PrefixStore(prefix, store)
     if timeout_s is not None:
         keys.set_timeout(timeout_s)
@@ -201,30 +204,30 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
 
 
 # Note [Which group]
-# Each group of a process has its own keys in the store, with the number that counts them. A worker
-# that was killed and restarted counts from 0, though its job may be in a later group. So groups
-# that take lives back record in the store which has begun last, and the first group of a process is
-# that one: where all meet again each time, the others are there, or come. In groups without a world
-# size each worker counts separately. There it is the last group that a former life was in, and did
-# not leave.
+# Each group that a process joins has its own keys in the store, under the group's number. A
+# restarted worker counts from 0, though its job may be in a later group. So groups with `restarts`
+# record the number of the newest group in the store. In static groups a new process joins the
+# newest group: all members meet again for each group, so the others are there or will come. In
+# groups without a world size each worker counts separately. There a new process joins the last
+# group that a former life joined and did not leave.
 
-# The newest one, in separate keys: see note_again.
+# The number of the newest group, under separate keys: see note_again.
 _ALL: Final = "rpc_groups"
 _NEWEST: Final = "newest"
 _PREFIX_OF_GROUP: Final = "rpc_prefix_"
 
 
 def keys_of_group(store: Store, number: int) -> PrefixStore:
-    """Return the part of a store for the group with a number."""
+    """Return the part of a store for group `number`."""
     return PrefixStore(f"{_PREFIX_OF_GROUP}{number}", store)
 
 
 def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bool) -> int:
-    """Return the number of the group to join, where groups take lives back; record it.
+    """Return the number of the group to join, if groups allow restarts; record it.
 
-    `count` is how many groups this process has been in.
+    `count` is how many groups this process has joined before.
 
-    Raises  StoreError; RpcError for an entry that none of ours wrote
+    Raises  StoreError; RpcError for an invalid entry
     """
     newest = _note(PrefixStore(_ALL, store), count)
     if count > 0:
@@ -233,17 +236,16 @@ def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bo
 
 
 def note_again(keys: PrefixStore) -> None:
-    """Note a group by its keys, in a store that has another host and may know nothing of it.
+    """Record the number of a group, from its keys, in a store that may be empty on a new host.
 
-    Raises  StoreError once it has waited as long as `keys` does; RpcError for what none of ours
-            wrote
+    Raises  StoreError after the timeout of `keys`; RpcError for an invalid entry
     """
     groups = view(_ALL, keys.underlying_store, keys.timeout.total_seconds())
     _note(groups, int(keys.prefix.removeprefix(_PREFIX_OF_GROUP)))
 
 
 def _note(groups: PrefixStore, number: int) -> int:
-    """Let a number be noted, or a higher one; return what is."""
+    """Raise the recorded number to at least `number`; return the recorded one."""
     newest = _read(groups.compare_set(_NEWEST, "", str(number)))
     while newest < number:
         newest = _read(groups.compare_set(_NEWEST, str(newest), str(number)))

@@ -1,4 +1,4 @@
-"""Parts of short notices: their interval, and the reason of an end without shutdown()."""
+"""Constants of short notices: their interval, and the reason of an end without shutdown()."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 from fastdist.core.errors import WorkerLostError
 
-# How often a worker must send a PONG while somebody waits for it.
+# How often a worker must send a PONG while a call waits for it.
 BEAT_S: Final = 5.0
-# The name under which a goodbye has its reason, where a process ends without rpc.shutdown(). The
-# reason begins with ENDED, and where an exception ended the process with CAUSE.
+# The metadata name under which a goodbye has its reason, if a process ends without rpc.shutdown().
+# The reason begins with ENDED; it has CAUSE if an exception ended the process.
 WHY: Final = "why"
 ENDED: Final = "it ended without rpc.shutdown()"
 CAUSE: Final = f"{ENDED}, by "
@@ -19,9 +19,9 @@ _BY_ANOTHER: Final = f"{CAUSE}{WorkerLostError.__module__}.{WorkerLostError.__qu
 
 
 def level_of_end(why: str) -> int:
-    """Return the level at which the end of a worker that did not shut down is logged.
+    """Return the log level for the end of a worker that did not shut down.
 
-    An end that the loss of another worker caused is logged as INFO: as a warning, one failure among
+    An end that the loss of another worker caused is logged as INFO. As a warning, one failure among
     n workers would make each of them log n - 1 lines.
     """
     return logging.INFO if why.startswith(_BY_ANOTHER) else logging.WARNING

@@ -1,4 +1,4 @@
-"""The group as its store knows it: who is in it, who has left, who has come to its shutdown."""
+"""The group as its store has it: the members, and their reports of leaving and shutdown."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from fastdist.distributed.store.wait_log import own_node
 from .directory import StoreDirectory, machine_label, view
 from .record import Record
 
-TELL_S: Final = 1.0  # how long to wait for the store where it need not answer
-# And where somebody wants to call a worker, or to let others know of its loss.
+TELL_S: Final = 1.0  # the wait for the store where its answer is optional
+# The wait when a user calls a worker, or when the loss of a worker is reported.
 LOOK_S: Final = 5.0
-# The key under which members record incarnations that they gave up: see joining.py.
+# The key prefix under which members record incarnations that they gave up: see joining.py.
 GIVEN_UP: Final = "given_up"
-# And under this why they ended, where that was without rpc.shutdown().
+# The key prefix for the reasons of ends without rpc.shutdown().
 _ENDED: Final = "ended"
 _SHUTDOWN: Final = b"shutdown"
-# A value that no key holds: to expect it of a key reads it, without a wait if a member has just
-# left.
+# A value that no key holds. A compare_set that expects it reads a key; unlike get, it does not wait
+# for a missing key.
 _ABSENT: Final = b"\0absent"
 
 _logger = logging.getLogger(__name__)
 
 
 class Group:
-    """A worker's entries in the store of its group, which it reads and writes.
+    """The store's entries of a worker's group, which the worker reads and writes.
 
-    In a static group there is one member of each rank. With restarts, one that was lost may be
-    followed by another life of its rank; in a dynamic group members come and go. `members` are
-    those that this worker knows, all of them if `knows_all`: see Note [Who is looked up when].
+    A static group has one member for each rank. With restarts, another life of its rank may follow
+    a lost member. In a dynamic group members come and go. `members` are those that this worker
+    knows: all members if `knows_all` (see Note [Who is looked up when]).
 
-    Thread  any; find and read_members: one at a time
+    Thread  any; find and read_members by one thread at a time
     """
 
     def __init__(
@@ -54,33 +54,33 @@ class Group:
     ) -> None:
         self.me = me
         self.is_static = me.world_size > 0
-        # Whether another life may have a rank, or a member come, after this worker has.
+        # Whether members, or new lives of a rank, may join after this worker.
         self.takes_members_later = not self.is_static or restarts
         self.knows_all = len(members) == me.world_size > 0
         self._known = {one.rank: one for one in members}
-        # Whether a member has device maps.
+        # Whether any member has device maps.
         self.has_maps = any(one.device_maps for one in members)
-        # How many members run on a machine, by their label.
+        # The number of members on each machine, by the machine's label.
         self._on_machine = Counter(map(machine_label, members))
-        # The revision of the latest changes that were read; 0 for none.
+        # The revision of the store's last changes that were read; 0 before the first.
         self._revision = 0
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
-        # Whether it has come to its shutdown, and the rank that logs for its machine what that
-        # waits for.
+        # Whether it has called shutdown, and the rank that logs, for its machine, which workers the
+        # shutdown waits for.
         self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 
     @property
     def members(self) -> list[Record]:
-        """The members that this worker knows, by rank, as they were last read."""
+        """The members that this worker knows, by rank, as of the last read."""
         return [self._known[rank] for rank in sorted(self._known)]
 
     def read_members(self, timeout_s: float | None = None) -> list[Record]:
-        """Return all members that are in it now; what is known is not read again.
+        """Return all present members; only changes since the last call are read.
 
-        Units   timeout_s for the store in seconds; None is its own
-        Raises  StoreError; RpcError for what none of ours wrote
+        Units   timeout_s for the store in seconds; None takes the store's own timeout
+        Raises  StoreError; RpcError for an invalid entry
         """
         if self.knows_all and not self.takes_members_later:
             return self.members
@@ -90,20 +90,21 @@ class Group:
             del known[rank]
         known.update((one.rank, one) for one in changes.came)
         if known:
-            # Else a store that has another host, and knows nothing of the group yet.
+            # An empty answer comes from a store on a new host, which does not have the group yet.
             self._revision, self.knows_all = changes.revision, True
             self._known, self._on_machine = known, Counter(map(machine_label, known.values()))
         return self.members
 
     def find(self, key: int | str, timeout_s: float | None = None) -> Record | None:
-        """Return the member that has a rank or a name now.
+        """Return the present member with a rank or a name, or None.
 
-        Raises  as read_members
+        Raises  the errors of read_members
         """
         if self.knows_all and not self.takes_members_later:
             return next((one for one in self._known.values() if key in (one.rank, one.name)), None)
         if timeout_s is not None:
-            # A worker that is not found is an error: the store of a crowded machine answers late.
+            # A timeout would look like a missing worker, and the store of a crowded machine is
+            # slow.
             timeout_s *= crowding(self.num_on_machine(self.me))
         directory = StoreDirectory(self._store, timeout_s)
         (found,) = directory.find([key])
@@ -112,7 +113,7 @@ class Group:
         return found
 
     def note(self, member: Record, directory: StoreDirectory) -> None:
-        """Know a member, and how many run on its machine."""
+        """Add a member, and count the members on its machine."""
         self._known[member.rank] = member
         for one in (member, self.me):
             label = machine_label(one)
@@ -120,26 +121,29 @@ class Group:
                 self._on_machine[label] = directory.count(label)
 
     def set_on_machine(self, count: int) -> None:
-        """Take note of how many members run on the machine of this worker."""
+        """Set the number of members on this worker's machine."""
         self._on_machine[machine_label(self.me)] = count
 
     def num_on_machine(self, member: Record) -> int:
-        """Return how many members run on the machine of one, as they were last read; at least 1."""
+        """Return how many members ran on a member's machine at the last read; at least 1."""
         return max(1, self._on_machine.get(machine_label(member), 1))
 
     def publish(self) -> None:
-        """Tell name and addresses of this worker under torch's keys."""
+        """Write the name and the addresses of this worker under torch's keys."""
         keys = [f"names/{self.me.rank}", f"addrs/{self.me.name}"]
         self._store.multi_set(keys, [self.me.name, json.dumps(self.me.addresses)])
 
     def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
-        """Remove a member from a dynamic group: this one, which leaves, or one that is surely over,
-        which cannot do so itself. A store that does not answer is not waited for.
+        """Remove a member from a dynamic group.
 
-        Never raises: another member may do it, and a worker that wants its name checks it
-        (joining.py).
+        The member is this one, which leaves, or one that has certainly ended.
+        Does not wait for a store that does not answer.
 
-        Note    if this worker was given up another one may have the rank by now, whose entries stay
+        Never raises: another member may remove it, and a worker that wants its name checks whether
+        it has ended (joining.py).
+
+        Note    if this worker was given up, another one may have its rank by now; the entries of
+                the new one stay
         """
         if self.is_static:
             return
@@ -147,7 +151,7 @@ class Group:
         try:
             (present,) = directory.find([gone.rank])
             if present is not None and present.incarnation == gone.incarnation:
-                # Before the rank and the name are free: after it, these may be another's.
+                # Delete before the rank and name become free: afterwards another may have written.
                 for prefix, key in (("names", str(gone.rank)), ("addrs", gone.name)):
                     view(prefix, self._store, TELL_S).delete_key(key)
                 if was_lost:
@@ -158,9 +162,9 @@ class Group:
             _logger.info("could not remove worker %r from the group: %s", gone.name, error)
 
     def tell_given_up(self, gone: Record, why: str) -> None:
-        """Note in the store that this worker has given up a member, which may live.
+        """Record in the store that this worker has given up a member, which may still live.
 
-        Never raises: another one may, and a member that has ended is found to have.
+        Never raises: another member may record it, and an ended member is recognised without it.
         """
         try:
             given_up = view(GIVEN_UP, self._store, LOOK_S)
@@ -170,9 +174,9 @@ class Group:
             _logger.info("could not report to the store that %r was lost: %s", gone.name, error)
 
     def report_to_launcher(self, gone: Record, why: str, *, hangs: bool = False) -> None:
-        """Let a launcher kill a member that was lost, or that hangs, and start it again.
+        """Ask the launcher to kill a member that was lost or hangs, and to start it again.
 
-        Never raises: then nobody starts it again.
+        Never raises; after an error the member is not started again.
         """
         if not (self.takes_members_later and store_is_hosted()):
             return
@@ -191,9 +195,9 @@ class Group:
             _logger.info("could not report to the launcher that %r was lost: %s", gone.name, error)
 
     def never_start_again(self, ranks: Sequence[int]) -> set[int]:
-        """Return those of these ranks that the launcher will not start again, as far as known.
+        """Return the given ranks that the launcher will not start again, as far as known.
 
-        That is all once the job ends, else those whose workers have ended with status 0.
+        Those are all ranks once the job ends; before, the ranks whose workers ended with status 0.
         """
         if not store_is_hosted():
             return set()
@@ -210,10 +214,9 @@ class Group:
             return set()
 
     def tell_ended(self, why: str) -> None:
-        """Note in the store why this worker ends without rpc.shutdown(); no matter if it
-        cannot.
+        """Write to the store why this worker ends without rpc.shutdown(); errors are ignored.
 
-        Note    for members that it has not met, which get no goodbye of it
+        Note    for members to which it is not connected, and which get no goodbye
         """
         try:
             view(_ENDED, self._store, TELL_S).set(str(self.me.incarnation), why)
@@ -221,8 +224,9 @@ class Group:
             _logger.info("could not report the end to the store: %s", error)
 
     def why_ended(self, incarnation: int) -> str | None:
-        """Return the reason that a life has noted for its end without a shutdown; empty if none,
-        and None if the store does not answer.
+        """Return the reason that a life wrote to the store for its end without a shutdown.
+
+        Empty if it wrote none; None if the store does not answer.
         """
         try:
             ended = view(_ENDED, self._store, TELL_S)
@@ -233,15 +237,15 @@ class Group:
         return "" if noted == _ABSENT else noted.decode(errors="replace")
 
     def tell_shutdown(self) -> None:
-        """Record in the store that this worker has come to its shutdown; waits for a second at
-        most.
+        """Record in the store that this worker has called shutdown; waits for a second at most.
 
-        Note    the barrier uses messages; this shows who has come where its leader cannot
+        Note    the barrier uses messages; this entry shows which workers have called shutdown, also
+                if the barrier's leader cannot report it
         """
         self.is_in_shutdown = True
         try:
             StoreDirectory(self._store, TELL_S, _SHUTDOWN).claim(self.me)
-            # The first of a machine to come speaks for it: see Leaving.for_whom_it_waits.
+            # The first worker of a machine in shutdown logs for it: see Leaving.for_whom_it_waits.
             node, mine = own_node(self.me.rank), str(self.me.rank)
             where = machine_label(self.me) if node is None else f"node {node}"
             speakers = view("speakers", self._store, TELL_S)
@@ -250,8 +254,9 @@ class Group:
             _logger.info("could not report the shutdown to the store: %s", error)
 
     def not_in_shutdown(self) -> tuple[list[int], int]:
-        """Return the ranks that have not come to their shutdown, as far as is known: the first ones
-        of many, and how many more there are.
+        """Return the first ranks that have not called shutdown, and the number of further ones.
+
+        As far as the store knows.
         """
         try:
             return StoreDirectory(self._store, TELL_S, _SHUTDOWN).missing()
@@ -261,7 +266,7 @@ class Group:
 
 
 def root_of(store: Store) -> Store:
-    """Return the store whose keys have no prefix."""
+    """Return the store without any key prefix."""
     while isinstance(store, PrefixStore):
         store = store.underlying_store
     return store

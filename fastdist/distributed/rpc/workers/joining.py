@@ -1,4 +1,4 @@
-"""How a worker enters a group: all meet, and agree on what they must have in common."""
+"""How a worker joins a group: all members meet and compare their settings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from .tree import neighbours_of
 
 _GROUP_KIND: Final = "group_kind"
 _GROUP_VERSION: Final = "group_version"
-# Under this a rank's latest life is noted before all have met, in a group that takes lives back.
+# In a group that allows restarts: the keys for a rank's latest life, before all have met.
 _CLAIMS: Final = "claims"
 _NO_CLAIM: Final = b"\0absent"
 _MAY_FOLLOW: Final = (
@@ -57,7 +57,7 @@ Answers: TypeAlias = Callable[[Record], bool]
 
 
 def _always(earlier: Record) -> bool:
-    """Say that one which lives answers, where nobody can greet it."""
+    """Treat a live worker as one that answers; used where no greeting can be sent."""
     return True
 
 
@@ -68,14 +68,14 @@ def join_static(
     frozen_s: float | None = None,
     answers: Answers = _always,
 ) -> Group:
-    """Meet all members of a group with a world size.
+    """Join a group with a world size, and wait until all its members have joined.
 
-    With frozen_s, a worker may also join after all have met: it replaces an incarnation that has
-    ended, or that has given no sign of life for that long. `answers` queries an incarnation that
-    is alive but may be frozen: see Note [Taking over a stale incarnation].
+    With frozen_s, a worker may also join after all have met. It replaces an incarnation that has
+    ended, or has given no sign of life for that long. `answers` greets an incarnation that exists
+    but may be frozen: see Note [Taking over a stale incarnation].
 
-    Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
-            at every member that waits; StoreTimeoutError naming who is missing
+    Raises  RpcError, at every member, if two disagree; RankTakenError if two have one rank, at
+            every member that waits; StoreTimeoutError naming the missing members
     """
     directory, takes_back = StoreDirectory(store), frozen_s is not None
     wanted = _wanted_by(me)
@@ -86,7 +86,7 @@ def join_static(
         keys: list[int | str] = [*wanted, f"{LABEL}{machine_label(me)}", f"{LABEL}{WITH_MAPS}"]
         found = directory.meet(me, keys, timeout_s, may_follow=takes_back)
         if not found:
-            # All had met before, in this store or in one that had another host.
+            # All members had met before, in this store or in its predecessor on another host.
             return _come_back_static(store, me, frozen_s or 0.0, answers)
         records = [one for one in decode_found(wanted, found[: len(wanted)]) if one is not None]
         require_agreement(records or [me])
@@ -100,7 +100,7 @@ def join_static(
             _wait_until_all_know(store, me)
         raise RankTakenError(f"{error}: {_both(error)}; {_MAY_FOLLOW}", error.claims) from error
     except (StoreTimeoutError, StoreLostError):
-        raise  # the missing workers, or a store that is gone, cannot be notified
+        raise  # this error cannot be sent to missing workers or through a lost store
     except (RpcError, StoreError):
         _wait_until_all_know(store, me)
         raise
@@ -112,7 +112,7 @@ def join_static(
 
 
 def _wanted_by(me: Record) -> list[int]:
-    """Return the ranks whose records a member reads at once: see Note [Who is looked up when]."""
+    """Return the ranks whose records a member reads first: see Note [Who is looked up when]."""
     if me.world_size <= MOST_READ:
         return [*range(me.world_size)]
     return neighbours_of(me.rank, me.world_size)
@@ -121,9 +121,9 @@ def _wanted_by(me: Record) -> list[int]:
 def join_dynamic(
     store: Store, me: Record, frozen_s: float = FROZEN_S, answers: Answers = _always
 ) -> Group:
-    """Enter a group without a world size; in the place of an earlier life that is over.
+    """Join a group without a world size, possibly as the successor of an earlier life.
 
-    `answers` greets one that lives: it may be frozen, see Note [Taking over a stale incarnation].
+    `answers` greets an earlier life that may be frozen: see Note [Taking over a stale incarnation].
 
     Raises  RpcError if the name or the rank is taken
     """
@@ -145,7 +145,7 @@ def join_dynamic(
             other, num_lost = directory.claim(me, other, other.restart_count + 1)
         group.came_back = num_lost > 0
         if num_lost > me.restart_count:
-            # Another member had struck out the earlier life already.
+            # Another member had already removed the earlier life.
             me = group.me = replace(me, restart_count=num_lost)
             directory.claim(me)
         group.note(me, directory)
@@ -160,26 +160,26 @@ def join_dynamic(
 
 
 def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
-    """Tell a store that has another host, and knows nothing of the group, who is in it.
+    """Write the members to a store that was started again on another host and is empty.
 
-    Nothing changes where it knows this worker, or one that has followed it. `lost` are members that
-    this worker has lost, and that may come back.
+    Nothing changes if the store has this worker, or a life that followed it. `lost` has members
+    that this worker has lost, and that may come back.
 
-    Raises  StoreError; RpcError for what none of ours wrote
+    Raises  StoreError; RpcError for an invalid entry in the store
     """
     me, directory = group.me, StoreDirectory(store)
     _require_kind(store, "static" if group.is_static else "dynamic")
     _require_version(store, me)
     (there,) = directory.find([me.rank])
     if there is None:
-        # In a static group also those that are lost: others may follow them.
+        # In a static group include the lost members: other lives may follow them.
         for one in group.members if group.is_static else ():
             directory.claim(one)
         for one in () if group.is_static else lost:
             directory.declare_lost(one)
         (there,) = directory.find([me.rank])
     if there is None or _precedes(there, me):
-        # The worker that recorded the group first may have known an earlier life of this rank.
+        # The worker that wrote the members first may have known only an earlier life of this rank.
         directory.claim(me, there, me.restart_count)
         group.publish()
 
@@ -190,9 +190,9 @@ def _precedes(one: Record, other: Record) -> bool:
 
 
 def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answers) -> Group:
-    """Enter a static group in the place of an earlier life of this rank, which is over.
+    """Join a static group as the successor of an earlier life of this rank that has ended.
 
-    Raises  RankTakenError where that lives; RpcError where this worker is none that was there
+    Raises  RankTakenError if that life still works; RpcError if the rank or its name does not match
     """
     directory = StoreDirectory(store)
     while True:
@@ -227,27 +227,28 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
 
 
 def _follow(me: Record, before: Record) -> Record:
-    """Return my record with the restart count of a life that follows `before`."""
+    """Return `me` with the restart count of a life that follows `before`."""
     count = before.restart_count + (not me.is_of_process_of(before))
     return replace(me, restart_count=count) if count > me.restart_count else me
 
 
 def count_former_lives(store: Store, rank: int) -> int:
-    """Return how often a rank was started again, as the store of a group that is over tells.
+    """Return how often a rank was started again, according to the store of a former group.
 
-    A process that first comes to a later group was started after an earlier one had been in it.
+    Call it in a process whose first group is not the rank's first: another process had the rank
+    before, so the count is at least 1.
     """
     (before,) = StoreDirectory(store).find([rank])
     return 1 if before is None else before.restart_count + 1
 
 
 def _replace_claim(store: Store, me: Record, frozen_s: float) -> Record:
-    """Withdraw the claim of an earlier life that came and ended before all had met."""
+    """Withdraw the claim of an earlier life that ended before all members had met."""
     claims = PrefixStore(_CLAIMS, store)
     key = str(me.rank)
     held = claims.compare_set(key, _NO_CLAIM, _NO_CLAIM)
     before = None if held == _NO_CLAIM else Record.decode(held)
-    # A launcher that counts has seen its end.
+    # If the launcher counts restarts, it has seen the end of the earlier life.
     if restart_count() > 0 or (before is not None and is_over(before, me, frozen_s)):
         StoreDirectory(store).withdraw(me)
     if before is not None:
@@ -257,24 +258,23 @@ def _replace_claim(store: Store, me: Record, frozen_s: float) -> Record:
 
 
 def _has_begun(store: Store, rank: int) -> bool:
-    """Return whether a rank works already, so that nobody waits for the group any more."""
+    """Return whether a rank has joined, so that no member waits for the group any more."""
     try:
         return PrefixStore("names", store).check([str(rank)])
     except StoreError:
-        return False  # gone with its host, which has heard the same
+        return False  # the store ended with its host, which got the same error
 
 
 # Note [Taking over a stale incarnation]
-# A process that exists, or a host that accepts connections at the address, is a live worker, for
-# however long its Python may be busy: a second process that was started by mistake must not take
-# the place of a working one. Where nothing answers, the host may be gone or the network may be
-# down; the members would then declare the worker lost after frozen_s, and this process does the
-# same.
+# If its process exists, or a host accepts connections at its address, a worker counts as live,
+# however long its Python is busy. A second process that was started by mistake must not replace a
+# working one. If nothing answers, the host or the network may be down. The members would then
+# declare the worker lost after frozen_s, and this process waits as long.
 #
-# A frozen worker still exists. It keeps its place until a member has declared it lost, which that
-# member writes to the store, and then for as long as it answers: the member may itself have been
-# cut off. If it wakes after another process has taken its place, the members notify it that it was
-# declared lost.
+# A frozen worker still exists. It keeps its rank until a member has declared it lost, which that
+# member writes to the store. After that it keeps its rank while it answers greetings, as the member
+# may itself have been cut off. If it wakes after another process has taken its rank, the members
+# notify it that it was declared lost.
 
 _TRY_AGAIN_S: Final = 1.0
 
@@ -286,10 +286,10 @@ def leaves_its_place(
 ) -> bool:
     """Return whether an earlier life is over, or was given up by a member and does not answer.
 
-    `answers` greets it. One that lives and does not answer is waited for, for as long as the store
-    is: it may answer yet, end, or be given up.
+    `answers` greets the earlier life. If it lives but does not answer, this waits up to the store's
+    timeout: the life may answer, end, or be given up.
 
-    Raises  StoreError; RpcError for an address that is none
+    Raises  StoreError; RpcError for an invalid address
     """
     given_up = PrefixStore(GIVEN_UP, store)
     with WaitLog(f"{me.name!r} (rank {me.rank})", store.timeout.total_seconds()) as line:
@@ -310,14 +310,15 @@ def leaves_its_place(
 def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
     """Return whether an earlier life has ended, or has given no sign of life for frozen_s.
 
-    Thread  waits: not at all where the process table tells, a round trip where its host answers
-    Raises  RpcError for an address that is none
+    Thread  blocks for a round trip to the host, or until frozen_s if it is silent; does not block
+            if the process table has the answer
+    Raises  RpcError for an invalid address
     """
     if me.shares_processes_with(earlier):
         return not process_lives(earlier.pid, earlier.process_start)
     address = earlier.addresses.get("uv")
     if address is None:
-        return False  # only processes that share its memory can reach it
+        return False  # reachable only from processes that share its memory
     until = time.monotonic() + frozen_s
     while True:
         try:
@@ -336,21 +337,21 @@ def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
             return True
 
 
-# The one that works answers at once, unless it has ended.
+# A working worker answers within this time, unless it has ended.
 _ANSWERS_S: Final = 1.5
 _WHO: Final = "twin"
-# The most letters of the other worker's description of itself.
+# The most characters of the other worker's description of itself.
 _MOST_LETTERS: Final = 500
 
 
 def make_known(context: Context, store: Store, me: Record, taken: RankTakenError) -> RankTakenError:
-    """Tell who works as this worker's rank, and the store's host, of this one; return its error.
+    """Notify the store's host, and the worker that has this rank, of this worker; return its error.
 
-    Note    who still waits for the group hears it from the store
+    Note    a member that still waits for the group gets the error from the store
     """
     first, second = map(Record.decode, taken.claims)
     if second.incarnation != me.incarnation:
-        return taken  # this one came first, or is a third
+        return taken  # this worker is not the second one, which reports the conflict
     try:
         store.query_host(
             f"a second worker that says it is rank {me.rank} was refused: {me.whereabouts}; the "
@@ -363,7 +364,7 @@ def make_known(context: Context, store: Store, me: Record, taken: RankTakenError
 
 
 def answers(context: Context, me: Record, first: Record) -> bool:
-    """Greet the other as what this one says it is; return whether it has answered."""
+    """Greet the worker of the record `first`; return whether it answered."""
     greeting = Message(
         MessageType.HELLO,
         source=me.rank,
@@ -389,9 +390,9 @@ def answers(context: Context, me: Record, first: Record) -> bool:
 
 
 def refuse_twin(me: Record, greeting: Message) -> None:
-    """Warn of another worker that greets with this one's name and rank.
+    """Warn of another worker that greets with this one's rank.
 
-    Raises  RankTakenError, which is the answer to the greeting
+    Raises  RankTakenError, which is sent as the answer to the greeting
     """
     if greeting.source != me.rank or greeting.incarnation == me.incarnation:
         return
@@ -409,7 +410,7 @@ def _both(taken: RankTakenError) -> str:
 
 
 def _wait_until_all_know(store: Store, me: Record) -> None:
-    """Give all members time to read a mistake before the one that serves the store ends it."""
+    """Give all members time to read the error before the host of the store ends."""
     told = view("told", store, TELL_S)
     try:
         told.set(str(me.rank), "")
@@ -429,7 +430,7 @@ def _require_kind(store: Store, kind: str) -> None:
 
 
 def _require_version(store: Store, me: Record) -> None:
-    """Check that this worker has the fastdist of the first member, before others read its record.
+    """Check that this worker has the first member's fastdist version, before it publishes a record.
 
     Raises  RpcError naming both versions
     """
@@ -443,9 +444,9 @@ def _require_version(store: Store, me: Record) -> None:
 
 
 def require_agreement(records: Sequence[Record], *, names: bool = True) -> None:
-    """Check that workers agree where they must, and have unique names.
+    """Check that workers agree on the common settings, and have unique names.
 
-    Raises  RpcError naming the two that disagree, and on what
+    Raises  RpcError naming two workers that disagree, and the setting
     """
     first = records[0]
     named: dict[str, Record] = {}

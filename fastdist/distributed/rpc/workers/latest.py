@@ -1,4 +1,4 @@
-"""Tables that keep their latest entries alone: lives, ids and names go on without end."""
+"""Tables that keep only their latest entries: lives, ids and names never stop growing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ K = TypeVar("K")
 
 
 def remember(latest: dict[K, Any], key: K, value: object = None) -> None:
-    """Put an entry among the latest ones, and drop the oldest where there are too many."""
-    latest.pop(key, None)  # else one that comes again stays as old as it was
+    """Put an entry into the table as the latest one; drop the oldest if there are too many."""
+    latest.pop(key, None)  # an entry that comes again moves to the end
     latest[key] = value
     if len(latest) > MOST_REMEMBERED:
         del latest[next(iter(latest))]

@@ -1,4 +1,4 @@
-"""The progress thread: reads asynchronous answers, sees connections break, lets calls expire."""
+"""The progress thread: reads asynchronous answers, notices broken connections, expires calls."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
 from .running import Meter
 
-# A thread that wakes later than this after an alarm was due did not run: its process or its machine
-# was stopped or swapped out, or another thread held the interpreter lock.
+# If the thread wakes this much later than its alarm, it did not run. Its process or its machine was
+# stopped or swapped out, or another thread held the interpreter lock.
 _LATE_S = 1.0
-# A thread that wakes later than this was held up, by other processes or by the interpreter lock:
-# peers could not see what it did not do meanwhile, and it did not see what they did.
+# If the thread wakes this much later than its alarm, it waited for a core or for the interpreter
+# lock. Meanwhile it sent no sign of life and noticed none.
 _HELD_UP_S = 0.02
-# A process that was stopped for so long has been found silent by its peers, which report it soon.
+# After a stop of this length peers have found the process silent, and will report it soon.
 _SILENT_S = 2.5
 _LATELY_S = 10.0
-# Peers count from a sign of life before the stop, and a late alarm shows less than all of it: a
-# stop that lost this worker to a peer may look shorter than the peer's limit by so much.
+# Peers count from the last sign of life before the stop, and a late alarm measures less than the
+# whole stop. So a stop that made a peer declare this worker lost may look this much shorter.
 _SHORTER_S = 2.0
-# The counters that tell a stop from a held lock are read behind so many looks, or so much time.
+# The counters that distinguish a stop from a held lock are read after this many looks, or seconds.
 _MEASURE_LOOKS = 50
 _MEASURE_S = 5.0
 
 _logger = logging.getLogger(__name__)
 
 
-# Calls whose deadlines fall into the same hundredth of a second expire together, at its end: so
-# that most calls only join a list, and no call expires early.
+# Calls whose deadlines fall into the same hundredth of a second expire together, at its end. So
+# most calls only join a list, and no call expires early.
 BUCKET_S: Final = 0.01
-# So many empty buckets are kept before they are collected.
+# How many empty buckets are kept before they are collected.
 _FEW_BUCKETS: Final = 256
 
 
@@ -47,29 +47,29 @@ class Expiring(Protocol):
     """An object with a deadline."""
 
     def expire(self) -> None:
-        """Be over, for its time is."""
+        """End, as the deadline has passed."""
 
 
 class Timeouts:
-    """Which calls expire when.
+    """The calls with a deadline, by deadline.
 
     Thread  any
     Units   deadlines in seconds of time.monotonic()
     """
 
     def __init__(self) -> None:
-        # Guards all below it.
+        # Guards all attributes below.
         self._lock = threading.RLock()
-        # Those of one time in the order in which they came: a simulation repeats itself.
+        # The calls of a bucket in the order of arrival, so that simulations are reproducible.
         self._calls_at: dict[int, dict[Expiring, None]] = {}
         self._times: list[int] = []
-        # How many of the buckets have no call any more: most calls end before their time.
+        # How many buckets have no call any more: most calls end before their deadline.
         self._num_empty = 0
         self._sleeping_until = math.inf
         self._is_closed = False
 
     def add(self, call: Expiring, deadline: float) -> bool:
-        """Let a call expire at deadline; return whether the sleeping thread must be woken."""
+        """Let a call expire at deadline; return whether to wake the progress thread."""
         bucket = math.ceil(deadline / BUCKET_S)
         with self._lock:
             if self._is_closed:
@@ -83,12 +83,12 @@ class Timeouts:
             calls[call] = None
             must_wake = bucket * BUCKET_S < self._sleeping_until
             if must_wake:
-                # A later deadline need not ring again.
+                # For a later deadline the thread is not woken again.
                 self._sleeping_until = bucket * BUCKET_S
             return must_wake
 
     def remove(self, call: Expiring, deadline: float) -> None:
-        """Let a call live on that was to expire at deadline; nothing happens if it has."""
+        """Cancel the expiry of a call; do nothing if it has expired."""
         with self._lock:
             calls = self._calls_at.get(math.ceil(deadline / BUCKET_S))
             if calls is None or call not in calls:
@@ -100,7 +100,7 @@ class Timeouts:
                     self._collect()
 
     def expire(self, now: float) -> list[Expiring]:
-        """Forget and return the calls whose time has come."""
+        """Remove and return the calls whose deadline has passed."""
         expired: list[Expiring] = []
         with self._lock:
             while self._times and self._is_over(self._times[0], now):
@@ -110,10 +110,10 @@ class Timeouts:
         return expired
 
     def sleep_until(self, alarm: float = math.inf) -> float:
-        """Return the next time to look, which a later add may bring forward; inf for never.
+        """Return the next time to look, which a later `add` may make earlier; inf for never.
 
-        The sleeper looks at the time of `alarm` in any case, and need not be woken for deadlines
-        after it: nearly every call has one, and a lone call would wake the thread each time.
+        The thread wakes at `alarm` in any case, so `add` does not wake it for deadlines after that.
+        Otherwise each call with a deadline, as nearly all have, would wake the thread.
         """
         with self._lock:
             expires = self._times[0] * BUCKET_S if self._times else math.inf
@@ -121,7 +121,7 @@ class Timeouts:
             return self._sleeping_until
 
     def close(self) -> None:
-        """Let no call expire any more: each gets the error of the coming end."""
+        """Cancel all expiries: each call gets the error of the shutdown."""
         with self._lock:
             self._is_closed = True
             self._calls_at.clear()
@@ -133,12 +133,14 @@ class Timeouts:
             return sum(map(len, self._calls_at.values()))
 
     def _is_over(self, bucket: int, now: float) -> bool:
-        # A list that emptied before its time goes as well.
+        # Remove also buckets that became empty before their time.
         return bucket * BUCKET_S <= now or not self._calls_at[bucket]
 
     def _collect(self) -> None:
-        """Drop all empty buckets: those behind a call with a late deadline never reach the head of
-        the heap. Each costs its share of one pass over twice as many buckets.
+        """Drop all empty buckets: behind a late deadline they would not reach the head of the heap.
+
+        This is called when more than half of the buckets are empty, so the average cost of a bucket
+        is constant.
         """
         self._calls_at = {time: calls for time, calls in self._calls_at.items() if calls}
         self._times = list(self._calls_at)
@@ -147,54 +149,54 @@ class Timeouts:
 
 
 class AwakeClock:
-    """Tells the time during which its thread ran: it stands still while the thread does.
+    """A clock that stands still while its thread does not run.
 
     A process that was stopped again and again has received nothing from healthy peers, and must not
-    count that as their silence. Absences are found by alarms that ring late, so one is only known
-    of where an alarm was due.
+    count that as their silence. Late alarms reveal such absences, so an absence is found only if an
+    alarm was due in it.
 
-    An absence in which the process ran (another thread held the interpreter lock) was noticed by
-    nobody: libzmq's own threads answered all the while. See running.py.
+    If the process ran during the absence (another thread held the interpreter lock), peers did not
+    notice: libzmq's own threads answered them. See running.py.
 
-    Thread  the one whose absences it finds
+    Thread  the thread whose absences are measured
     """
 
     def __init__(self) -> None:
         self._awake_at = time.monotonic()
-        # The counters of running.py at some look, how many looks were since, and when to read them
-        # again: each time would cost an idle worker a tenth more processor time.
+        # The counters of running.py at the last reading, the looks since then, and the time of the
+        # next reading. A reading at each look would cost an idle worker 10 % more processor time.
         self._meter: Meter | None = None
         self._num_looks = 0
         self._measure_at = -math.inf
         self._absent_s = 0.0
-        # When the latest stop ended, and how long it or another one lately was.
+        # When the latest stop ended, and the longest of the recent stops.
         self._silent_at, self._stopped_s = -math.inf, 0.0
         self._woke_at = -math.inf
 
     def look(self, due: float) -> None:
-        """Take note that the thread runs now, and ought to have at `due`."""
+        """Record that the thread runs now; it was due to run at `due`."""
         now = time.monotonic()
         late_s = now - max(due, self._awake_at)
         if late_s > _HELD_UP_S:
             self._absent_s += late_s
         self._num_looks += 1
-        # Also after each wait for a core or for the interpreter lock: the wakes of that wait would
-        # count as those of a process that ran during the next absence.
+        # Also measure after each wait for a core or for the interpreter lock. Otherwise wake-ups of
+        # that wait would make the next absence look like one in which the process ran.
         is_held_up = late_s > _HELD_UP_S
         if is_held_up or self._num_looks == _MEASURE_LOOKS or now >= self._measure_at:
             self._measure(now, late_s)
         self._awake_at = now
 
     def look_again(self, due: float) -> None:
-        """Take note of an absence since the last look; nothing happens if it was short."""
+        """Record an absence since the last look; do nothing if it was short."""
         if time.monotonic() - self._awake_at > _LATE_S:
             self.look(due)
 
     def _measure(self, now: float, late_s: float) -> None:
-        """Find out whether the process was stopped since the last time."""
+        """Find out whether the process was stopped since the last measurement."""
         meter = Meter.read()
         before, self._meter = self._meter or meter, meter
-        # The clock leaves out a suspended machine, whose peers on others went on.
+        # The clock stops while the machine is suspended, but peers on other machines continued.
         stopped_s = meter.suspended_since(before)
         if late_s > _LATE_S and not meter.ran_since(before, late_s, self._num_looks):
             stopped_s += late_s
@@ -219,8 +221,9 @@ class AwakeClock:
             self._note_stop(now, suspended_s)
 
     def stood_still_lately(self, frozen_s: float = math.inf) -> bool:
-        """Return whether the process woke a moment ago from a stop that others noticed, which
-        declare a worker lost after frozen_s without a sign of life.
+        """Return whether the process recently woke from a stop that its peers noticed.
+
+        Peers declare a worker lost after frozen_s without a sign of life.
         """
         self._look_for_suspension()
         least_s = max(_LATE_S, min(_SILENT_S, frozen_s - _SHORTER_S))
@@ -233,14 +236,14 @@ class AwakeClock:
         return self._woke_at
 
     def now(self) -> float:
-        """Return the seconds of time.monotonic() without the absences that were found so far."""
+        """Return time.monotonic() minus the absences that were found."""
         return time.monotonic() - self._absent_s
 
 
 class Progress:
-    """One thread and what it waits for; `timeouts` has what is to expire.
+    """The progress thread and its events; `timeouts` has the calls that may expire.
 
-    Functions given to it are short, never block and never run what users wrote.
+    Functions given to it must be short, must not block, and must not run users' code.
 
     Thread  post from any; watch, unwatch and call_at from the thread itself
     """
@@ -255,10 +258,10 @@ class Progress:
         self._numbers = itertools.count()
         self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._stopping = False
-        # How many peers' pulses are felt on the thread, which share it.
+        # How many peers' pulses the thread checks.
         self.num_pulses = 0
         self._clock = AwakeClock()
-        # As time.monotonic, but it stands still while this process does; on the thread itself.
+        # Like time.monotonic, but it stands still while this process does; on the thread itself.
         self.now = self._clock.now
         self.woke_at = self._clock.woke_at
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -282,16 +285,16 @@ class Progress:
         self._poller.register(fd, select.POLLIN)
 
     def unwatch(self, fd: int) -> None:
-        """Watch fd no more; before it is closed. Nothing happens if it is not watched."""
+        """Stop watching fd, before it is closed; do nothing if it is not watched."""
         if self._readers.pop(fd, None) is not None:
             self._poller.unregister(fd)
 
     def call_at(self, when: float, function: Callable[[], None]) -> None:
-        """Call function at a time of time.monotonic()."""
+        """Call function at `when`, a time of time.monotonic()."""
         heapq.heappush(self._alarms, (when, next(self._numbers), function))
 
     def stop(self) -> None:
-        """Run what was posted, end the thread and wait for it."""
+        """Run the posted functions, end the thread and wait for it."""
         self._stopping = True
         self._bell.ring()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -299,8 +302,9 @@ class Progress:
         self._bell.close()
 
     def stood_still_lately(self, frozen_s: float = math.inf) -> bool:
-        """Return whether the process woke a moment ago from a stop that others noticed, which
-        declare a worker lost after frozen_s without a sign of life; on the thread itself.
+        """Return whether the process recently woke from a stop that its peers noticed.
+
+        Peers declare a worker lost after frozen_s without a sign of life. On the thread itself.
         """
         self._clock.look_again(self._due())
         return self._clock.stood_still_lately(frozen_s)
@@ -317,7 +321,7 @@ class Progress:
                 self._run_posted()
                 return
             ready = self._poller.poll(self._sleep_ms())
-            # Before the events are handled: they may be about a silence.
+            # Before the events are handled, as they may be about a silence.
             self._clock.look(self._due())
             for fd, _ in ready:
                 if fd == bell_fd:
@@ -332,13 +336,13 @@ class Progress:
                 self._call(heapq.heappop(self._alarms)[2])
 
     def _expire(self, now: float) -> None:
-        # In a separate function: a variable of the loop would keep the last call, and its objects,
-        # until the next one expires.
+        # A separate function: a loop variable of run() would keep the last call alive until the
+        # next one expires.
         for call in self.timeouts.expire(now):
             self._call(call.expire)
 
     def _run_posted(self) -> None:
-        # No more than was there: what posts itself again must not keep all else waiting.
+        # Only the present functions: one that posts itself again must not block the loop.
         for _ in range(len(self._posted)):
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)
@@ -354,11 +358,11 @@ class Progress:
         return None if until == math.inf else poll_timeout_ms(until)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
-        # The process may have stopped at any line since the thread woke: what the function reads
-        # then came during the stop.
+        # The process may have been stopped at any line since the thread woke. Then the function
+        # reads what arrived during the stop.
         self._clock.look_again(self._due())
         try:
             function(*arguments)
         except Exception:
-            # One peer's trouble must not end the thread on which all others depend.
+            # An error with one peer must not end the thread, which serves all peers.
             _logger.exception("the progress thread of RPC could not run %r", function)

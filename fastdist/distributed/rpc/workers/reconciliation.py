@@ -1,8 +1,8 @@
-"""Reconciliation after a broken connection: a caller queries what became of its calls."""
+"""Reconciliation after a broken connection: a caller queries the state of its calls."""
 
-# See callers.py for the other end, and session.py for when a query is sent. Each query has a serial
-# number, and only the result of the last one counts, once: an earlier result may describe an
-# earlier connection, and a copy may date from before calls were sent again.
+# callers.py has the other end, and session.py decides when a query is sent. Each query has a serial
+# number. Only the first answer to the last query counts. An earlier answer may describe an earlier
+# connection, and a second copy may be older than calls that were sent again.
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from ..message.metadata_fields import (
 from ..message.types import MessageType
 from .session import Session
 
-# How much of lane 0 a caller reads before it acknowledges that: see Note [Answers that are kept].
+# How much of lane 0 a caller reads before it acknowledges: see Note [Answers that are kept].
 UNREAD_STEP_BYTES: Final = 512 << 10
 READ_STEP_MESSAGES: Final = 512
-# The most calls without answer that an acknowledgement lists.
+# The most open calls that an acknowledgement lists.
 MOST_OPEN: Final = 256
 
 
 class Acknowledged(NamedTuple):
     """An acknowledgement: how far a caller has read the answers on one lane.
 
-    `bytes` were read since the last acknowledgement. Calls with an id below `floor` have ended
-    there and are not sent (again), but for those in `open`.
+    `bytes` were read since the last acknowledgement. Calls with an id below `floor` are over and
+    are not sent again, except those in `open`.
     """
 
     bytes: int
@@ -47,7 +47,7 @@ class Acknowledged(NamedTuple):
 
 
 class Reconciliation(NamedTuple):
-    """The state of the calls in a query; calls that still run are not in it."""
+    """The state of the calls in a query; calls that still run are omitted."""
 
     answers: list[Sequence[Buffer]]
     never_received: list[int]
@@ -55,32 +55,32 @@ class Reconciliation(NamedTuple):
 
 
 class Waiting(Protocol):
-    """A call that waits for its answer on lane 0. The first three end it."""
+    """A call that waits for its answer on lane 0. Each of the first three methods ends it."""
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
-        """Take the answer."""
+        """Complete the call with the answer."""
 
     def fail(self, error: Exception) -> None:
-        """Take the error for the end of the worker, or of this one."""
+        """Complete the call with an error: the other worker, or this one, has ended."""
 
     def lost(self, *, may_have_run: bool) -> None:
-        """Handle a call that a broken connection took, or whose answer it took."""
+        """Handle a call that was lost with a connection, or whose answer was lost."""
 
     def frames_again(self) -> Sequence[Buffer]:
-        """Return the frames of a request that never came; none if it is not here any more."""
+        """Return the frames of a request that never arrived; empty if they are not kept."""
 
     def was_taken(self) -> bool:
-        """Return whether what of the request is not in its frames may have been taken."""
+        """Return whether data of the request outside of its frames may have been used already."""
 
 
 def pack_query(serial: int, call_ids: Iterable[int]) -> list[Buffer]:
-    """Return the message that queries what became of calls."""
+    """Return the message that queries the state of calls."""
     metadata: dict[str, Value] = {"serial": serial, "calls": (*call_ids,)}
     return Message(MessageType.RECONCILE, metadata=metadata).encode()
 
 
 def read_query(metadata: Metadata, sender: int) -> tuple[int, tuple[int, ...]]:
-    """Return the serial number and the calls of a query."""
+    """Return the serial number and the call ids of a query."""
     return number(metadata, "serial", sender), numbers(metadata, "calls", sender)
 
 
@@ -110,17 +110,17 @@ def pack_result(serial: int, result: Reconciliation) -> list[Buffer]:
 
 
 def read_result(notice: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the serial number, the calls that never came, and those whose answer is gone."""
+    """Return the serial number, the calls that never arrived, and those with no kept answer."""
     metadata, sender = notice.metadata, notice.peer.id
     found = numbers(metadata, "never_came", sender), numbers(metadata, "gone", sender)
     return number(metadata, "serial", sender), *found
 
 
 def apply_result(notice: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
-    """Let calls go again that never came to a worker, and end those whose answers are gone."""
+    """Send the calls again that never arrived, and end those whose answers are gone."""
     serial, never_came, gone = read_result(notice)
     if not session.accepts_result(serial):
-        return  # of an earlier connection, or a copy
+        return  # about an earlier connection, or a copy
     for call_id in never_came:
         call = pipe.pending(call_id)
         if call is not None and (frames := call.frames_again()):

@@ -1,37 +1,37 @@
-"""Whether this process ran while one of its threads did not: what tells a stop from a busy lock."""
+"""Detects whether the process was stopped, or only waited for the interpreter lock."""
 
-# A thread that waits for the interpreter lock wakes at each switch interval (5 ms) to ask for it,
-# and the kernel counts that. While the process is stopped (SIGSTOP, a debugger, a frozen container)
-# nothing wakes. Measured with 3 s of each on a machine with three runnable threads a core: 477
-# wakes with the lock held by a computation, 5 while stopped.
+# A thread that waits for the interpreter lock wakes at each switch interval (5 ms) to request it,
+# and the kernel counts these wakes. While the process is stopped (SIGSTOP, a debugger, a frozen
+# container) no thread wakes. Measured over 3 s on a machine with three runnable threads a core: 477
+# wakes while a computation held the lock, 5 while the process was stopped.
 
 from __future__ import annotations
 
 import sys
-import time as real_time  # also where a simulation replaces the clocks of its modules
+import time as real_time  # the real clocks, also if a simulation replaces those of its modules
 from typing import Final, NamedTuple
 
 try:
     import resource
-except ImportError:  # no Unix
+except ImportError:  # not a Unix system
     resource = None  # type: ignore[assignment]
 
 _OF_THREAD: Final = getattr(resource, "RUSAGE_THREAD", None)
 _BOOTTIME: Final = getattr(real_time, "CLOCK_BOOTTIME", None)
 
-# A thread that goes on after a stop waits for the lock a few times, too: more than that, and more
-# than a small part of what an unloaded machine would count, is a process that ran.
+# After a stop a thread also waits for the lock a few times. So the process counts as running only
+# above this number of wakes, and above a small part of the count of an unloaded machine.
 _LEAST_WAKES: Final = 20
 _SHARE_OF_WAKES: Final = 0.1
 _WAKES_OF_A_TURN: Final = 2
-# Without a count by thread: the share of the time for which the process used a processor.
+# Used if wakes are not counted by thread: the share of the time in which the process used a core.
 _SHARE_OF_TIME: Final = 0.5
 
 
 class Meter(NamedTuple):
     """Counters of the present thread and its process at one moment.
 
-    Thread  compared with another one of the same thread
+    Thread  compare only with a Meter of the same thread
     Units   seconds
     """
 
@@ -47,9 +47,9 @@ class Meter(NamedTuple):
         return cls(resource.getrusage(_OF_THREAD).ru_nvcsw, 0.0, _suspended_s())
 
     def ran_since(self, before: Meter, late_s: float, num_turns: int = 0) -> bool:
-        """Return whether the process ran in a time of late_s in which this thread should have.
+        """Return whether the process ran during late_s, in which this thread should have run.
 
-        Before that time the thread had num_turns, each with a wake or two.
+        Before that time the thread woke num_turns times, with one or two counted wakes each.
         """
         if self.num_wakes < 0:
             return self.processor_s - before.processor_s >= _SHARE_OF_TIME * late_s
@@ -58,7 +58,7 @@ class Meter(NamedTuple):
         return num_wakes >= max(_LEAST_WAKES, _SHARE_OF_WAKES * usual)
 
     def suspended_since(self, before: Meter) -> float:
-        """Return for how long the machine was suspended, which time.monotonic() leaves out."""
+        """Return how long the machine was suspended since `before`, not in time.monotonic()."""
         return self.suspended_s - before.suspended_s
 
 

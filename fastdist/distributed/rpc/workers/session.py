@@ -1,27 +1,28 @@
-"""One life of a worker as another sees it, from its greeting to its end. No threads or sockets."""
+"""The state of one life of a worker, as another one sees it. No threads or sockets."""
 
-# Events come from the agent (or from a simulator), with the time; actions go back. All of a peer's
-# state is in this file, so that it can be tested with any order of events.
+# Events come from the agent (or from a simulator), with the time; step returns actions. All state
+# about a peer's liveness is in this file, so that it can be tested with any order of events.
 #
-# A broken connection alone is not death: libzmq reconnects. A peer whose host reports that nobody
-# listens there is dead after a grace; one that only does not answer (frozen, or cut off) after
-# `frozen_s`, counted from its last sign of life, which was `notice_s` before its connection was
-# closed (sockets/pulse.py); a process that was itself stopped has received nothing meanwhile, and
-# counts from its wake-up. The error names what was seen of the peer meanwhile: a cable may be
-# pulled, and no more. A peer whose process has ended is dead at once. Dead is final: the life is
-# fenced, and its messages after a wake-up are refused, as are those of a life that another one has
-# followed.
+# A broken connection alone is not death: libzmq reconnects. A peer is dead after a grace period if
+# its host reports that nobody listens at its address. A peer that does not answer (frozen, or cut
+# off) is dead `frozen_s` after its last sign of life. That sign came `notice_s` before its
+# connection was closed (sockets/pulse.py). If this process was itself stopped and received nothing
+# meanwhile, the time counts from its wake-up. The error says what the attempts to connect found:
+# the cause may be only a pulled cable. A peer whose process has ended is dead without a wait. Death
+# is final: the life is fenced, and its messages after a wake-up are refused. A life that another
+# one has followed is treated in the same way.
 #
-# A peer that says goodbye has answered everything before, but some of that by lanes of blocking
-# callers, which have separate connections. It gets a notice that all was read (FAREWELL) when
-# nobody waits for it any more, or after settle_s, and closes its connections. It is dead when the
-# watched connection has ended and nobody waits for it or settle_s has passed again, since a message
-# on another connection may be read a moment later. rpc/leaving.py describes the other end of this.
-# A process that ends without rpc.shutdown() says goodbye too, with the reason of its end: it is
-# lost, with that reason.
+# A peer that sends a goodbye has answered all calls, but some answers came by lanes of blocking
+# callers, which are separate connections. When nothing waits for the peer any more, or after
+# settle_s, it gets a notice that all was read (FAREWELL), and closes its connections. It is dead
+# when the watched connection has ended and either nothing waits for it or another settle_s has
+# passed: a message on another connection may be read a moment later. rpc/leaving.py describes the
+# peer's side. A process that ends without rpc.shutdown() also sends a goodbye, with the reason of
+# its end: it counts as lost, with that reason.
 #
-# libzmq answers knocks: a peer whose Python is stuck looks alive. So the agent also sends a query
-# while it waits for answers, and a peer that does not answer for `unresponsive_s` is only reported.
+# libzmq's own threads answer knocks, so a peer whose Python is stuck looks alive. So the agent also
+# sends a query while it waits for answers. A peer that does not answer it for `unresponsive_s` is
+# only reported.
 
 from __future__ import annotations
 
@@ -36,13 +37,13 @@ from fastdist.distributed.sockets.pulse import MOST_MISSED_BEATS
 
 
 class State(Enum):
-    """How a peer is."""
+    """The liveness state of a peer."""
 
     JOINING = auto()
     ALIVE = auto()
     SUSPECT = auto()
-    LEAVING = auto()  # it said goodbye; what it answered is read
-    SETTLING = auto()  # its connection has ended; what came by others is read
+    LEAVING = auto()  # it said goodbye; its answers are still read
+    SETTLING = auto()  # its connection has ended; messages on its other connections are still read
     DEAD = auto()
 
 
@@ -51,17 +52,17 @@ class Event(Enum):
 
     CONNECTED = auto()  # a handshake succeeded
     DISCONNECTED = auto()  # the connection broke, or knocks stayed unanswered
-    RETRIED = auto()  # libzmq tries to connect again, and does not say why it has to
-    REFUSED = auto()  # its host says that nobody listens at its address
-    UNREACHED = auto()  # an attempt to connect came to nothing: no answer, or no way there
-    REACHED = auto()  # its host took a connection; whether the peer will answer is not known
-    REJECTED = auto()  # it does not accept our key, or we not its
-    PROCESS_ENDED = auto()  # the host's process table says so
+    RETRIED = auto()  # libzmq tries to connect again, and does not report why
+    REFUSED = auto()  # its host reports that nobody listens at its address
+    UNREACHED = auto()  # an attempt to connect failed: no answer, or no route
+    REACHED = auto()  # its host accepted a connection; whether the peer answers is not known
+    REJECTED = auto()  # one of the two ends does not accept the other's key
+    PROCESS_ENDED = auto()  # according to the host's process table
     LEFT = auto()  # it said goodbye
-    REPLACED = auto()  # another life of its rank has come
-    FENCED = auto()  # this worker itself is out of the group: nothing passes any more
+    REPLACED = auto()  # another life of its rank has joined
+    FENCED = auto()  # this worker itself is out of the group: no messages pass any more
     ASKED = auto()  # the agent sent a query
-    ANSWERED = auto()  # the answer to one came
+    ANSWERED = auto()  # the peer answered a query
     TICK = auto()  # only time has passed
 
 
@@ -70,21 +71,21 @@ _ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REAC
 
 
 class Do(Enum):
-    """Actions of the worker that need no argument."""
+    """Actions without an argument, for the worker to do."""
 
-    TELL_SILENCE = auto()  # notify code that wants to know that the peer is silent
-    RECOVER = auto()  # the peer is back; what was on its way when its connection broke may be lost
-    SAY_FAREWELL = auto()  # to the peer, which leaves: all that it sent was read
+    TELL_SILENCE = auto()  # notify the silence hooks that the peer is silent
+    RECOVER = auto()  # the peer is back; messages under way when the connection broke may be lost
+    SAY_FAREWELL = auto()  # notify the leaving peer that all its messages were read
 
 
 class Unresponsive(NamedTuple):
-    """Tell who wants to know that the peer lives, but its Python does not answer."""
+    """Report that the peer lives, but its Python does not answer."""
 
     silent_s: float
 
 
 class Die(NamedTuple):
-    """Fail everything that waits for the peer, for good."""
+    """Fail everything that waits for the peer; final."""
 
     reason: str
     left: bool = False
@@ -97,8 +98,8 @@ Action: TypeAlias = Do | Unresponsive | Die
 class LivenessTimeouts:
     """Limits on the silence of a peer, in seconds.
 
-    `notice_s` is how long ago the last sign of life was when a connection is broken off for
-    silence, by us or by the kernel. `frozen_s` and `grace_s` are for users to choose.
+    `notice_s` is the age of the last sign of life when a connection is closed for silence, by us
+    or by the kernel. Users can choose `frozen_s` and `grace_s`.
     """
 
     suspect_s: float = 3.0
@@ -107,16 +108,16 @@ class LivenessTimeouts:
     notice_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
-    # Messages on another lane just before the end of the watched one are read within this time.
+    # Messages on other lanes from just before the end of the watched one are read within this time.
     settle_s: float = 0.25
     look_whether_read_s: float = 0.005
     unresponsive_s: float = 60.0
-    # How many knocks in a row may stay unanswered before the connection is broken off.
+    # How many knocks in a row may stay unanswered before the connection is closed.
     beats: int = MOST_MISSED_BEATS
 
 
 class Times(NamedTuple):
-    """The times that users have chosen: frozen_s if `is_chosen`, grace_s if it is not None."""
+    """The times of the options. frozen_s is a default unless `is_chosen`; grace_s may be None."""
 
     frozen_s: float = FROZEN_S
     grace_s: float | None = None
@@ -125,15 +126,15 @@ class Times(NamedTuple):
     def towards(self, *, crowding: float, is_near: bool) -> LivenessTimeouts:
         """Return the limits for one peer.
 
-        Defaults are `crowding` times as long: see sockets/liveness_timeouts.py. Between two hosts
-        (not `is_near`) a network that refuses looks like a port that is gone: a refusal may last as
-        long as silence.
+        Defaults are multiplied by `crowding`: see sockets/liveness_timeouts.py. Between two hosts
+        (not `is_near`) a refusal by the network looks like a closed port, so a refusal may last as
+        long as a silence.
         """
         frozen_s = self.frozen_s if self.is_chosen else self.frozen_s * crowding
         grace_s = self.grace_s
         if grace_s is None:
             grace_s = GRACE_S * crowding if is_near else frozen_s
-        # After a connection was broken off there must be time for it to come back.
+        # After a connection was closed, enough time must remain for it to come back.
         beats = max(
             MOST_MISSED_BEATS, min(round(MOST_MISSED_BEATS * crowding), int(frozen_s / 4.0))
         )
@@ -149,15 +150,15 @@ class Times(NamedTuple):
 class Session:
     """The state of one life of a worker.
 
-    Thread  one at a time; step is the only thing that changes it
-    Units   now is in seconds of any one clock that does not go back
+    Thread  one at a time; only step changes the state
+    Units   now is in seconds of any monotonic clock
     """
 
     def __init__(self, now: float, timeouts: LivenessTimeouts | None = None) -> None:
         self.state = State.JOINING
-        # Empty while the peer lives, and where it has left.
+        # Empty while the peer lives, and if it left in order.
         self.why_lost = ""
-        # Whether its host has said so.
+        # Whether the death is certain: reported by its host or by the peer itself.
         self.is_surely_over = False
         self._timeouts = timeouts or LivenessTimeouts()
         self._silent_since: float | None = now
@@ -165,16 +166,16 @@ class Session:
         self._leaving_since = self._settling_since = math.inf
         self._looked_whether_read = -math.inf
         self._said_farewell = False
-        # Why it ended, as its goodbye says; empty where it left in order.
+        # The reason in its goodbye; empty if it left in order.
         self._why_ended = ""
-        # Whether a connection, or the attempt at one, has come to nothing since the last success.
+        # Whether a connection broke, or an attempt to connect failed, since the last success.
         self._is_broken = False
-        # The results of attempts to connect since then.
+        # The result of the last attempt to connect since then.
         self._found = ""
-        # Since when a question has been without an answer, on a connection that holds.
+        # When the oldest unanswered query was sent, on a connection that holds.
         self._asked_since: float | None = None
         self.is_unresponsive = False
-        # The serial of the last query about calls, and the latest call in it.
+        # The serial number of the last query about calls, and the highest call id in it.
         self.serial = 0
         self._asked_up_to = -1
 
@@ -187,12 +188,12 @@ class Session:
         is_waited_for: bool = False,
         woke_at: Callable[[], float] = lambda: -math.inf,
     ) -> list[Action]:
-        """Take one event and return what to do; REJECTED and UNREACHED come with a reason, LEFT
-        with one if the peer ended without a shutdown. Then a TICK is due at `next_look`.
+        """Process one event; return the actions to take. A TICK is due at `next_look`.
 
-        `is_waited_for` says whether anybody here waits for the peer; only its end depends on that.
-        `woke_at()` returns when this process last went on after it had stood still; only a
-        connection that breaks needs it.
+        REJECTED and UNREACHED come with a reason; LEFT has one if the peer ended without a
+        shutdown. `is_waited_for` says whether anything here waits for the peer; only a leaving
+        peer's end depends on it. `woke_at()` returns when this process last woke from a stop; it is
+        called only when a connection breaks.
         """
         if self.state is State.DEAD:
             return []
@@ -224,15 +225,15 @@ class Session:
         return self._look(now)
 
     def next_query(self, call_ids: Sequence[int]) -> int:
-        """Take note that a question what became of calls goes out; return its serial number."""
+        """Record that a query about the state of calls is sent; return its serial number."""
         self._asked_up_to = max(call_ids, default=self._asked_up_to)
         self.serial += 1
         return self.serial
 
     def accepts_result(self, serial: int) -> bool:
-        """Return whether this answers the last question what became of calls, for the first time.
+        """Return whether this is the first answer to the last query about the state of calls.
 
-        A copy of the answer, read later, does not know of calls that went again since.
+        A second copy of the answer, read later, would not include calls that were sent again since.
         """
         is_due = serial == self.serial
         self.serial += is_due
@@ -241,22 +242,22 @@ class Session:
     def must_greet_again(self, call_id: int) -> bool:
         """Return whether to greet a peer again that did not know the connection of a call.
 
-        False for a call that was queried since, as a greeting preceded the query.
+        False for a call that was in a query since then, as a greeting preceded that query.
         """
         return call_id > self._asked_up_to
 
     @property
     def has_left_or_died(self) -> bool:
-        """Whether the peer is lost, or has left; what it sent before may be read yet."""
+        """Whether the peer is lost or has left; its earlier messages may still be read."""
         return self.state in (State.SETTLING, State.DEAD)
 
     @property
     def is_out_of_reach(self) -> bool:
-        """Whether there is no connection, and nothing at its address took the last attempt."""
+        """Whether there is no connection and its address did not accept the last attempt."""
         return self._silent_since is not None and self._found != _TOOK_A_CONNECTION
 
     def next_look(self) -> float | None:
-        """Return when time alone changes something; None while all is well."""
+        """Return the next time at which the state may change without an event; None if never."""
         if self.state is State.DEAD:
             return None
         if self.state is State.SETTLING:
@@ -278,7 +279,7 @@ class Session:
         self, event: Event, now: float, reason: str, woke_at: Callable[[], float]
     ) -> None:
         if self._silent_since is None:
-            # A peer that tries to connect is not connected, though no event reported a break.
+            # A new attempt implies that the connection broke, though no event reported it.
             self._note_break(now, woke_at)
         if event is Event.REFUSED:
             if self._refused_since is None:
@@ -307,7 +308,7 @@ class Session:
         if is_settled and not self._said_farewell:
             self._said_farewell = True
             actions.append(Do.SAY_FAREWELL)
-        # The end of its process is not the end of what it sent.
+        # After the end of its process there may still be messages of it to read.
         is_over = now >= self._leaving_since + timeouts.leave_s
         if event is Event.DISCONNECTED or self._is_broken or is_over:
             self.state, self._settling_since = State.SETTLING, now
@@ -370,11 +371,11 @@ class Session:
         limit_s = timeouts.join_s if self.state is State.JOINING else timeouts.frozen_s
         if self._refused_since is None or timeouts.grace_s <= limit_s:
             return limit_s
-        # A longer time for an address that refuses than for silence was chosen by the user.
+        # The user chose a longer time for a refusing address than for silence.
         return max(limit_s, self._refused_since - silent_since + timeouts.grace_s)
 
     def _die(self, reason: str, *, left: bool = False, surely: bool = False) -> list[Action]:
-        # In this order: who finds it dead may ask why.
+        # Set the reason first: other threads read it when they find the state DEAD.
         self.why_lost, self.is_surely_over = "" if left else reason, surely
         self.state = State.DEAD
         return [Die(reason, left)]

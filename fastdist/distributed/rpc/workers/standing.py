@@ -1,4 +1,4 @@
-"""The lives of workers that belong to the group, and the refusals of others."""
+"""Checks whether a worker's life belongs to the group, and creates refusals for other lives."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from .worker import Worker
 
 
 def is_life(found: Worker | None, incarnation: object) -> bool:
-    """Return whether a worker was found, and is the life of this incarnation."""
+    """Return whether `found` is a worker, and is the life of this incarnation."""
     return found is not None and found.record.incarnation == incarnation
 
 
 def is_out(given_up_by: Collection[int], num_there: int, *, stood_still: bool) -> bool:
-    """Return whether a worker that members say they have given up is out of the group.
+    """Return whether a worker is out of the group, as members report that they gave it up.
 
-    Note    one notice is enough where this process stood still itself: it woke up in a group that
-            goes on without it. Otherwise the notice of one worker proves little, which may have
-            been cut off from all others and have given up each of them: then more must say so than
-            are still there and do not
+    Note    one report is enough if this process itself stood still: it woke up in a group that
+            went on without it. Otherwise one report proves little, as its sender may have been cut
+            off from all others and have given up each of them. Then more members must report it
+            than there are connected members that do not
     """
     return stood_still or len(given_up_by) > num_there
 
 
 def refusal_of(me: Record, worker: Worker) -> GivenUpError | None:
-    """Return the refusal that this worker, `me`, sends to a live worker that it lost; None for one
-    that has left.
+    """Return the refusal that this worker, `me`, sends to a live worker that it lost.
+
+    None for a worker that has left.
     """
     if not worker.why_lost:
         return None
@@ -41,7 +42,7 @@ def refusal_of(me: Record, worker: Worker) -> GivenUpError | None:
 
 
 def stale_error(name: str, rank: int) -> StaleIncarnationError:
-    """Return the refusal for a worker's earlier life, or for a message to one of this worker's."""
+    """Return the refusal for an earlier life of a worker, or for a message to an earlier life."""
     return StaleIncarnationError(
         f"worker {name!r} (rank {rank}) has left, or this message is from or for a process that "
         "was replaced; restart it, it cannot come back"

@@ -1,11 +1,12 @@
-"""Lets the store of a group outlive the worker that hosts it."""
+"""Lets the store of a group survive the worker that hosts it."""
 
-# Where no launcher hosts the store, rank 0 does, and the store ends with it. A worker that comes
-# back then would find nobody, though the others live. So the members of a group that takes lives
-# back check the store when one of them is lost. If it is gone, the first member that can bind its
-# port hosts it instead: on a machine with its address, with the secret that all of them know. All
-# record the group in it again (joining.py), as they do where rank 0 itself is back and hosts an
-# empty one. Where nobody can bind the port they try again until one can, or rank 0 is back.
+# Without a launcher to host the store, rank 0 hosts it, and the store ends with rank 0. A worker
+# that comes back would then find no group, though its members live. So the members of a group with
+# `restarts` check the store when a member is lost. If the store is gone, the first member that can
+# bind its port hosts a new one. Only a member on a machine with that address can do it; all members
+# know the secret. All members then write the group to the new store (joining.py). They do the same
+# if rank 0 is back and hosts an empty store. If no member can bind the port, they try until one
+# can, or rank 0 is back.
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ _logger = logging.getLogger(__name__)
 
 
 class StoreKeeper:
-    """This worker's part in keeping the store of its group.
+    """Keeps the store of its group alive, for one worker.
 
-    `is_needed()` says whether this worker still wants the store.
+    `is_needed()` returns whether this worker still needs the store.
 
     Thread  any
     """
@@ -44,15 +45,15 @@ class StoreKeeper:
     ) -> None:
         self._keys = view(keys.prefix, keys.underlying_store, LOOK_S)
         self._served, self._workers, self._is_needed = served, workers, is_needed
-        # Guards the two below it.
+        # Guards the two attributes below.
         self._lock = threading.Lock()
         self._is_looking = False
         self._lost: list[Record] = []
-        # Whether it has reported that there is no store.
+        # Whether the missing store was reported.
         self._has_reported = False
 
     def handle_lost(self, worker: Worker) -> None:
-        """Look after the store soon, unless a member has left: it may have been its host."""
+        """Check the store soon if the worker was lost: it may have hosted the store."""
         if not worker.why_lost:
             return
         with self._lock:
@@ -68,7 +69,7 @@ class StoreKeeper:
         try:
             is_kept = not self._is_needed() or self._keep(lost)
         finally:
-            # Also after an error, which the pool logs: later losses must find a keeper that looks.
+            # Also after an error, which the pool logs: a later loss must start a check again.
             if not is_kept:
                 self._workers.call_after(_AGAIN_S, self._look)
         if not is_kept:
@@ -81,7 +82,7 @@ class StoreKeeper:
             self._workers.call_after(0.0, self._look)
 
     def _keep(self, lost: list[Record]) -> bool:
-        """Return whether there is a store that knows of the group."""
+        """Return whether there is a store that has the group."""
         try:
             is_host = self._served.host_instead()
         except FastdistError as error:
@@ -115,7 +116,7 @@ class StoreKeeper:
 
 
 def keeper_of(keys: Store, workers: Workers, is_needed: Callable[[], bool]) -> StoreKeeper | None:
-    """Return the keeper of the store of a group that may change, if a worker hosts that."""
+    """Return the keeper for a store that a worker hosts, if the group's members may change."""
     served = keys
     while isinstance(served, PrefixStore):
         served = served.underlying_store

@@ -1,9 +1,9 @@
-"""Workers whose threads all wait for calls: what their notices say, and how errors name them."""
+"""Workers whose threads all wait for calls: the report in their notices, and the error text."""
 
-# A worker reports in its PONG that all of its threads wait, or that those of a worker do to which
-# it has calls under way: so the first caller of a chain of calls can name the worker in which the
-# chain got stuck. A report that was passed on keeps its age, or two workers that call each other
-# would keep it alive.
+# A worker reports in its PONG that all its threads wait. Or it passes on such a report of a worker
+# to which it has calls under way. So the first caller of a chain of calls can name the worker where
+# the chain got stuck. A report that is passed on keeps its time, or two workers that call each
+# other would keep it alive.
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..message.metadata import Value
 from ..message.metadata_fields import number, text
 from .end_reasons import BEAT_S
 
-# The names of the parts of a report in a PONG.
+# The metadata names of a report in a PONG.
 _NUM_THREADS: Final = "stuck"
 _NAME: Final = "stuck_worker"
 _AGE_MS: Final = "stuck_ms"
-# How long a report holds: a PONG is due each BEAT_S while somebody waits for the worker.
+# How long a report is valid: a PONG is due every BEAT_S while a call waits for the worker.
 _HOLDS_S: Final = 2.0 * BEAT_S
 
 
 class Stuck(NamedTuple):
-    """A worker whose threads for users' functions all wait, and when that was found."""
+    """A worker whose threads for users' functions all wait, and the time when that was found."""
 
     name: str
     num_threads: int
@@ -36,7 +36,7 @@ class Stuck(NamedTuple):
 
     @property
     def is_recent(self) -> bool:
-        """Whether it may still be so."""
+        """Whether the report is recent enough to be valid."""
         return bool(self.num_threads) and time.monotonic() - self.since < _HOLDS_S
 
 
@@ -48,13 +48,13 @@ class _Peer(Protocol):
 
 
 def latest(peers: Iterable[_Peer]) -> Stuck:
-    """Return the latest report of some workers that still holds."""
+    """Return the latest valid report among some workers."""
     found = [peer.stuck for peer in peers if peer.stuck.is_recent]
     return max(found, key=lambda stuck: stuck.since, default=NOT_STUCK)
 
 
 def pack_stuck(stuck: Stuck) -> dict[str, Value]:
-    """Return the parts of a PONG for a report; none where no worker is stuck."""
+    """Return the metadata of a PONG for a report; empty if no worker is stuck."""
     if not stuck.num_threads:
         return {}
     age_ms = int((time.monotonic() - stuck.since) * 1000.0)
@@ -74,7 +74,7 @@ def read_stuck(metadata: Mapping[str, Value], sender: int) -> Stuck:
 
 
 def all_wait(stuck: Stuck) -> str:
-    """Return the beginning of a sentence that says that no thread of a worker is free."""
+    """Return the beginning of a sentence for errors: no thread of a worker is free."""
     lent = thread_pool.MAX_LOANS
     more = f"as do {lent} calls for which other threads stood in, and " if lent else ""
     return (

@@ -1,11 +1,11 @@
-"""The tree in which the workers of a static group meet: by their ranks, rank 0 is its root."""
+"""The tree by which the workers of a static group meet; built from ranks, with root 0."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-# A worker has at most so many children: all workers of 32 * 32 are two steps from the root.
+# The most children of a worker: with 32 * 32 workers, all are at most two steps from the root.
 FAN_OUT: Final = 32
 
 
@@ -21,15 +21,17 @@ def children_of(rank: int, world_size: int, fan_out: int = FAN_OUT) -> range:
 
 
 def ancestors_of(rank: int, fan_out: int = FAN_OUT) -> Iterator[int]:
-    """Yield the parent of a rank, the parent of that, and so on to the root."""
+    """Yield the parent of a rank, its grandparent, and so on up to the root."""
     while rank:
         rank = parent_of(rank, fan_out)
         yield rank
 
 
 def neighbours_of(rank: int, world_size: int, fan_out: int = FAN_OUT) -> list[int]:
-    """Return the ranks that a worker needs at the barrier, also where some have ended: those above
-    it, its children and, next to the root, those that may have to take its place.
+    """Return the ranks that a worker may need at the barrier, also if some have ended.
+
+    Those are its ancestors, its children and, for children of the root, the ranks that may have to
+    replace the root.
     """
     near = {*ancestors_of(rank, fan_out), *children_of(rank, world_size, fan_out)}
     if rank and parent_of(rank, fan_out) == 0:

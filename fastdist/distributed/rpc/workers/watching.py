@@ -1,7 +1,8 @@
-"""The presence of a peer: its pulse, and why its port accepts no connection."""
+"""Checks of a peer: its pulse, and the reason why its port accepts no connection."""
 
-# libzmq reports that it tries again, and not why the last attempt failed: nobody listens at the
-# address any more (the worker has ended), or no packet arrives (a cable is pulled), which may pass.
+# libzmq reports that it connects again, but not why the last attempt failed. Either nobody listens
+# at the address any more (the worker has ended), or no packet arrives (a cable is pulled), which
+# may be temporary.
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from .session import Event
 
 _logger = logging.getLogger(__name__)
 
-# A knock takes 100 to 200 us of both ends together. A worker with many peers sends no more idle
-# knocks than this, so that 64 workers of one machine leave it its cores.
+# A knock costs both ends together 100 to 200 us. A worker with many peers sends at most this many
+# idle knocks a second, so that 64 workers of one machine leave the cores to users.
 _IDLE_KNOCKS_A_SECOND = 8.0
 
-# The event of a session that an event of its connection is.
+# The session's event for each event of the connection.
 EVENT_OF: Final = {
     monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
     monitor.DISCONNECTED: Event.DISCONNECTED,
-    # Also what a frozen peer's host leads to: it takes the connection, and nobody answers.
+    # Also the result for a frozen peer: its host accepts the connection, and nobody answers.
     monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
     monitor.CONNECT_RETRIED: Event.RETRIED,
     monitor.CONNECTED: Event.REACHED,
@@ -52,31 +53,30 @@ class LaneDescriptors:
         self.watch()
 
     def are_others(self) -> bool:
-        """Return whether the lane goes on by other means."""
+        """Return whether the lane has other descriptors now."""
         return self._lane.fileno() != self._fds[0]
 
     def watch(self) -> None:
-        """Watch what the lane has now."""
+        """Watch the present descriptors of the lane."""
         self._fds = self._lane.fileno(), self._lane.connection_fileno()
         for fd, reader in zip(self._fds, self._readers, strict=True):
             if fd >= 0:
                 self._progress.watch(fd, reader)
 
     def unwatch(self) -> None:
-        """Watch nothing."""
+        """Stop watching the descriptors."""
         for fd in self._fds:
             self._progress.unwatch(fd)
 
 
 class PulseTaker:
-    """Beats the pulse of one watched lane, and hangs up on a peer that is frozen.
+    """Beats the pulse of one watched lane, and closes the connection to a frozen peer.
 
-    `ask` asks the peer's Python for a sign of life.
+    `ask` sends a query to the peer's Python. `is_waited_for` returns whether a call here waits for
+    the peer; if so, each beat knocks.
 
-    `is_waited_for` says whether a call here waits for the peer: then each beat knocks.
-
-    Everything else follows from the broken connection, as if its cable had been cut: see
-    session.py. Calls are queried when the peer wakes.
+    The broken connection then has the same effects as a cut cable: see session.py. When the peer
+    wakes, the calls are queried.
 
     Thread  the progress thread
     """
@@ -96,16 +96,16 @@ class PulseTaker:
         self._is_waited_for = is_waited_for
         self._is_over = False
         progress.num_pulses += 1
-        # Spread for peers that were met at once, one after the other.
+        # Offset by the number of peers, so that peers connected together do not knock together.
         self._knock_at = time.monotonic() + progress.num_pulses / _IDLE_KNOCKS_A_SECOND
-        # Set by readers of the peer's messages: cheaper than a call, and read once a beat.
+        # Set by the readers of the peer's messages: cheaper than a call; read at each beat.
         self.was_heard = False
-        # A descriptor that is closed may be another's at once.
+        # Unwatch before the close: the kernel may give the descriptor's number to another one.
         pulse.before_close = lambda knock: progress.unwatch(knock.fileno())
         progress.call_at(next_beat(), self._beat)
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Stop the beats."""
         self._is_over = True
         self._progress.num_pulses -= 1
         self._pulse.heard()
@@ -129,21 +129,21 @@ class PulseTaker:
             self._hang_up()
             return
         if found is Beat.LATE:
-            # libzmq over there may just be unable to take one more connection.
+            # libzmq at the peer may only be unable to accept one more connection.
             self._ask()
         knock = self._pulse.knock
         if knock is not None and knock is not before and knock.fileno() >= 0:
             self._progress.watch(knock.fileno(), self._pulse.look)
 
 
-# libzmq's own attempt comes first: where that succeeds nothing needs to be found out.
+# libzmq connects again before this: if it succeeds, there is nothing to find out.
 _LOOK_AFTER_S = 0.25
-# After this time an attempt counts as unanswered: the host of a listener answers on its own.
+# An attempt counts as unanswered after this time: the host of a listener answers without Python.
 _ANSWERS_WITHIN_S = 1.0
 
 
 class Prober:
-    """Tries one address while connections to it fail; `tell(event, why)` gets the results.
+    """Connects to one address while connections to it fail; `tell(event, why)` gets the results.
 
     Thread  the progress thread
     """
@@ -163,20 +163,20 @@ class Prober:
         self._attempt: Attempt | None = None
 
     def look_soon(self) -> None:
-        """Find out why a connection failed, unless that is under way."""
+        """Find out soon why a connection failed, unless an attempt is under way."""
         if not self._will_look:
             self._will_look = True
             self._progress.call_at(time.monotonic() + _LOOK_AFTER_S, self._look)
 
     def stop(self) -> None:
-        """Drop an attempt that is under way."""
+        """Cancel an attempt that is under way."""
         if self._attempt is not None:
             self._progress.unwatch(self._attempt.fileno())
             self._attempt.close()
             self._attempt = None
 
     def _look(self) -> None:
-        # Set again once an attempt is under way: one that fails must not be the last.
+        # Reset first, and set again when an attempt is under way, so that an error allows another.
         self._will_look = False
         if not self._needs_to_know():
             return
@@ -188,7 +188,7 @@ class Prober:
             )
             return
         self._will_look = True
-        # Read at once if it has failed already: an error stays on the descriptor.
+        # If it has failed already, the descriptor reports it immediately: errors stay on it.
         self._progress.watch(attempt.fileno(), self._conclude)
         self._progress.call_at(
             time.monotonic() + _ANSWERS_WITHIN_S, lambda: self._conclude(attempt)

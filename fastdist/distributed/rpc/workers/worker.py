@@ -1,10 +1,11 @@
-"""One life of another worker: its record, its connection, and all that this worker keeps of it."""
+"""One life of another worker: its record, its connection, and this worker's data about it."""
 
 # Note [A worker is a life]
-# A rank may have several lives, one after the other; what this worker keeps of another belongs to
-# one of them: its lanes and the calls that came by them, the memory that it lent, the references
-# that it holds, the contexts that it reached. So all that hangs on a Worker, or is kept under one,
-# and its end is one event that all of them hear in one order. The next life is another Worker.
+# A rank may have several lives, one after another. This worker's data about another worker belongs
+# to one life of it: the lanes and their calls, the lent memory, the references that it holds, the
+# contexts that it reached. So this data is stored in a Worker or under a Worker as key. The end of
+# a life is one event, delivered to all holders of such data in one order. The next life is another
+# Worker.
 
 from __future__ import annotations
 
@@ -56,10 +57,10 @@ from .watching import EVENT_OF, LaneDescriptors, Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
-# How often a silent peer is looked at: often enough to notice that this process itself was stopped.
+# How often to check a silent peer: often enough to notice that this process itself was stopped.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
-_NOTED_WITHIN_S = 1.0  # the progress thread is not waited for longer
+_NOTED_WITHIN_S = 1.0  # the longest wait for the progress thread
 _MOST_AT_ONCE = 256
 
 
@@ -74,17 +75,17 @@ class Owner(Protocol):
     progress: Progress
 
     def handle_lost(self, worker: Worker) -> None:
-        """Take note of a worker's end, once."""
+        """Handle a worker's end; called once per worker."""
 
     def is_silent(self, worker: Worker, why: str) -> None:
-        """Take note of a worker that does not answer."""
+        """Handle that a worker does not answer."""
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
-        """Take note that a worker says that it has given up this one."""
+        """Handle a report of worker `by` that it has given up this worker."""
 
 
 class Worker:
-    """One life of one rank, possibly this worker itself: known by its record, met when wanted.
+    """One life of one rank, possibly this worker itself, with its record; connected on demand.
 
     See Note [A worker is a life].
 
@@ -97,31 +98,31 @@ class Worker:
         self.id = record.rank
         self.name = record.name
         self.is_self = record.incarnation == owner.me.incarnation
-        # Whether it may be sent to, for it has a pipe; and whether it is lost, or has left.
+        # is_met: it has a pipe, so messages can be sent to it. is_dead: it was lost, or has left.
         self.is_met = self.is_dead = False
         self.pipe: Pipe[Waiting]
         self.credit: Credit
-        # The limits of messages from it; those of messages to it are in its record.
+        # The limits for messages from it; its record has the limits for messages to it.
         self.takes = owner.me.limits
-        # On which of its devices a result arrives that is on one of ours: as arguments came.
+        # Device here -> its device for results: the reverse of its device map to this worker.
         forward = record.device_map_to(owner.me.name)
         self.map_back = {theirs: mine for mine, theirs in forward.items()}
-        # The latest of its calls here that it has given up; some may run yet. Kept by Forks.
+        # The latest of its calls here that it gave up; some may still run. Maintained by Forks.
         self.given_up: dict[int, None] = {}
-        # Whether it was notified that its answers cannot be read.
+        # Whether a warning about its invalid answers was logged.
         self._answers_rubbish = False
-        # The lender of memory to it, where both may share some.
+        # The lender of memory to it, if the two can share memory.
         self.lender: Lender | None = None
-        # Which worker its latest PONG reported to have no free thread: itself, or one it waits for.
+        # The worker without a free thread in its latest PONG: itself, or one that it waits for.
         self.stuck: Stuck = NOT_STUCK
-        # Whether it has answered our goodbye, for it has read all.
+        # Whether it has acknowledged our goodbye, as it has read all our messages.
         self.acknowledged_goodbye = False
-        # Done when all objects that keep something of it have handled its end, and released that.
+        # Done when all holders of data about it have handled its end and released the data.
         self.end_handled: Future[None] = InternalFuture()
         self._owner, self._timeouts = owner, timeouts
         self._me, self._progress = owner.me, owner.progress
         self._session = Session(self._progress.now(), timeouts)
-        # For a unix socket the state is known: its file, or its listener, is gone.
+        # For a Unix socket only: checks whether its file, or its listener, is gone.
         self._prober: Prober | None = None
         self._pidfd: int | None = None
         self._descriptors: LaneDescriptors | None = None
@@ -134,21 +135,21 @@ class Worker:
 
     @property
     def why_lost(self) -> str:
-        """Why the peer was lost, for good; empty while it lives, and where it has left."""
+        """Why the peer was lost; empty while it lives, and if it left in order. Final once set."""
         return self._session.why_lost
 
     @property
     def is_surely_over(self) -> bool:
-        """Whether it was lost in a way that leaves no doubt: its process, or its port, is gone."""
+        """Whether it was certainly lost: its process has ended, or its port is closed."""
         return self._session.is_surely_over
 
     @property
     def hangs(self) -> bool:
-        """Whether it lives, and its Python has not answered for a minute."""
+        """Whether it lives, but its Python code has not answered for a minute."""
         return self._session.is_unresponsive
 
     def describe(self) -> str:
-        """Return the peer's state, for users that look for a hang."""
+        """Return the peer's state as text, for users who debug a hang."""
         how = "dead" if self.is_dead else "connected"
         if self._session.state is State.SUSPECT:
             how = "without a sign of life"
@@ -158,7 +159,7 @@ class Worker:
 
     @functools.cached_property
     def transport(self) -> str:
-        """The transport by which it is reached."""
+        """The transport to it."""
         me = self._me
         return self._owner.context.choose(
             self.record.addresses,
@@ -167,7 +168,7 @@ class Worker:
         )
 
     def meet(self) -> None:
-        """Let it be sent to; `open` comes next. Not by two threads at once."""
+        """Create its pipe, so that messages can be sent; call `open` next. One thread at a time."""
         record, limits = self.record, self._me.limits
         self._session = Session(self._progress.now(), self._timeouts)
         self.credit = Credit(limits.outstanding_bytes, limits.outstanding_calls)
@@ -181,15 +182,15 @@ class Worker:
         self.is_met = True
 
     def open(self) -> None:
-        """Connect lane 0 and begin to watch over the peer.
+        """Connect lane 0 and start to watch the peer.
 
-        Raises  what a lane that cannot be made does; then it has not been met
+        Raises  the error of a lane that cannot be made; is_met is False then
         """
         try:
             self._shared = self.pipe.shared()
         except Exception as error:
-            # Nobody would read its answers. The next caller meets it again; callers that have found
-            # it meanwhile get the error.
+            # Without lane 0 nobody would read its answers. The next caller tries to connect again;
+            # callers that use the pipe already get the error.
             self.is_met = False
             self.pipe.break_off(error)
             self.pipe.close()
@@ -197,13 +198,13 @@ class Worker:
         self._progress.post(self._open)
 
     def say_goodbye(self) -> None:
-        """Tell the peer that this worker leaves and has answered everything."""
+        """Notify the peer that this worker leaves and has answered all its calls."""
         self._progress.post(self._notify, MessageType.BYE)
 
     def said_goodbye(self, why: str = "") -> None:
-        """Take note that the peer leaves: it closes its connections when we have read them.
+        """Handle a goodbye: the peer leaves, and closes its connections when we have read them.
 
-        `why` is given by one that ends without rpc.shutdown().
+        `why` is the reason of a peer whose process ends without rpc.shutdown().
         """
         if why:
             why = one_line(why, MOST_LETTERS)
@@ -212,14 +213,14 @@ class Worker:
         self._progress.post(self._step, Event.LEFT, why)
 
     def was_replaced(self) -> None:
-        """Take note that another life of the peer has come: this one has ended."""
+        """Handle that a new life of the peer's rank has joined: this life has ended."""
         self._progress.post(self._step, Event.REPLACED)
 
     def refuse_and_wait(self, error: GivenUpError) -> None:
-        """Take note that the peer will not speak with us, as the lane of a call has heard.
+        """Handle a refusal by the peer, which the lane of a call has received.
 
-        Note    when it returns this worker is fenced, if it is out: who gets the error must find
-                that all else fails as well, its shutdown first of all
+        Note    if this worker is out of the group, it is fenced when this returns. The caller gets
+                the error next, and all its other operations, above all shutdown, must fail too
         """
         noted = threading.Event()
         self._progress.post(self._refused, error)
@@ -228,15 +229,15 @@ class Worker:
             noted.wait(_NOTED_WITHIN_S)
 
     def fence(self, error: GivenUpError) -> None:
-        """Let nothing pass any more: this worker is out; on the progress thread."""
+        """Fail everything that waits for the peer: this worker is out. On the progress thread."""
         if self.is_met:
             self.pipe.fail_from_now_on(error)
         self._step(Event.FENCED)
 
     def close(self, error: RpcError, *, linger_s: float = 0.0, why: str = "") -> None:
-        """End all waits with error, tell the peer, and close everything; on the progress thread.
+        """End all waits with error, notify the peer and close all lanes; on the progress thread.
 
-        `why` is the reason for the peer, where the process ends without rpc.shutdown().
+        `why` is sent to the peer as the reason, if the process ends without rpc.shutdown().
         """
         if not self.is_met:
             return
@@ -270,8 +271,9 @@ class Worker:
             source=self._me.rank,
             incarnation=self._me.incarnation,
             lane=number,
-            # The intended life: a restarted worker must not take its earlier life's calls. And the
-            # order: an earlier connection may be read later than the one that replaced it.
+            # "to": the intended life, as a restarted worker must not take calls to its earlier
+            # life. "greeting": the order, as an earlier connection may be read after the one that
+            # replaced it.
             metadata={"to": f"{self.record.incarnation:x}", "greeting": next(self._greetings)},
         ).encode()
 
@@ -293,7 +295,7 @@ class Worker:
             )
         self._watch_process()
         debug_log.worker(self._me.rank, "connects to worker %r", self.info.name)
-        # Messages from before the descriptors were watched have used up their edges.
+        # Edge-triggered descriptors do not report messages from before they were watched.
         self._read_connection()
         self._read()
         self._look_again()
@@ -311,37 +313,37 @@ class Worker:
             self._step(Event.PROCESS_ENDED)
             return
         except OSError:
-            return  # forbidden here: the connection tells, a little later
+            return  # not permitted here: the connection reports the end a little later
         if process_start(record.pid) != record.process_start:
             self._step(Event.PROCESS_ENDED)
             return
         self._progress.watch(self._pidfd, self._process_ended)
 
     def _process_ended(self) -> None:
-        # Readable from now on: who goes on watching it would spin until the peer is given up.
+        # The descriptor stays readable from now on: watching it further would be a busy loop.
         if self._pidfd is not None:
             self._progress.unwatch(self._pidfd)
         self._step(Event.PROCESS_ENDED)
 
     def _read(self) -> None:
         if self._read_some():
-            # Others wait as well: their answers, their deaths, and what is to expire.
+            # Yield: other peers' answers, ends and timeouts wait for this thread as well.
             self._progress.post(self._read)
         elif self._descriptors is not None and self._descriptors.are_others():
             self._follow_lane()
             self._progress.post(self._read)
 
     def _follow_lane(self) -> None:
-        """Watch a lane whose ring has ended, or is not its connection any more."""
+        """Watch the lane's descriptors again, after its ring has ended or was replaced."""
         if (descriptors := self._descriptors) is None:
             return
-        descriptors.unwatch()  # what is made next may have their numbers
+        descriptors.unwatch()  # descriptors created next may have their numbers
         try:
-            self._read_connection()  # makes it: see pipe/ring/watched.py
+            self._read_connection()  # creates the descriptors: see pipe/ring/watched.py
         finally:
             if self._descriptors is not None:
                 descriptors.watch()
-        # Messages from before the descriptors were watched have used up their edges.
+        # Edge-triggered descriptors do not report messages from before they were watched.
         self._read_connection()
 
     def _hang_up(self) -> None:
@@ -350,7 +352,7 @@ class Worker:
             self._follow_lane()
 
     def _read_some(self) -> bool:
-        """Read what has come; return whether there may be more."""
+        """Read messages that have arrived; return whether there may be more."""
         for _ in range(_MOST_AT_ONCE):
             shared = self._shared
             frames = None if shared is None else shared.receive()
@@ -361,15 +363,15 @@ class Worker:
             try:
                 self._take(frames)
             except Exception:
-                # An invalid message must not keep the next ones from being read: no event would
-                # announce them again.
+                # An invalid message must not stop the reading: no event would report the messages
+                # behind it again.
                 _logger.exception("a message of worker %r could not be read", self.info.name)
         return True
 
     def _take(self, frames: list[Buffer]) -> None:
-        """Take what came on lane 0: the answer to a call, or a word of the peer's agent."""
-        # All of it counts, even bytes that the peer has not counted and invalid ones: acknowledging
-        # too little would hold up our calls forever.
+        """Handle a message from lane 0: the answer to a call, or a notice of the peer's agent."""
+        # Count all bytes, even of invalid messages and bytes that the peer did not count. If this
+        # worker acknowledged too little, the peer would hold back this worker's calls forever.
         self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self._read_messages += 1
         if self._read_bytes >= UNREAD_STEP_BYTES or self._read_messages >= READ_STEP_MESSAGES:
@@ -380,13 +382,13 @@ class Worker:
         if answer.message_id == NO_CALL:
             self._take_notice(answer)
         elif answer.type == MessageType.GREET_FIRST:
-            # The peer did not know the connection of that call.
+            # The peer did not know the connection by which that call came.
             if self._session.must_greet_again(answer.message_id):
                 self._recover()
         elif (call := self.pipe.take_pending(answer.message_id)) is not None:
             call.answered(answer, frames)
-        # Else it is late: its caller has got the timeout. Or it has come before. Its references are
-        # read in neither case: see Note [References that never come].
+        # Otherwise the caller has timed out, or the answer is a duplicate. In both cases its
+        # references are not read: see Note [References that never come].
 
     def _acknowledge(self) -> None:
         floor, still_open = self.pipe.open_calls(MOST_OPEN)
@@ -394,9 +396,9 @@ class Worker:
         self._read_bytes = self._read_messages = 0
 
     def decode(self, frames: Sequence[Buffer]) -> Message:
-        """Return the message of frames that it has sent.
+        """Return the message decoded from frames that this peer has sent.
 
-        Raises  MessageError naming it
+        Raises  MessageError naming this peer
         """
         try:
             return decode(frames, self.takes, self)
@@ -407,7 +409,7 @@ class Worker:
         try:
             return self.decode(frames)
         except MessageError as error:
-            # Told once of each worker: one that answers so may do it as fast as it can.
+            # Log once per worker: a peer may send invalid answers at a high rate.
             if not self._answers_rubbish:
                 self._answers_rubbish = True
                 text = "%s; its message was dropped; later ones will be too"
@@ -423,7 +425,7 @@ class Worker:
             self.stuck = read_stuck(notice.metadata, self.id) if notice.metadata else NOT_STUCK
             self._step(Event.ANSWERED)
         elif notice.type == MessageType.EXCEPTION:
-            # The answer to a greeting is a refusal.
+            # An exception that belongs to no call is the refusal of a greeting.
             self._progress.post(self._refused, unpack_error(notice))
 
     def _read_connection(self) -> None:
@@ -456,7 +458,7 @@ class Worker:
             for action in actions:
                 self._do(action)
         finally:
-            # Also after an error: without the next look no silence is ever noticed again.
+            # Also after an error: without the next look no silence would ever be noticed.
             if (look := self._session.next_look()) is not None:
                 self._look_at(look)
 
@@ -477,13 +479,13 @@ class Worker:
             )
 
     def _beat(self) -> None:
-        """Ask, while somebody waits for the peer, whether it still listens."""
+        """Send a PING if anything waits for the peer, to check that it still answers."""
         if self._shared is None:
             return
-        # First: whatever one beat runs into, the next one comes.
+        # Scheduled first, so that an error in this beat does not stop the next one.
         self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
         for frames in self.pipe.drain_idle_lanes():
-            self._decoded(frames)  # memory that was lent for it goes back
+            self._decoded(frames)  # returns memory that was lent for the answer
         if self.pipe.is_waited_for():
             self._ask()
             self._step(Event.ASKED)
@@ -495,10 +497,10 @@ class Worker:
         self._looks_at = math.inf
         if not self.is_self and self._shared is not None:
             self._step(Event.TICK)
-            self._follow_lane()  # no descriptor may have been left for its next connection
+            self._follow_lane()  # its next connection may have no watched descriptor yet
 
     def _look_at(self, when: float) -> None:
-        # Two clocks round differently: what is left of the time may be nothing to the other.
+        # The two clocks round differently, so a remaining time may become zero.
         when = time.monotonic() + max(_LEAST_S, min(when - self._progress.now(), _LOOK_S))
         if when < self._looks_at:
             self._looks_at = when
@@ -507,8 +509,8 @@ class Worker:
     def _recover(self) -> None:
         if self.lender is not None:
             self.lender.connection_broke()
-        # In this order: a call that is pending by now was sent before the greeting and is queried,
-        # or is sent after it.
+        # The order matters: a call that is pending now was sent before the greeting, and is
+        # queried; any later call is sent after the greeting.
         self.pipe.greet_again()
         call_ids = self.pipe.pending_ids()
         serial = self._session.next_query(call_ids)

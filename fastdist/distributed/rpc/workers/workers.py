@@ -1,4 +1,4 @@
-"""All workers of the group that this one knows: found, met, admitted when they call, given up."""
+"""All workers of the group that this one knows: looked up, connected, admitted, given up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
-from .hooks import add_silence_hook as add_silence_hook  # earlier pickles name it here
+from .hooks import add_silence_hook as add_silence_hook  # pickles of earlier versions use this name
 from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
 from .progress import Progress
@@ -38,20 +38,20 @@ from .standing import is_life, is_out, refusal_of, stale_error
 from .worker import Worker
 
 _logger = logging.getLogger(__name__)
-# So many names stand in an error about a wrong one.
+# The most names in an error about a wrong name.
 _MOST_NAMED = 64
 
 
 class Workers:
-    """The present life of each rank of the group, this worker's own among them.
+    """The present life of each rank of the group, including this worker's own.
 
-    In a small static group all are known from the beginning. Elsewhere a member that is not known,
-    or that is over and may be followed, is looked up in the store.
+    In a small static group all members are known from the beginning. In other groups the store is
+    queried for a member that is not known, or that is dead and may have a successor.
 
-    `submit(function, *arguments)` runs what is slow, or users', elsewhere; `lender_to(worker)`
-    returns what lends to a worker that is met, if both may share memory.
+    `submit(function, *arguments)` runs slow functions, and users' functions, on another thread;
+    `lender_to(worker)` returns the lender of memory to a worker, if both may share memory.
 
-    Thread  any; `admit` and `note_goodbye_read` are for the pool's leader
+    Thread  any; `admit` and `note_goodbye_read` on the pool's leader only
     """
 
     def __init__(
@@ -67,51 +67,51 @@ class Workers:
         self.group, self.me, self.context, self.progress = group, group.me, context, progress
         self._callers, self._submit, self._lender_to = callers, submit, lender_to
         self._times = times
-        # One reads the store at a time: what one read must not replace what another read later.
+        # One thread reads the store at a time: an older result must not replace a newer one.
         self._refresh_lock = threading.RLock()
-        # Guards all below it; looked up without it. May be taken while the one above is held.
+        # Guards all attributes below; reads do not take it. May be taken under _refresh_lock.
         self._lock = threading.RLock()
-        # The one table by rank: what users name, and ids on the wire, stand for the present life.
+        # The only table by rank: names from users and ids in messages mean the present life.
         self._by_id: dict[int, Worker] = {}
         self._by_name: dict[str, Worker] = {}
-        # Refusals for former lives that were given up and wake, by incarnation.
+        # By incarnation: the refusals for former lives that were given up and may wake up.
         self._refusals_by_incarnation: dict[int, GivenUpError] = {}
-        # The names of workers that were lost and are forgotten, by id: one of them may come back.
+        # The names of lost workers that were removed from the table, by id: they may come back.
         self._missed: dict[int, str] = {}
-        # How many peers may be met before descriptors are counted again.
+        # How many more peers may be connected before open descriptors are counted again.
         self._may_meet = 0
         self.is_open = False
-        # Why this worker is none of the group any more: the others gave it up.
+        # Why this worker is not a member any more: the other members gave it up.
         self.given_up: GivenUpError | None = None
-        # The members that say so, by incarnation.
+        # The members that reported it, by incarnation.
         self._given_up_by: dict[int, None] = {}
-        # Called, on a pool thread, with each worker that is lost or leaves, and with each new life
-        # of one that was known.
+        # Called on a pool thread: the first with each worker that is lost or leaves, the second
+        # with each new life of a known rank.
         self.lost_callbacks: list[Callable[[Worker], None]] = []
         self.returned_callbacks: list[Callable[[Worker], None]] = []
-        # Notified of each who has answered our goodbye, and of each worker's end.
+        # Notified when a worker has acknowledged our goodbye, and when a worker ends.
         self._parting = threading.Condition()
         others = [one for one in self.group.members if one.incarnation != self.me.incarnation]
         self._take_in([*others, self.me])
 
     def close(self) -> bool:
-        """Meet nobody any more; return whether that is new."""
+        """Connect to no further workers; return False if this was called before."""
         with self._lock:
             was_open, self.is_open = self.is_open, False
             return was_open
 
     def require_member(self) -> None:
-        """Check that this worker is one of the group.
+        """Check that this worker is still a member of the group.
 
-        Raises  GivenUpError once the others have given it up
+        Raises  GivenUpError if the other members have given it up
         """
         if self.given_up is not None:
             raise fresh(self.given_up)
 
-    # ---- who is there --------------------------------------------------------------------------
+    # ---- members -------------------------------------------------------------------------------
 
     def find(self, to: str | int | WorkerInfo) -> Worker | None:
-        """Return the present life of a name or an id, or None."""
+        """Return the present life of a name or an id; None if there is no such member."""
         return self._find(to)[0]
 
     def _find(self, to: str | int | WorkerInfo) -> tuple[Worker | None, str]:
@@ -122,9 +122,10 @@ class Workers:
         return found, unread
 
     def find_life(self, rank: int, incarnation: object) -> Worker | None:
-        """Return the life of a rank with an incarnation; None where that is not the present one.
+        """Return the life of a rank with an incarnation; None if that is not the present one.
 
-        Note    nobody here notices the end of one that was never met: the store has it
+        Note    this worker does not notice the end of a life that it never connected to, so it
+                reads the store
         """
         found = self._by_id.get(rank)
         if not is_life(found, incarnation) and (
@@ -142,7 +143,7 @@ class Workers:
     def get(self, to: str | int | WorkerInfo) -> Worker:
         """Return the present life of a name or an id.
 
-        Raises  RpcError naming the ones that exist
+        Raises  RpcError naming the members that exist
         """
         worker, unread = self._find(to)
         if worker is None:
@@ -156,7 +157,7 @@ class Workers:
         return worker
 
     def _names(self) -> str:
-        """Return the names that are known here, the first ones of many."""
+        """Return the names of known members, only the first ones if there are many."""
         names = sorted(self._by_name)
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         others = "" if self.group.knows_all or not self.group.is_static else ", and others"
@@ -167,7 +168,7 @@ class Workers:
         return RpcError(f"{sender} could not find destination {what}")
 
     def _explain_missed(self, to: str | int | WorkerInfo) -> str:
-        """Return the fate of a lost worker, before the group forgets it."""
+        """Return error text about a lost worker that has not come back; empty for any other."""
         wanted = getattr(to, "name", to)
         for rank, name in list(self._missed.items()):
             if wanted in (rank, name):
@@ -175,22 +176,22 @@ class Workers:
         return ""
 
     def known(self, rank: int) -> Worker | None:
-        """Return the present life of a rank as far as it is known here; asks nobody."""
+        """Return the present life of a rank as known here, without reading the store."""
         return self._by_id.get(rank)
 
     def in_words(self, rank: int) -> str:
-        """Return how messages call the present life of a rank; asks nobody."""
+        """Return the text for a rank in messages, without reading the store."""
         worker = self.known(rank)
         return f"the worker of rank {rank}" if worker is None else in_words(worker)
 
     def may_return(self, worker: Worker) -> bool:
-        """Return whether another life may follow a worker of a static group that was lost."""
+        """Return whether a lost worker of a static group may be followed by another life."""
         return self.group.is_static and self.group.takes_members_later and bool(worker.why_lost)
 
     def info_of(self, to: str | int | WorkerInfo) -> WorkerInfo:
-        """Return the WorkerInfo of a member; one object for each life.
+        """Return the WorkerInfo of a member; each life has one WorkerInfo object.
 
-        Raises  as get
+        Raises  the errors of get
         """
         worker = self._by_name.get(to) if isinstance(to, str) else self._known(to)
         return self.get(to).info if worker is None or worker.is_dead else worker.info
@@ -212,47 +213,47 @@ class Workers:
         return self.known_here()
 
     def known_here(self) -> list[Worker]:
-        """Return the members that this worker knows, by id; asks nobody."""
+        """Return the members that this worker knows, by id, without reading the store."""
         with self._lock:
             return [self._by_id[rank] for rank in sorted(self._by_id)]
 
     def mapped_devices(self) -> list[Device]:
-        """Return this worker's devices that a device map names, its own or another member's."""
+        """Return this worker's devices in device maps, its own map or another member's."""
         with self._lock:
             others = [mine for worker in self._by_id.values() for mine in worker.map_back]
         own = [Device.parse(mine) for there in self.me.device_maps.values() for mine in there]
         return sorted({*own, *others}, key=lambda device: (device.type, device.index or 0))
 
     def met(self) -> list[Worker]:
-        """Return those that this worker speaks with, or did, dead ones of a static group too."""
+        """Return the workers to which this one is or was connected, dead ones included."""
         return [worker for worker in list(self._by_id.values()) if worker.is_met]
 
     def meet_all(self) -> None:
-        """Greet all members soon: who follows an earlier life of this worker shall be known."""
+        """Connect to all members soon, so that they learn that this life follows an earlier one."""
         for worker in self.all():
             self.progress.post(self._watch, worker)
 
     def living(self) -> list[Worker]:
-        """Return those that are met, and neither lost nor gone."""
+        """Return the connected workers that are neither lost nor gone."""
         return [worker for worker in self.met() if not worker.is_dead]
 
     def lost(self) -> list[str]:
-        """Return the workers that were lost, not those that have left, and how."""
+        """Return the workers that were lost, and how; without those that left in order."""
         return [
             f"{worker.name!r} (rank {worker.id}): {worker.why_lost}"
             for worker in self.known_here()
             if worker.is_dead and worker.why_lost
         ]
 
-    # ---- speaking with them --------------------------------------------------------------------
+    # ---- connections ---------------------------------------------------------------------------
 
     def reach(self, to: int | Worker, kind: MessageType = MessageType.HELLO) -> Worker:
-        """Return a life to send a message of a kind to, connected now if it was not.
+        """Return the life to which a message of type `kind` can be sent; connect it if necessary.
 
-        A rank stands for its present life: only users name one by it.
+        A rank means its present life, as only users name a worker by rank.
 
         Raises  RpcNotRunningError after shutdown; GivenUpError; RpcError for an unknown id;
-                WorkerLostError for one that has gone unmet
+                WorkerLostError for a worker that left before it was connected
         """
         worker = self._by_id.get(to) if isinstance(to, int) else to
         if worker is None or worker.is_dead or not worker.is_met:
@@ -281,8 +282,9 @@ class Workers:
         return worker
 
     def _require_room(self) -> None:
-        """Check that this process may open what one more peer takes; now and then, as it counts
-        what is open.
+        """Check that this process may open the descriptors for one more peer.
+
+        Open descriptors are counted only now and then.
 
         Raises  RpcError
         """
@@ -291,9 +293,10 @@ class Workers:
         self._may_meet -= 1
 
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
-        """Return the life that is meant: a rank may have a new one that is not known here.
+        """Return the intended life; the rank may have a new one that is not known here.
 
-        Nobody here noticed the end of a life that was never met, and its successor may be in.
+        This worker does not notice the end of a life that it never connected to, and the next life
+        may have joined.
         """
         if known is None:
             return self.get(to)  # type: ignore[arg-type]
@@ -302,7 +305,7 @@ class Workers:
         if known.is_dead and known is to:
             return known
         if not known.is_dead and self.progress.is_current_thread():
-            return known  # which reads for all, and is sent here for one that has just called
+            return known  # must not block this thread, which reads for all peers
         self._look_up(known.id)
         now = self._by_id.get(known.id) if known is to else self.get(known.id)
         if now is not known and (now is None or known is to or now.name != known.name):
@@ -312,11 +315,11 @@ class Workers:
         return now
 
     def admit(self, rank: int, incarnation: int, meant_for: str) -> Worker:
-        """Return a worker that calls.
+        """Return the worker of a caller that connects.
 
-        Raises  StaleIncarnationError for an earlier life, of the caller or of this worker;
-                GivenUpError for a worker that was declared lost, or if this one was; RpcError for
-                no member
+        Raises  StaleIncarnationError if the caller or the addressee is an earlier life;
+                GivenUpError if the caller or this worker was declared lost; RpcError if the rank
+                is not a member
         """
         if self.given_up is not None and rank != self.me.rank:
             raise fresh(self.given_up)
@@ -327,16 +330,16 @@ class Workers:
         if worker.is_dead:
             raise refusal_of(self.me, worker) or stale_error(worker.name, rank)
         if not worker.is_met:
-            # A caller holds things here: its death must be noticed.
+            # The caller may hold references and memory here, so its end must be noticed.
             self.progress.post(self._watch, worker)
         return worker
 
     def part(self, timeout_s: float) -> None:
         """Notify all workers that this one leaves, and wait until they have read what it sent.
 
-        Note    a worker that closes a connection earlier loses answers: libzmq drops messages that
-                arrive just before the end of a connection that a peer made, unless a thread is
-                there to take them
+        Note    a worker that closes a connection earlier loses answers. libzmq drops messages that
+                arrive just before the end of a connection that a peer made, unless a thread
+                receives them at that moment
         """
         others = [worker for worker in self.met() if not worker.is_self]
         for worker in others:
@@ -348,20 +351,20 @@ class Workers:
             )
 
     def note_goodbye_read(self, worker: Worker) -> None:
-        """Take note of one that has read all that this worker, which leaves, has sent."""
+        """Record that a worker has read everything that this worker, which leaves, has sent."""
         with self._parting:
             worker.acknowledged_goodbye = True
             self._parting.notify_all()
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call function then, on a pool thread, unless the agent has shut down."""
+        """Call function on a pool thread after so many seconds, unless the agent has shut down."""
         when = time.monotonic() + seconds
         self.progress.post(self.progress.call_at, when, lambda: self._submit(function))
 
-    # ---- as the Owner of each; on the progress thread ------------------------------------------
+    # ---- methods of Owner; on the progress thread ----------------------------------------------
 
     def is_silent(self, worker: Worker, why: str) -> None:
-        """Report a worker that does not answer; launch/lost_workers.py looks whether it hangs."""
+        """Report a worker that does not answer; launch/lost_workers.py checks whether it hangs."""
         _logger.warning("worker %r %s", worker.name, why)
         if worker.hangs:
             self._submit(lambda: self.group.report_to_launcher(worker.record, why, hangs=True))
@@ -369,8 +372,8 @@ class Workers:
             self._submit(hook, worker.info, why)
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
-        """Take note that a worker has given up this one, and fence this one if it is out."""
-        # The others that are neither lost to this one nor have given it up.
+        """Record that a worker has given up this one; fence this one if enough members have."""
+        # The living members except `by`; those that gave this one up before count as dead here.
         there = [other for other in self.living() if not (other.is_self or other is by)]
         remember(self._given_up_by, by.record.incarnation)
         stood_still = self.progress.stood_still_lately(self._times.frozen_s)
@@ -378,10 +381,10 @@ class Workers:
             self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
 
     def handle_lost(self, worker: Worker) -> None:
-        """Notify all code that keeps anything of a worker of its end.
+        """Notify all holders of data about a worker that it has ended.
 
-        Note    for this worker, when it was given up, only the packages above, which may wait for
-                it
+        Note    if `worker` is this worker, which was given up, only the packages above rpc are
+                notified, as their code may wait for it
         """
         if worker.is_self:
             for hook in lost_hooks:
@@ -394,7 +397,7 @@ class Workers:
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
         elif refusal is not None and self.group.takes_members_later:
-            # It may be frozen: its successor waits for this, and it gets the refusal when it wakes.
+            # It may be frozen: its successor waits for this entry. It gets the refusal if it wakes.
             remember(self._refusals_by_incarnation, worker.record.incarnation, refusal)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         callbacks = [*lost_hooks, *self.lost_callbacks]
@@ -418,7 +421,7 @@ class Workers:
         return self._by_id.get(to if isinstance(to, int) else to.id)  # type: ignore[union-attr]
 
     def refresh(self) -> None:
-        """Read who is in the group; what the store does not tell stays as it was."""
+        """Read the members from the store; if the store is silent, the tables stay unchanged."""
         with self._refresh_lock:
             try:
                 came = self._take_in(self.group.read_members(LOOK_S))
@@ -428,7 +431,7 @@ class Workers:
         self._tell_who_came(came)
 
     def _look_up(self, to: str | int | WorkerInfo) -> str:
-        """Read who has a name or an id now; return the end of an error if the store is silent."""
+        """Read the member with a name or id from the store; return error text if that fails."""
         with self._refresh_lock:
             try:
                 record = self.group.find(to if isinstance(to, (str, int)) else to.id, LOOK_S)
@@ -436,7 +439,8 @@ class Workers:
                 return f"; who that is could not be read from the store: {error}"
             with self._lock:
                 before = self._known(to)
-                # No rank of a static group is ever free: a store with another host knows less.
+                # A static group never frees a rank. If the store lacks it, the store is a new one
+                # on another host that does not have all members yet.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
@@ -444,10 +448,12 @@ class Workers:
         return ""
 
     def _take_in(self, records: Sequence[Record]) -> list[tuple[Worker | None, Worker]]:
-        """Let these be the members, and return the lives that follow others, each behind the one
-        that it follows, or None where that is forgotten.
+        """Set the members to `records`; return pairs of a former life and the life that follows it.
 
-        Note    one that is dead here stays as long as the group has it: it must not seem to be new
+        The former life is None if it was removed from the table earlier.
+
+        Note    a dead worker stays in the table while the group has it, so that it does not look
+                like a new member
         """
         there = {record.incarnation for record in records}
         with self._lock:
@@ -457,7 +463,7 @@ class Workers:
             return [pair for record in records for pair in self._take_in_one(record)]
 
     def _forget_if_dead(self, worker: Worker, among: Collection[int] = ()) -> None:
-        """Forget a member that the group does not have any more, once its end was noticed here."""
+        """Remove a dead member that the group does not have any more."""
         if worker.is_dead and not worker.is_self and worker.id not in among:
             self._drop(worker)
             if worker.why_lost:
@@ -477,7 +483,7 @@ class Workers:
         return [(before, now)] if before is not None or missed == now.name else []
 
     def _is_followed(self) -> None:
-        """Be none of the group any more, for another life has this worker's rank."""
+        """Leave the group by force: another life has this worker's rank."""
         me = self.me
         if self.given_up is None:
             error = GivenUpError(
@@ -489,7 +495,7 @@ class Workers:
             self.progress.post(self._fence, error)
 
     def _tell_who_came(self, came: Sequence[tuple[Worker | None, Worker]]) -> None:
-        """End the lives that others follow, and notify the program of returned workers."""
+        """End the lives that have a successor, and notify the program of returned workers."""
         for before, now in came:
             if before is None:
                 self._submit(tell_of_return, now.info)
@@ -498,21 +504,22 @@ class Workers:
             for callback in self.returned_callbacks:
                 self._submit(callback, now)
             if before.name == now.name:
-                # Once all that was kept of the former life has gone.
+                # Only after all data about the former life was released.
                 tell = functools.partial(self._tell_if_lost, before, now)
                 before.end_handled.when_done(tell)
 
     def _add(self, record: Record) -> Worker:
-        if record.rank != self.me.rank:
-            # From here on these are what may be sent to it: no more than either end allows.
-            record = replace(record, limits=self.me.limits.towards(record.limits))
+        # Messages to it obey the smaller limits of both ends.
+        limits = self.me.limits.towards(record.limits)
+        if limits is not record.limits and record.rank != self.me.rank:
+            record = replace(record, limits=limits)
         worker = Worker(record, self, self._liveness_timeouts_of(record))
         self._by_id[worker.id] = self._by_name[worker.name] = worker
         return worker
 
     def _drop(self, worker: Worker) -> None:
         del self._by_id[worker.id]
-        # Its name may be another's by now: what is for that must find it.
+        # The name may belong to another worker by now, which must stay in the table.
         if self._by_name.get(worker.name) is worker:
             del self._by_name[worker.name]
 
@@ -521,30 +528,30 @@ class Workers:
             self._submit(tell_of_return, now.info)
 
     def _liveness_timeouts_of(self, record: Record) -> LivenessTimeouts:
-        # Either end may wait for a core.
+        # Either end may have to wait for a core, so the more crowded machine counts.
         there = max(self.group.num_on_machine(one) for one in (record, self.me))
         is_near = self.me.shares_host_with(record)
         return self._times.towards(crowding=crowding(there), is_near=is_near)
 
     def _watch(self, worker: Worker) -> None:
-        # A worker that is gone by now, or refused, needs no watching.
+        # A worker that is dead by now, or a refused one, needs no watching.
         if self.is_open and self.given_up is None and not worker.is_dead:
             self.reach(worker)
 
     def _fence(self, error: GivenUpError) -> None:
         """End all interaction of this worker with the others.
 
-        All its waits end with the error, and later ones fail with it at once. Members that have not
-        given it up are also notified: the connections between it and them end as well.
+        All its waits end with the error, and later ones fail immediately with it. The connections
+        to members that have not given it up end as well, which notifies them.
         """
         if self.given_up is not None:
             return
         _logger.error("%s", one_line(error))
         with self._lock:
-            # Nobody is met from here on, and nobody admitted.
+            # From here on this worker connects to nobody and admits nobody.
             self.given_up = error
             workers = list(self._by_id.values())
         self._callers.fence(error)
         for worker in workers:
-            # Those that were never met, too: others may have brought what is theirs.
+            # Also workers without a connection: data about them may have come through others.
             worker.fence(error)

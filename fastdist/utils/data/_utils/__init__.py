@@ -1,6 +1,6 @@
 """Names that programs import from private files of PyTorch's DataLoader.
 
-collate.py, fetch.py, pin_memory.py and worker.py have those of the files of the same names.
+collate.py, fetch.py, pin_memory.py and worker.py correspond to PyTorch's files of the same names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["collate", "fetch", "pin_memory", "worker"]
 
 HAS_NUMPY = True
 IS_WINDOWS = sys.platform == "win32"
-# Seconds between two looks at whether a worker lives.
+# Seconds between two checks whether a worker is alive.
 MP_STATUS_CHECK_INTERVAL = 5.0
 
 explain_missing(__name__)

@@ -1,4 +1,4 @@
-"""The names of fastdist.data that PyTorch has in its private file collate.py."""
+"""Names of fastdist.data that PyTorch has in its private file collate.py."""
 
 from __future__ import annotations
 

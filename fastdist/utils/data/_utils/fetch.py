@@ -1,4 +1,4 @@
-"""PyTorch's names for what makes a batch of indices, of its private file fetch.py."""
+"""Fetchers, which make batches from indices: PyTorch has them in its private file fetch.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["_BaseDatasetFetcher", "_DatasetKind", "_IterableDatasetFetcher", "_M
 
 
 class _BaseDatasetFetcher:
-    """The base class of batch makers: fetch(index) returns a batch."""
+    """Base class of fetchers: fetch(index) returns a batch."""
 
     _of_iterable = False
 
@@ -29,23 +29,23 @@ class _BaseDatasetFetcher:
         self.drop_last = drop_last
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """Return the batch of several indices, or the sample of one."""
+        """Return a batch for several indices, or a sample for one index."""
         raise NotImplementedError
 
 
 class _MapDatasetFetcher(_BaseDatasetFetcher):
-    """Makes batches of a dataset whose samples have indices."""
+    """Makes batches from a dataset whose samples have indices."""
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """Return the batch of several indices, or the sample of one."""
+        """Return a batch for several indices, or a sample for one index."""
         found = Fetcher(self.dataset, self.collate_fn, self.auto_collation, self.drop_last)
         return found._look_up(possibly_batched_index)
 
 
 class _IterableDatasetFetcher(_BaseDatasetFetcher):
-    """Makes batches of the next samples of an iterable dataset.
+    """Makes batches from the next samples of an iterable dataset.
 
-    Note    reads the dataset from its first sample on, and raises StopIteration at its end
+    Note    iterates over the dataset once, and raises StopIteration at its end
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         self._fetcher.start()
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """Return the batch of as many samples as there are indices, or the next sample."""
+        """Return a batch with one sample for each index, or the next sample."""
         return self._fetcher._next(possibly_batched_index)
 
 
 class _DatasetKind:
-    """Whether the samples of a dataset have indices (Map) or are read in order (Iterable)."""
+    """The kind of a dataset: Map has indices, Iterable is read in order."""
 
     Map = 0
     Iterable = 1
@@ -78,7 +78,7 @@ class _DatasetKind:
         collate_fn: Callable[[Any], Any],
         drop_last: bool,
     ) -> _BaseDatasetFetcher:
-        """Return a fetcher of batches for a dataset of this kind."""
+        """Return a fetcher for a dataset of this kind."""
         made = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
         return made(dataset, auto_collation, collate_fn, drop_last)
 

@@ -1,4 +1,4 @@
-"""PyTorch's name for copies of a batch in pinned memory, of its private file pin_memory.py."""
+"""Copies batches to pinned memory: PyTorch has this in its private file pin_memory.py."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["pin_memory"]
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
-    """Return a batch with its tensors in pinned memory, unchanged where there is no GPU.
+    """Return a batch with its tensors in pinned memory; without a GPU, return it unchanged.
 
     Args:
         data: Tensors in mappings and sequences of any depth.
-        device: Ignored: pinned memory serves all GPUs.
+        device: Ignored; pinned memory works with all GPUs.
     """
     return pinned(data) if device_count() else data
 

@@ -1,4 +1,4 @@
-"""The names of fastdist.data that PyTorch has in its private file worker.py."""
+"""Names of fastdist.data that PyTorch has in its private file worker.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["WorkerInfo", "get_worker_info"]
 
 
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:
-    """Return the four words of 32 bits with which a worker seeds NumPy.
+    """Return the four 32-bit words with which a worker seeds NumPy.
 
     Source  M. E. O'Neill's seed_seq_fe128, which numpy.random.SeedSequence implements
     """
@@ -22,7 +22,7 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the `WorkerInfo` of this process for its private name, which is read each time."""
+    """Return the current `WorkerInfo` of this process under its private name."""
     if name == "_worker_info":
         return get_worker_info()
     return find_late(__name__, name)

@@ -115,8 +115,7 @@ def test_a_root_that_is_interrupted_while_it_waits_leaves_no_pass(goes_back: boo
         assert (da.get_gradients(context_id)[a].numpy() == (5 if goes_back else 3)).all()
 
 
-# # ---- gradients of a pass that failed
-# ------------------------------------------------------------
+# ---- gradients of a pass that failed -------------------------------------------------------------
 
 
 def fail_after(*_: object) -> None:

@@ -31,8 +31,7 @@ def run(key: int) -> int:
     return key
 
 
-# # ---- with a fake listener
-# ------------------------------------------------------------------------
+# ---- with a fake listener ------------------------------------------------------------------------
 
 
 def hello(lane: int, count: int, *, to: str = "64") -> Any:

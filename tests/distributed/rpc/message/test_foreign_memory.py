@@ -117,8 +117,7 @@ def test_in_open_mode_a_large_body_is_not_copied(way: Way) -> None:
     assert isinstance(came.body, memoryview) and came.body == body
 
 
-# # ---- pieces of GPU memory: only the numbers are checked, without a GPU
-# ---------------------------
+# ---- pieces of GPU memory: only the numbers are checked, without a GPU ---------------------------
 
 SIZES = (0, 1, 64, 4096, 1 << 21, (1 << 21) + 1, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
 

@@ -421,8 +421,7 @@ def test_a_reference_that_comes_after_its_value_has_gone_is_told_so_and_keeps_no
     group.run_all(leave)
 
 
-# # ---- references that return to their owner
-# -------------------------------------------------------
+# ---- references that return to their owner -------------------------------------------------------
 
 
 def is_here(rref: Any) -> bool:

@@ -177,8 +177,7 @@ def test_a_second_worker_of_a_rank_is_refused_with_the_variable_that_takes_lost_
         join_static(store, replace(member(0, 1), incarnation=7), 5.0)
 
 
-# # ---- foreign entries in a store
-# ------------------------------------------------------------------
+# ---- foreign entries in a store ------------------------------------------------------------------
 
 
 def enter_bytes(store: HashStore, world_size: int, value: bytes) -> None:

@@ -1,4 +1,4 @@
-"""An agent that fails on purpose, where PyTorch's tests look for it."""
+"""An agent that fails on purpose, under the name that PyTorch's tests import."""
 
 from __future__ import annotations
 

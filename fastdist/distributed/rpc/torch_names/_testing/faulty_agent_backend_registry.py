@@ -1,4 +1,4 @@
-"""The backend FAULTY_TENSORPIPE, which whoever imports this wants to be registered; it is."""
+"""Imported by PyTorch's tests to register FAULTY_TENSORPIPE, which is always registered here."""
 
 from __future__ import annotations
 
