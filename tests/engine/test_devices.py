@@ -212,7 +212,7 @@ def test_cpu_nodes_of_another_pass_do_not_run_where_a_device_thread_waits() -> N
     seen: list[str] = []
 
     class Waits(Function):
-        """Runs another pass in backward; on the second device it waits for that pass."""
+        """Runs a nested pass in backward, whose Node on sim:1 waits for another pass."""
 
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
