@@ -1,4 +1,4 @@
-"""Settings of PyTorch's programs are stored and returned; settings that select code do so."""
+"""Settings of PyTorch's programs are stored and returned, and select an implementation."""
 
 from __future__ import annotations
 
