@@ -111,7 +111,7 @@ def test_both_sides_know_what_was_chosen_and_need_not_build_the_rest(tree: Path)
 
 
 def test_with_a_device_each_side_runs_its_own_bench(tree: Path) -> None:
-    # This module is a stand-in for kernels: each tree defines another of the names that it reads.
+    # stands_in.py is a stand-in for kernels; each tree's version needs a name that only it defines.
     (tree / "bench" / "stands_in.py").write_text("import kernels\nkernels.HAS_MORE\n")
     shim = TINY.replace("run(rounds)", 'run(rounds, device="cpu")').replace(
         "import fastdist, kernels", "import fastdist\n    from bench import stands_in"

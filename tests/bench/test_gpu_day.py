@@ -1,4 +1,4 @@
-"""The GPU day runs completely on a stand-in, and no failure stops it."""
+"""`bench gpu_day` runs completely on a stand-in for a GPU, and no failure stops it."""
 
 from __future__ import annotations
 

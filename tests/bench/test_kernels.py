@@ -1,4 +1,4 @@
-"""Kernels along rows are built only for the chosen cases."""
+"""The benchmark of kernels builds only the chosen cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library calls that are proven first on a GPU are those that the kernels make of CuPy."""
+"""The list of CuPy calls to test first on a GPU is complete, and each call has a sample."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
         if code.co_filename.startswith(CPU):
             file = Path(code.co_filename).stem
             found.add((file, code.co_name))
-            # An inner function is created by an outer function, which has the kernel's name.
+            # An inner function counts for its outer function, which has the kernel's name.
             maker = code.co_qualname.partition(".")[0]
             found.add((file, maker.removeprefix("_")))
             found.update(made_for(file, maker))

@@ -94,7 +94,7 @@ def test_looks_become_rare_where_leaders_are_at_work_and_never_stuck(
 
     for _ in range(LOOKS_IN_VAIN + 9):
         source.give(functools.partial(be_seen, 1))
-    source.give(functools.partial(be_seen, 2))  # stuck
+    source.give(functools.partial(be_seen, 2))  # looked at twice: stuck
     source.give(functools.partial(be_seen, 1))
     assert next_naps(LOOKS_IN_VAIN - 1) == [LOOK_EVERY_S] * (LOOKS_IN_VAIN - 1)
     # Every second look compares the running work with that of the look before.

@@ -1,4 +1,4 @@
-"""Nodes under two passes at the same time that free the saved tensors."""
+"""Two concurrent passes through one Node, both of which free its saved tensors."""
 
 from __future__ import annotations
 

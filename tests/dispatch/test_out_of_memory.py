@@ -1,4 +1,4 @@
-"""Calls that run out of memory raise both PyTorch's RuntimeError and a MemoryError."""
+"""Calls that run out of memory raise an error that is a RuntimeError and a MemoryError."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _function(source: str, name: str) -> Any:
         f" {{\n    return fibres::launch({name}, arguments, geometry, shared, seed);\n}}\n"
     )
     _load_runtime()
-    # Precompiled for all sources: parsing it is half of the compiler's work for one.
+    # The header is precompiled for all sources, since parsing it is half of a compilation.
     level = _OPTIMISED if _PRODUCT_OF_TILES in source else _QUICKLY
     header = _compiled(
         (_FOLDER / "fibres.hpp").read_text(), ".hpp.gch", level, language="c++-header"

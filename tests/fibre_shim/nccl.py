@@ -119,7 +119,7 @@ def groupEnd() -> None:
         return
     parts, _grouped.parts = _grouped.parts, []
     by_target: dict[tuple[Any, int], list[Callable[[], None]]] = {}
-    # They run immediately, and sends do not wait for receives.
+    # The calls of a group run immediately, and sends do not wait for receives.
     for comm, stream, part in sorted(parts, key=lambda one: one[2].__qualname__, reverse=True):
         by_target.setdefault((comm, stream), []).append(part)
     for (comm, stream), works in by_target.items():

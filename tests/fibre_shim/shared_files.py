@@ -36,7 +36,7 @@ def share(size: int, number: int = 0) -> Shared:
 
 
 def close_file(shared: Shared) -> None:
-    """Prevent further processes from opening it."""
+    """Prevent further processes from opening the memory."""
     os.close(_HANDLE.unpack(shared.handle)[1])
 
 
@@ -46,7 +46,7 @@ def is_own(handle: bytes) -> bool:
 
 
 def number_of(handle: bytes) -> int:
-    """Return the number that was given when it was shared."""
+    """Return the number in the handle, which the creator of the memory chose."""
     return int(_HANDLE.unpack(handle)[3])
 
 

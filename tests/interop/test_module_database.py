@@ -28,7 +28,7 @@ EXPLAINED = {
         "options for logits in pieces are refused",
     ),
 }
-# They draw random numbers that differ from PyTorch's under the same seed.
+# These modules draw random numbers that differ from PyTorch's under the same seed.
 DRAWING = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.RReLU"}
 
 

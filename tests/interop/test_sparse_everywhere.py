@@ -14,7 +14,7 @@ from tests.ops.sparse.test_every_function import FUNCTIONS, calls
 
 pytestmark = pytest.mark.interop("torch")
 
-# They draw random numbers, return names or ids, or change their argument.
+# These functions draw random numbers, return names or ids, or change their argument.
 OTHERS = {
     "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "Tensor.type",
     "F.feature_alpha_dropout", "dropout", "alpha_dropout", "feature_alpha_dropout",

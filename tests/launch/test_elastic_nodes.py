@@ -62,13 +62,13 @@ def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode)
     _pids(first, "0 0 3 0 2", "0 1 3 0 2")
     _pids(second, "0 2 3 1 2")
     second.process.kill()
-    # It waits until the loss is detected, however long that takes.
+    # The third launcher waits until the loss is detected, however long that takes.
     third = start_node(1, "2", address=7)
     pids = _pids(first, "1 0 3 0 2", "1 1 3 0 2") + _pids(third, "1 2 3 1 2")
     _finish(pids)
     assert [first.end(), third.end()] == [0, 0]
     told = first.err.decode()
-    # Not a second earlier, but later if this machine is busy.
+    # The loss is reported after at least 3 s of silence, and later on a busy machine.
     lost = (
         r"fastdist: node 1 \(127\.0\.0\.2\) was lost: not heard for (\d+) s; waiting up to 60 s for"
     )

@@ -116,7 +116,7 @@ def test_failure_text_holds_a_traceback_that_began_behind_a_bar() -> None:
     assert failure.feed(b" 0 %| |" + HEADLINE, 1.0, is_redrawn=True) == [b" 0 %| |"]
     assert failure.feed(b"ValueError: no", 2.0) == []
     assert failure.release() == [HEADLINE, b"ValueError: no"]
-    # A log line contains it in one line, which is passed on.
+    # A log line that contains the headline of a traceback is passed on.
     assert failure.feed(b"ERROR: " + HEADLINE, 3.0) == [b"ERROR: " + HEADLINE]
 
 

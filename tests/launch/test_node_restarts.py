@@ -174,8 +174,8 @@ def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     os.kill(pid, signal.SIGKILL)
     nodes[0].wait_for("is asked to end")
     nodes[1].process.kill()
-    # It may have reported that all its workers have ended, or only that one has failed. If it has
-    # not, node 0 waits for another launcher.
+    # Node 1 may have reported that all its workers have ended, or only that one has failed. If it
+    # has not reported, node 0 waits for another launcher.
     assert nodes[0].end(2 * _LOST_BOUND_S) in (1, 137)
     assert b"node 1 (127.0.0.2) was lost" in nodes[0].err
 

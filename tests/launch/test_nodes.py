@@ -144,7 +144,7 @@ def test_a_killed_host_of_the_store_is_named_by_the_other(
 def test_a_lost_node_is_named_by_the_one_that_hosts_the_store(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
-    # Each of them waits as long as a network may be down, so they wait at the same time.
+    # Each job waits as long as a network may be down, so run all of them at the same time.
     ways = (killed, killed_among_calls, frozen, killed_after_a_failure)
     with ExitStack() as ports:
         kept = [ports.enter_context(closing(KeptPort())) for _ in ways]

@@ -66,7 +66,7 @@ def test_workers_have_time_to_save_after_a_signal(
     run.process.send_signal(number)
     for rank in (0, 1):
         run.wait_for(f"asked {rank} by {int(number)}\n")
-    # Printed after a second: without the option they would have been killed by then.
+    # Printed after a second; without the option the workers would have been killed by then.
     run.wait_for(f"{number.name} came; waits for ranks 0-1 (pid {pids[0]}, {pids[1]})", of="err")
     os.kill(pids[0], signal.SIGUSR1)
     run.wait_for("saved 0\n")
@@ -231,7 +231,7 @@ def test_a_scheduler_s_signal_to_one_node_stops_both_and_lets_all_save(
     nodes = [start(number, SAVES) for number in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
     nodes[node].process.send_signal(signal.SIGTERM)
-    # At the same time, so no worker has ended yet.
+    # All workers are signalled at the same time, before any of them has ended.
     for rank in range(3):
         nodes[rank // 2].wait_for(f"asked {rank} by 15\n")
     for pid in pids:

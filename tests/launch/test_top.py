@@ -65,7 +65,7 @@ def test_a_job_under_load_is_shown_and_its_frozen_worker_is_named(
     assert top.main(["--once"]) == 0
     shown = capsys.readouterr().out
     assert "  rank 1: does not answer within 1 s: stopped, or busy in one call" in shown
-    # Rank 0 waits for it, in a collective or for the answer to a call.
+    # Rank 0 waits for rank 1, in a collective or for the answer to a call.
     assert "not there yet rank 1" in shown or "worker0 waits for worker1 (1 call)" in shown
     os.kill(pids[1], signal.SIGCONT)
     os.kill(pids[0], signal.SIGUSR1)

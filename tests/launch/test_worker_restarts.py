@@ -101,7 +101,7 @@ def test_a_worker_that_lies_stopped_while_all_others_have_ended_ends_the_job(
     text = "    if rank and not count: os.kill(os.getpid(), signal.SIGSTOP)\n"
     flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
     run = start_run(WORKER + text, *flags, environment={"FASTDIST_FROZEN_S": "3"})
-    # If restarted, it would find no other worker.
+    # A restarted worker would find no other worker.
     assert run.end() == 1
     assert b"start 1 of 1 is" not in run.out
     (told,) = run.err.decode().splitlines()

@@ -63,7 +63,7 @@ def ones_of(layout: Any) -> Any:
 def broken_promises(result: fd.Tensor, arrays: list[np.ndarray]) -> list[str]:
     """Return the names of Nodes whose fresh gradients share memory with other arrays.
 
-    These are each other, the tensors from which they were computed, and arrays saved elsewhere.
+    Other arrays are the other gradients, the tensors of the computation, and saved arrays.
     """
     broken = []
     for node in nodes_of(result):

@@ -245,7 +245,7 @@ def test_error_that_nobody_waited_for_is_logged_at_the_end(
 def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     sim: SimBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # A stream of another device waits for the dropped work and ends after its stream.
+    # `third` is on another device: it waits for the dropped work and is stopped last.
     first, second, third = sim.stream(0), sim.stream(0), sim.stream(1)
     begun = threading.Event()
     first.launch_host_function(lambda: begun.set() or first._stopping.wait(WAIT_S))

@@ -1,7 +1,7 @@
 """Sample calls of linear algebra: each on matrices far from singular, alone and in batches.
 
-Signs of vectors are LAPACK's choice, so what is sampled of eigenvectors and singular vectors are
-their squares.
+The signs of eigenvectors and singular vectors are LAPACK's choice, so samples use their
+squares.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def refusing(name: str) -> Callable[[fd.Tensor], object]:
-    """Return a function that calls another one with only a tensor without axes."""
+    """Return a function that passes one tensor without axes for each tensor argument."""
     function = getattr(LA if name.startswith("linalg.") else fd, name.removeprefix("linalg."))
     taken = [p for p in inspect.signature(function).parameters.values() if p.annotation == "Tensor"]
     if name == "linalg.multi_dot":

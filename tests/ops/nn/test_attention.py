@@ -427,7 +427,7 @@ def test_calls_of_a_batch_may_lack_heads_rows_keys_or_width(dtype: Any, sizes: A
 
 @pytest.mark.parametrize("more", ["nothing", "mask", "bias", "causal", "blind"])
 def test_few_heads_of_key_give_what_repeated_ones_give(more: str) -> None:
-    """Too few scores for blocks: queries that share a head become rows of one matrix."""
+    """With too few scores for blocks, queries that share a key head become rows of one matrix."""
     fd.manual_seed(0)
     q, k, v = (
         fd.randn(2, heads, n, 3, dtype=fd.float64).transpose(1, 2).contiguous().transpose(1, 2)

@@ -211,7 +211,7 @@ KERNELS_OF_SQUARES: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("mode", [BY_PRODUCT, BY_DIFFERENCES])
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_have_the_hessians_by_rows_and_scale(name: str, mode: str) -> None:
-    """Distances between rows, and between rows over the scale, against squared differences."""
+    """Compare functions of distances with the same functions of squared distances."""
     kernel, of_squares = KERNELS[name], KERNELS_OF_SQUARES[name]
 
     def found(z: Any) -> Any:

@@ -15,7 +15,7 @@ from fastdist.nn import functional as F
 from tests.properties import Properties
 
 PLACES = [[0, 2, 0], [1, 0, 1]]
-# They change settings, wait for processes, or take code.
+# These functions change settings, wait for processes, or take code.
 _NOT_HERE = {
     "clear_autocast_cache", "compile", "get_autocast_dtype", "install_as_torch", "load",
     "manual_seed", "save", "seed", "use_deterministic_algorithms",
