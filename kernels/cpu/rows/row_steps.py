@@ -218,10 +218,11 @@ _ABOUT = (
     Let("off", "rest / n"),
     Let("spread", "squares - rest * off"),
 )
-# One pass around the mean of the first elements suffices, unless that is one deviation or more from
-# the mean (then squares lose digits of the difference), or too large for float32 squares. In these
-# cases a second pass in float64 follows, also around the first elements, which is accurate enough:
-# if 16 of n numbers are at most one deviation off, the mean is at most sqrt(n / 16) deviations off.
+# One pass around the mean of the first elements is accurate enough, except in two cases. If this
+# mean is one deviation or more from the row's mean, squares lose digits; and float32 squares may
+# overflow. Then a second pass in float64 follows, also around the first elements. That is accurate
+# enough: if 16 of n numbers are at most one deviation off, the mean is at most sqrt(n / 16)
+# deviations off.
 _SPREAD = (
     First("centre", "x"),
     *_ABOUT,

@@ -376,8 +376,8 @@ def source_of_attention(
     *,
     drops: bool = False,
 ) -> str:
-    """Return the CUDA source for weights of a floating dtype, with or without dropout, a dtype of
-    masks, and the number of a row's elements that a thread holds in registers.
+    """Return the CUDA source for dtypes of weights and masks. A thread holds `held` elements of a
+    row in registers; `drops` says whether there is dropout.
     """
     kinds = [dtype] if mask is None or mask == np.bool_ else [dtype, mask]
     real = computing_type(dtype)

@@ -128,8 +128,8 @@ __device__ void multiply(const Some* left, Left l, const Some* right, Right r,
     }
 }
 
-// Writes a thread's part of a matrix with the shape of the scores to a tile with rows of LONG
-// numbers, from which the threads of its group read it.
+// Writes a thread's part of a matrix with the shape of the scores to a tile, from which the threads
+// of its group read it. The tile has rows of LONG numbers.
 template <int LONG, int HEIGHT, int SPAN, int RUN, int COUNT, typename Left>
 __device__ void share(const Real (&from)[HEIGHT][SPAN], Left l, Side<RUN, COUNT> r, Some* tile) {
     constexpr int SOME = RUN < PACK ? RUN : PACK, WIDE = LONG / PACK;
