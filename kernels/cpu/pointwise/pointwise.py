@@ -258,5 +258,5 @@ def _exponent_of(body: Body) -> int | None:
 def kernel_for(body: Body) -> PointwiseKernel:
     """Return the kernel of a body, the same object each time."""
     kernel: PointwiseKernel | None = body.readings.get("cpu")
-    # setdefault, because two threads may get here at once, and both must return the same kernel.
+    # setdefault, because two threads may get here together, and both must return the same kernel.
     return kernel or body.readings.setdefault("cpu", PointwiseKernel(body))

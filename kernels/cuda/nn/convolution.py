@@ -128,7 +128,7 @@ def forget() -> None:
 # Note [Columns of all images]
 # The columns of one image give a small product if the image is small: the late layers of a network
 # have 16 to 256 positions. So the columns of many images form one matrix, (rows, n * positions),
-# which is multiplied by the weight at once. The product, (o, n * positions), is copied into (n, o,
+# which is multiplied by the weight in one product. The product, (o, n * positions), is copied into (n, o,
 # positions), where bias is added; y, which the adjoints multiply, is copied the other way. Both are
 # far smaller than the columns. by_weight sums over positions and images, and always uses this form.
 # Images with many positions give large enough products, which are computed as a batch, directly
