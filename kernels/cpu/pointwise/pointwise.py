@@ -247,8 +247,8 @@ def _is_as_wide(dtype: Any, other: Any) -> bool:
 
 
 def _exponent_of(body: Body) -> int | None:
-    """Return the index of the input that is the exponent of all powers in a body, and nothing
-    else.
+    """Return the index of the input that is the exponent of all powers in a body, and has no other
+    use there.
     """
     powers = [one for one in walk(body.tree) if isinstance(one, Call) and one.primitive == "pow"]
     names = {one.id for power in powers for one in walk(power.args[1]) if isinstance(one, Name)}

@@ -493,10 +493,10 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "slope"),
     ),
 }  # fmt: skip
-# For inputs that come from memory, the kernels in APART read several rows at a time. Those in PAIRED,
-# for smaller inputs, read two streams: one row is summed while the other's partial sums are joined.
-# Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15 and 46
-# with one stream (one core of an AMD EPYC, Zen 4).
+# For inputs that come from memory, the kernels in APART read several rows at a time. Those in
+# PAIRED, for smaller inputs, read two streams: one row is summed while the other's partial sums are
+# joined. Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15
+# and 46 with one stream (one core of an AMD EPYC, Zen 4).
 APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
 PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom", "layer_norm", "layer_norm_gradient")
 KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]
