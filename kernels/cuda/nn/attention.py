@@ -193,7 +193,7 @@ def attending(numbers: Numbers) -> PreparedTable:
 
 @functools.lru_cache(maxsize=256)
 def going_back(numbers: Numbers) -> PreparedTable:
-    """Return the prepared launches of its gradient in tiles with these numbers."""
+    """Return the prepared launches of attention's gradient in tiles with these numbers."""
 
     @only_launches
     def kernel(g: Any, query: Any, key: Any, value: Any, mask: Any, seed: Any, *rest: Any) -> None:

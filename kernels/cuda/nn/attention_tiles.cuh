@@ -68,8 +68,8 @@ struct Piece {
     }
 };
 
-// The rows of a tile that a thread has: `who` is its index among COUNT; RUN adjacent rows at a
-// time.
+// The rows of a tile that a thread has, in runs of RUN adjacent rows. `who` is the index of the
+// thread among COUNT threads.
 template <int RUN, int COUNT> struct Side {
     int who;
     __device__ int at(int k) const { return (k / RUN * COUNT + who) * RUN + k % RUN; }
