@@ -71,8 +71,8 @@ def tar(
 ) -> bytes:
     """Return a tar archive of storages, parts of storages, and tensors.
 
-    These are tuples (key, kind, elements, bytes), (key, key of the whole, offset, length), and
-    (key, key of the storage, sizes, strides, offset).
+    The arguments are lists of tuples (key, kind, elements, bytes), (key, key of the whole,
+    offset, length), and (key, key of the storage, sizes, strides, offset).
     """
     files = {"sys_info": pickle.dumps({"protocol_version": 1000}, 2)}
     stored = pickle.dumps(given.get("num_storages", len(storages)), 2)

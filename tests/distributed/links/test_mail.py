@@ -189,7 +189,7 @@ def test_close_ends_what_other_threads_wait_for() -> None:
         for thread in threads:
             thread.start()
         member.transport.send(member.message(), np.ones(1), 1, 0)
-        # The other member has read it and leaves, or waits for the same barrier in vain.
+        # The other member has read the message and leaves, or waits for the same barrier in vain.
         member.transport.close()
         for thread in threads:
             thread.join()

@@ -176,7 +176,7 @@ class Calls:
     def come_back(self, worker: Worker) -> None:
         is_over = not (worker.dead or worker.left or worker.frozen)
         if is_over or self.group.present(worker.rank) is not worker:
-            return  # it has woken up, or has been replaced meanwhile
+            return  # the worker has woken up, or was replaced
         if self.group.leaves_its_place(worker):
             self.came_back(self.group.start(worker.rank))
         else:
