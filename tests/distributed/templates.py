@@ -294,7 +294,7 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
         importlib.import_module(name)
     socket.getaddrinfo("127.0.0.1", None)  # the first call in a process reads files for 5 ms
     gc.collect()
-    gc.freeze()  # or the first collection of each worker would copy all their pages
+    gc.freeze()  # otherwise a worker's first collection would copy all pages
     # The threads belong to OpenBLAS, which ends them before a fork and restarts them when needed.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # by pidfd: the process id, and the pipe for its exit status

@@ -341,7 +341,7 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
 
 def be(arguments: Sequence[str]) -> NoReturn:
     """Run `python ARGUMENTS` in this process, and exit."""
-    if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter reads it when it imports
+    if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter would read this
         # OpenBLAS starts threads in this call. If the program blocks a signal and waits for it,
         # these threads must not receive it: an interpreter without imports has no such threads.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

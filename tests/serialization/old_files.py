@@ -56,7 +56,7 @@ class _KeyedPickler(pickle.Pickler):
 
 
 class Key:
-    """A reference to a tensor or storage of a tar archive, inside its value."""
+    """A reference to a tensor or storage of a tar archive, inside the archive's value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key

@@ -26,7 +26,7 @@ def test_messages_of_a_pair_and_tag_arrive_in_order_whatever_their_sizes(machine
             for number, size in enumerate(sizes):
                 array = np.full(size, number, np.int32)
                 member.transport.send(member.message(number), array, 3, 7)
-                array[:] = -1  # the sender may change it
+                array[:] = -1  # the sender may change its array
         elif member.rank == 3:
             for number, size in enumerate(sizes):
                 array = np.full(size, -2, np.int32)

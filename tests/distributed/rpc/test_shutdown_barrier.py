@@ -50,7 +50,7 @@ class Life:
         self.member, self.is_self = member, member is seen_by
         self.id, self.name = member.info.id, member.info.name
         self.record = SimpleNamespace(incarnation=id(member))
-        self.is_surely_over = True  # if it is dead
+        self.is_surely_over = True  # if the life is dead
         self.is_met = False
 
     @property
