@@ -1,4 +1,4 @@
-"""Memory that one process lends to another: who owns a block, and when it is freed."""
+"""Memory that one process lends to another: the owner of each block, and its release."""
 
 from __future__ import annotations
 

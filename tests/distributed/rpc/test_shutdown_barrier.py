@@ -1,4 +1,4 @@
-"""The barrier of a graceful shutdown: when it ends or gives up, and its reports."""
+"""The barrier of a graceful shutdown: its end, its timeouts and its reports."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _TWICE_AFTER_S = (0.0, 0.003, 0.1, 1.0, 10.0, 70.0)
 
 
 class Network:
-    """Which processes can reach each other."""
+    """The links between processes, their faults, and the messages under way."""
 
     def __init__(self, world: World) -> None:
         self.world = world

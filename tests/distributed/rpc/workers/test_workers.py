@@ -1,4 +1,4 @@
-"""How other workers are found, met, replaced and lost."""
+"""Other workers are found, met, replaced and lost."""
 
 from __future__ import annotations
 
