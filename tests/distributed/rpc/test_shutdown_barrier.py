@@ -32,7 +32,7 @@ from tests.standstill import Standstill
 
 
 class Answer(Future[Reply]):
-    """A Future whose wait ends with the call's timeout, as those of an agent do."""
+    """A Future whose wait ends with the call's timeout, like a Future of an agent's call."""
 
     timeout_s: float | None = None
 
