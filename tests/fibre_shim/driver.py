@@ -33,8 +33,8 @@ _FLAGS: Final = (
     # header can only be used with the flags of its compilation.
     "-fno-stack-protector",
 )
-# Thousands of sources run for milliseconds each: -O1 makes compilation take half as long again, and
-# does not save time in running.
+# Thousands of sources run for milliseconds each: with -O1 compilation takes 1.5 times as long,
+# and running takes as long as before.
 _QUICKLY: Final = "-O0"
 # Products of tiles run much longer. On an AMD EPYC (Zen 4) their tests took 51 s of CPU without
 # optimisation and 22 s with it when the sources were compiled already; otherwise 61 s and 44 s.
