@@ -3665,8 +3665,8 @@ def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builti
     by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum of products over dims: a number of axes (last of a, first of b), or
-    two lists.
+    """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
+    of b), or two lists of axes.
     """
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
     """Return input where it is above threshold, and value elsewhere."""

@@ -62,7 +62,7 @@ class NoKernelError(DTypeError, NotImplementedError):
 
 
 class NoDataError(FastdistError, NotImplementedError):
-    """The values of a tensor on the device "meta", which has none, were read.
+    """The values of a tensor on the device "meta", where tensors have no values, were read.
 
     `op` is the name of the op that read them; it is empty if user code read them.
     """

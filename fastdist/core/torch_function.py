@@ -149,9 +149,7 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call only this thread's mode, for calls whose arguments have no override or get
-    theirs later.
-    """
+    """Call only this thread's mode: the arguments have no overrides, or theirs are called later."""
     return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 

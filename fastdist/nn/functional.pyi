@@ -569,9 +569,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool | builtins.int = False) -> tuple[Tensor, Tensor | None]:
     """Return the attention of num_heads heads, and their weights if need_weights.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); the axis
-            batch may be left out everywhere; weights are (batch, heads, n, m) unless
-            average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
+            without batch; weights are (batch, heads, n, m) unless average_attn_weights
     """
 def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the mean over the other classes of max(0, margin - target's score + their score)**p.

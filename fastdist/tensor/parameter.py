@@ -1,6 +1,4 @@
-"""Parameter and Buffer, which nn re-exports; they are here because dispatch and RPC use
-Parameter.
-"""
+"""Parameter and Buffer, which nn re-exports; dispatch and RPC use Parameter as well."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _small_cast(facts: CallFacts) -> Callable[..., Any] | None:
 
 
 def _small(make: Callable[..., Any], given: Any, wide: Any, result: Any) -> Callable[..., Any]:
-    """Return make for few numbers of half types, with casts by NumPy.
+    """Return `make` with casts of its arguments and its result, by NumPy, for few numbers.
 
     Note    8x8 bfloat16 @ bfloat16 takes 2.9 us less than with `_wide` and `_as` (Zen 3)
     """

@@ -29,9 +29,7 @@ _ROWS_APART: Final = 32
 
 
 class Sharing(NamedTuple):
-    """How many threads share a row, and how many of its elements each holds in registers; 0:
-    none.
-    """
+    """How many threads share a row, and how many of its elements each holds in registers."""
 
     lanes: int
     held: int

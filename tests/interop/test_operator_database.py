@@ -1,5 +1,4 @@
-"""fastdist gives PyTorch's results, errors and writes for the samples of PyTorch's operator
-database.
+"""fastdist matches PyTorch's results, errors and writes for samples of its operator database.
 
 A few samples of each operator and all its error inputs are tested in three dtypes, and in two more
 of the twelve in turn. `--slow` tests all dtypes. EXPLAINED lists the intended differences with

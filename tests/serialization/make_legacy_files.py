@@ -1,5 +1,6 @@
-"""Write files in the format before PyTorch 1.6: `python -m tests.serialization.make_legacy_files
-torch`.
+"""Write files in the format before PyTorch 1.6.
+
+Usage: python -m tests.serialization.make_legacy_files torch
 
 This needs PyTorch; the tests read the files without it.
 """

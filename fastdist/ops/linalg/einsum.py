@@ -273,8 +273,8 @@ def _finish(result: Tensor, letters: list[str], output: list[str]) -> Tensor:
 
 @composite(homes="function", out="same", node="view")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Return the sum of products over dims: a number of axes (last of a, first of b), or
-    two lists.
+    """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
+    of b), or two lists of axes.
     """
     n, m = len(a._layout.shape), len(b._layout.shape)
     if hasattr(dims, "__index__"):

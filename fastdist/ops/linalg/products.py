@@ -271,7 +271,7 @@ def addr(
                 f"For integral input tensors, argument {name} must not be a floating point number: "
                 f"addr got {name}={short_repr(number)} for {input._layout.dtype.name}"
             )
-    # A factor alpha of 0 is not special here, as in PyTorch: BLAS does not compute this product.
+    # As in PyTorch, alpha = 0 is no special case here, unlike for products that BLAS computes.
     total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
     return store_in_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
 

@@ -215,8 +215,8 @@ def nll_loss(
     known_as="nll_loss_forward",
 )
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return the cross entropy of rows of logits with classes. Further results are exp(logits), up
-    to a factor for each row, and the sums of these rows.
+    """Return the cross entropy of rows of logits with classes. Further results are exp(logits),
+    each row multiplied by a factor, and the sums of these rows.
     """
 
 

@@ -40,8 +40,8 @@ def _by_all(
     axes: int | Sequence[int],
     wanted: Any,
 ) -> Any:
-    """Return the gradients with respect to grad, the input and the weight, given the gradient by_u
-    of u = grad * weight. axes are those along which the weight is broadcast.
+    """Return the gradients with respect to grad, the input and the weight, given by_u, the gradient
+    with respect to u = grad * weight. The weight is broadcast along axes.
     """
     if weight is None:
         return by_u, by_x, None

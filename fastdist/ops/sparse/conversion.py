@@ -1,6 +1,4 @@
-"""Conversion to and from sparse tensors: sparse_coo_tensor, to_sparse, to_dense,
-coalesce, parts.
-"""
+"""Conversion to and from sparse tensors, coalesce, and access to their coordinates and values."""
 
 from __future__ import annotations
 

@@ -188,8 +188,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def own_indices(input: Tensor) -> Any:
-    """Return a copy of the coordinates, checked for arithmetic in which an invalid one could be
-    mistaken for another; without recording.
+    """Return a copy of the coordinates, without recording. They are checked, because in arithmetic
+    an invalid coordinate could be mistaken for another one.
 
     Raises  IndexError for an index out of range; on a GPU there is no check
     """
@@ -252,7 +252,7 @@ def joined_tensors(parts: Sequence[Any]) -> Any:
 
 
 def coalesced(input: Tensor) -> Any:
-    """Return input with entries summed that have equal coordinates, and sorted; without
+    """Return input with sorted entries, of which those with equal coordinates are summed; without
     recording.
     """
     coo = input._array

@@ -154,8 +154,8 @@ def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
 def _build_blocks(
     builder: Any, row: Row, code: Any, first: Any, last: Any, joins: Any, places: Any
 ) -> None:
-    """Build the loops over the rows from first to last, block by block. joins returns whether a row
-    is added to earlier rows.
+    """Build the loops over the rows from first to last, block by block. `joins` returns whether a
+    row is added to earlier rows.
     """
     most = ir.Constant(I64, BLOCK)
     in_rows = sum(kind == "rows" for _, kind in row.operands)

@@ -116,7 +116,7 @@ class Numbers:
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
         y = x if is_bounded else self.smaller(constant(top), x)
         y = self.greater(constant(bottom), y)
-        # Adding and subtracting it rounds to integers, or to the fractions in the table.
+        # Adding and subtracting the rounder rounds to integers, or to the fractions in the table.
         parts = self.lanes if by_table else 1
         scales = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
         lifts = is_bounded and not scales

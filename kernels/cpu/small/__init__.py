@@ -1,3 +1,1 @@
-"""Kernels for small arrays: choices that depend on layouts alone are made once, not at each
-call.
-"""
+"""Kernels for small arrays, with choices that are made once per layout instead of per call."""

@@ -37,7 +37,7 @@ def _final(facts: CallFacts) -> tuple[int, ...]:
 
 @silent
 def _seen(run: Run, shape: tuple[int, ...], final: tuple[int, ...]) -> Run:
-    """Return run with its result, of the given shape, viewed in the shape final."""
+    """Return a function that runs `run` and views its result in the shape `final`."""
     return run if shape == final else lambda x: run(x).reshape(final)
 
 

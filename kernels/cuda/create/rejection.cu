@@ -53,8 +53,8 @@ __device__ void draw_each(Stored* out, const Task& task, Draw draw) {
     out[i] = cast<Stored>(draw(i, Attempts{start.first + i, start.seed}));
 }
 
-// A gamma number for a finite concentration above 0; for one below 1, that of the concentration +
-// 1.
+// Returns a gamma number for a finite concentration above 0. If the concentration is below 1, the
+// number is one for the concentration + 1.
 __device__ double unscaled_gamma(double concentration, const Attempts& attempts) {
     const double d = (concentration < 1.0 ? concentration + 1.0 : concentration) - 1.0 / 3.0;
     for (Word attempt = 0;; ++attempt) {

@@ -1,9 +1,10 @@
-// Writing and adding at places in the order in which threads run. So it differs from run to run
-// which of several values wins, and how a sum is rounded. Used only if the user waived repeatable
-// results. indexing.py puts before this text: indexing.cu with its requirements, and the typedef of
+// Writing and adding at places in the order in which threads run. So the value that wins, and the
+// rounding of a sum, differ from run to run. Used only if the user waived repeatable results.
+// indexing.py puts before this text: indexing.cu with its requirements, and the typedef of
 // Added, the type of the sums: out's elements, or those of a float32 copy.
 
-// For dtypes without atomics it does nothing, and is never called. Complex numbers: part by part.
+// Adds value atomically, complex numbers part by part. For dtypes without atomics it does nothing,
+// and is never called.
 template <typename T> __device__ void add_to(T* at, T value) {
     if constexpr (IS_COMPLEX) {
         atomicAdd(&at->re, value.re);

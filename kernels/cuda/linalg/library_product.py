@@ -152,7 +152,7 @@ class Product:
         """
         self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
         self._choice = choice
-        # Keys are whether TF32 is allowed, which may change from call to call.
+        # Plans by whether TF32 is allowed, which may change between calls.
         self._plans: dict[bool, _Plan | None] = {}
 
     def __call__(self, grid: Any, block: Any, given: tuple[Any, ...]) -> None:
@@ -300,8 +300,8 @@ def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) ->
         (_WAY_OF_B, ctypes.c_int32(b.way)),
     ]
     if bias is not None:
-        # The heuristic does not read the bias; this array's alignment is at most that of later
-        # ones.
+        # The heuristic does not read the bias, only the alignment of its address. This number
+        # stands for the address of any bias with at least this alignment.
         problem += [
             (_EPILOGUE, ctypes.c_uint32(_BIAS)),
             (_BIAS_POINTER, ctypes.c_void_p(alignment)),

@@ -102,7 +102,7 @@ def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> 
         pointwise(_SAME, [made], out)
 
 
-# The compute types in which CuPy does not use TF32, by those in which it may.
+# Compute types in which CuPy may use TF32 -> those in which it does not.
 _WIDER: Final[dict[np.dtype[Any], Any]] = {
     np.dtype(np.float32): np.float64,
     np.dtype(np.complex64): np.complex128,

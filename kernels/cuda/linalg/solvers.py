@@ -171,7 +171,7 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
             cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, status)
 
 
-# By handle (one per thread), stream and size.
+# The pinned memory by handle (one per thread), stream and size.
 _host_rooms: Final[dict[tuple[int, int, int], Any]] = {}
 
 

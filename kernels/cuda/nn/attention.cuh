@@ -18,7 +18,7 @@ struct Thinner {
     __device__ Thinner(const long long* seed, long long row, const Task& task)
         : seed(DROPS ? Long(*seed) : 0), first(Long(row) * Long((task.all + 3) / 4)),
           below(Word(task.below)), scale(Real(__longlong_as_double(task.scale))) {}
-    // For four adjacent keys of the row, with the number `at`.
+    // Computes the factors of group `at` of four adjacent keys of the row.
     __device__ void four(long long at, Real* stays) const {
         const Block block(first + at, seed, 0);
 #pragma unroll

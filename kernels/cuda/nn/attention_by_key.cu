@@ -8,7 +8,7 @@ static_assert(HEIGHT == NEAR && ROWS % LANES == 0, "whole keys and rows");
 typedef Side<NEAR, GROUPS> Keys;
 typedef Side<SPAN, LANES> Queries;
 
-// Writes the gradients by keys and by values; evens are written by by_query.
+// Writes the gradients by keys and by values; `evens` are row terms that by_query has written.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 by_key(const Real* g, const Real* query, const Real* key, const Real* value, const Mask* mask,
        const long long* seed, const Real* log_sum, const Real* evens, Real* by_key,

@@ -38,7 +38,7 @@ __device__ double log_sum(double a, double b, double c) {
 }
 
 // The log-sum of the alignments that reach letter s: from s itself, from the letter before it, or
-// from two before, unless s is a blank or repeats that letter. Backwards: the same from the end.
+// from two before, unless s is a blank or repeats that letter. If backwards, counted from the end.
 __device__ double moved(const double* row, const long long* text, long long s, long long width,
                         bool first, bool backwards) {
     const long long by = backwards ? -1 : 1, from = backwards ? width - 1 - s : s;
@@ -74,9 +74,9 @@ losses(const Stored* log_probs, const long long* letters, const long long* sizes
     out[n] = cast<Stored>(task.blot && loss == -never() ? 0.0 : loss);
 }
 
-// Writes the position of the next equal letter, 0 if there is none; -1 minus this number if an
-// equal letter came before. So one thread adds the probabilities of a class in the order of the
-// text.
+// Writes for each letter the position of the next equal letter, or 0 if there is none; for a letter
+// that occurred before, -1 minus this number. So one thread, that of a class's first letter, adds
+// the probabilities of the class in the order of the text.
 extern "C" __global__ void __launch_bounds__(THREADS)
 links(const long long* letters, const long long* sizes, long long* next, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

@@ -11,8 +11,8 @@
 constexpr int THREADS = 256;
 
 struct Task {
-    // The number of threads; how many numbers of a column a thread writes, a divisor of a
-    // channel's.
+    // The number of threads, and how many numbers of a column each writes, which divides the
+    // numbers of a channel.
     long long size, taps, images, channels;
     long long image[3], kernel[3], grid[3], stride[3], padding[3], dilation[3];
     // Strides of the images: image, channel and the three axes; of the columns: image, row, column.
@@ -70,8 +70,8 @@ unfold(const Stored* __restrict__ images, Stored* __restrict__ columns, Task t) 
     }
 }
 
-// Returns the grid position at which a kernel element covers image position `from`, which is
-// counted from the element's position at the first grid position; -1 if there is none.
+// Returns the grid position at which a kernel element covers an image position, or -1. `from` is
+// the distance of the image position from the one that the element covers at grid position 0.
 __device__ inline Place place_of(Place from, const Task& t, int axis) {
     if (from < 0) return -1;
     const Index stride = Index(t.stride[axis]);

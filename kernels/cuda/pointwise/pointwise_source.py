@@ -345,9 +345,8 @@ rows({self._parameters()}Out* out, Walk walk) {{
 """
 
     def tiled(self, dims: int, side: int, pack: int) -> str:
-        """Return the kernel for a transposed input. Bound by memory: tiles of side x side elements
-        go through shared memory, so that a warp both reads and writes adjacent elements, one pack
-        per thread.
+        """Return the kernel for a transposed input. Tiles of side x side elements go through shared
+        memory: a warp then both reads and writes adjacent elements, one pack per thread.
         """
         (i,) = self._in_memory
         return f"""

@@ -1,5 +1,4 @@
-"""Linear algebra on cuda, with LAPACK in place of the GPU libraries: errors, batches, sizes,
-graphs.
+"""Linear algebra on cuda with LAPACK in place of GPU libraries: errors, batches, sizes, graphs.
 
 Values and gradients are tested with the table (test_cuda_on_fibres.py, test_complex_on_fibres.py).
 """
