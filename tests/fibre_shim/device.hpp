@@ -1,4 +1,4 @@
-// A CUDA block on one CPU thread, as a kernel's text sees it.
+// A CUDA block on one CPU thread, as the source of a kernel sees it.
 #pragma once
 #include "c_library.hpp"
 #include "cuda_bf16.h"
@@ -10,7 +10,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __noinline__
-// One section holds every shared variable of the text; the linker names its two ends.
+// One section holds every shared variable of the source; the linker names its two ends.
 #define __shared__ static __attribute__((section("shared_memory"), used))
 #define END_OF_SECTION __attribute__((weak, visibility("hidden")))
 extern unsigned char __start_shared_memory[] END_OF_SECTION;
@@ -21,7 +21,7 @@ namespace fibres {
 // Pointers to the arguments of a launch, as for cuLaunchKernel.
 static void** given;
 
-// One of them, by its number; its type is that of the kernel's parameter.
+// The argument of this number; the conversion takes the type of the kernel's parameter.
 struct Argument {
     int number;
     template <typename T> operator T() const { return *static_cast<T*>(given[number]); }
@@ -98,8 +98,6 @@ static inline double __longlong_as_double(long long bits) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-// Templates, because newer C libraries declare cospi (glibc 2.41) and rsqrt (glibc 2.42). Overload
-// resolution prefers the function of the C library where there is one.
 template <typename T> T rsqrt(T x) { return T(1 / sqrt(double(x))); }
 template <typename T> T cospi(T x) { return T(cos(x * M_PI)); }
 static inline void sincospi(double x, double* sine, double* cosine) {
@@ -116,13 +114,14 @@ static inline double erfinv(double y) {
 }
 static inline float erfinv(float y) { return float(erfinv(double(y))); }
 
-// Lets the driver launch a kernel of the text; returns an error or "".
-#define LAUNCHED_WITH(kernel, ...)                                                           \
-    static void each_thread_of_##kernel() { kernel(__VA_ARGS__); }                           \
-    extern "C" __attribute__((visibility("default"))) const char* launch_##kernel(           \
-        void** arguments, const unsigned int* geometry, size_t dynamic_bytes,                \
-        unsigned long long seed) {                                                           \
-        fibres::given = arguments;                                                           \
-        return fibres::run(each_thread_of_##kernel, geometry,                                \
-                           {__start_shared_memory, __stop_shared_memory, dynamic_bytes}, seed); \
+// Defines the function that the driver calls to launch a kernel; it returns an error or "".
+#define LAUNCHED_WITH(kernel, ...)                                                         \
+    static void each_thread_of_##kernel() { kernel(__VA_ARGS__); }                         \
+    extern "C" __attribute__((visibility("default"))) const char* launch_##kernel(         \
+        void** arguments, const unsigned int* geometry, size_t shared_bytes,               \
+        unsigned long long seed) {                                                         \
+        fibres::given = arguments;                                                         \
+        const fibres::Shared shared = {__start_shared_memory, __stop_shared_memory,        \
+                                       shared_bytes};                                      \
+        return fibres::run(each_thread_of_##kernel, geometry, shared, seed);               \
     }

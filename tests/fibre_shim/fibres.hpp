@@ -1,4 +1,4 @@
-// A CUDA block on one CPU thread: what fibres.cpp has for the texts of all kernels.
+// A CUDA block on one CPU thread: the part that all kernels share, which fibres.cpp defines.
 #pragma once
 #include <stddef.h>
 
@@ -6,7 +6,7 @@ struct dim3 {
     unsigned int x = 1, y = 1, z = 1;
 };
 
-// What one library has for all texts.
+// One library has these for all sources.
 #pragma GCC visibility push(default)
 extern dim3 gridDim, blockDim, blockIdx;
 constexpr int warpSize = 32;

@@ -25,10 +25,10 @@ Until then the block belongs to the receiver, which may write to it and keep it.
 is free, the tensor goes inside the message; no call waits.
 
 End: when a call ends, the blocks that its receiver has not taken are taken back (borrower.py, Note
-[Who has a block]). When a peer is lost, its untaken blocks are taken back immediately, and its
-taken ones when it releases them or its process ends: a peer that was only cut off may still read
-them. If the owner dies, receivers of its blocks free its other pages. A forked child gets copies
-(fork.py).
+[Who has a block]). When a peer is lost, its untaken blocks are taken back immediately. Its taken
+blocks are taken back when it releases them or its process ends: a peer that was only cut off may
+still read them. If the owner dies, receivers of its blocks free its other pages. A forked child
+gets copies (fork.py).
 
 Off: with `_channels=["basic"]` in the options or FASTDIST_CHANNELS=basic, at either end; and on
 processors other than x86, for which there is no memory fence yet (system/fence.py).

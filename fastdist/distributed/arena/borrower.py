@@ -1,4 +1,4 @@
-"""The borrower's side of arenas: blocks are taken once, and released when they are freed."""
+"""The borrower's side of arenas: a block is taken once, and released with its last view."""
 
 from __future__ import annotations
 

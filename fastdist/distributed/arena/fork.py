@@ -19,9 +19,9 @@ from fastdist.system.sealed_memory import MAP_FIXED, libc_mmap
 from .layout import Bytes, round_up
 
 # Note [Borrowed blocks and fork]
-# A child has the tensors of its parent. But shared memory would stay shared: each process would see
-# the other's writes, and when the parent releases a block, its owner fills it with other data. So
-# the child maps private pages with the same bytes over each block, at the same address. While it
+# A child has the tensors of its parent. But shared memory would stay shared. Each process would see
+# the other's writes. When the parent releases a block, its owner fills it with other data. So the
+# child maps private pages with the same bytes over each block, at the same address. While it
 # copies, the parent releases no block; fork returns in the parent when the child is done.
 
 _PATIENCE_MS: Final = 5000

@@ -35,7 +35,7 @@ from .layout import (
 from .ranges import Ranges
 
 # Pages that were not used for one to two of these periods are returned to the system. Filling a
-# fresh page takes a millisecond per MiB, ten times as long as a warm one, so pages should survive
+# fresh page takes a millisecond per MiB, ten times as long as a warm one. So pages should survive
 # from one training step to the next.
 TRIM_S: Final = 10.0
 # If a block was lent before its connection broke and is untaken after this time, its message was
@@ -173,7 +173,7 @@ class Arena:
             return block is not None and block.generation == generation
 
     def row(self, slot: int) -> Words:
-        """Return a slot's row of the table, usable after a close; empty if closed already."""
+        """Return a slot's row of the table; it stays readable when the arena is closed later."""
         with self._lock:
             return self._words[slot * ROW_WORDS : (slot + 1) * ROW_WORDS]
 

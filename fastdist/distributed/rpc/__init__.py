@@ -10,7 +10,7 @@ references/     values that stay at their owner: RRefs
 gpu_transport/  tensors of GPUs
 torch_names/    PyTorch's semi-private modules
 
-agent.py joins these packages: it is the interface of all agents. zmq_agent.py is the agent for
+agent.py combines these packages: it is the interface of all agents. zmq_agent.py is the agent for
 ZeroMQ.
 
 call_arguments.py    checks the worker, the function and the arguments that a user passes to a call

@@ -290,7 +290,7 @@ def more_debug_info() -> dict[str, str]:
 def id_offset() -> int:
     """Return the first number for ids that begin with this worker's id.
 
-    It is 0 in a group where no rank has a second life. Otherwise it is random: an earlier life may
+    It is 0 in a group where no rank has a second life. Otherwise it is random. An earlier life may
     have used the first ids, and values or messages of a context with those ids may still exist.
     """
     return _id_offset

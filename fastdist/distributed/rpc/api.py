@@ -385,14 +385,14 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     releases its references, and ends when the callers have read their answers. A later call to it
     fails with a WorkerLostError, and has not run.
 
-    The barrier does not wait for a lost worker. A worker is lost if its process was killed, ended
-    by an exception, sys.exit() or os._exit() before its own shutdown, or gives no sign of life. A
-    warning in the log names it and how it was lost. The shutdown of all other workers raises an
-    error, because work of the lost one may be unfinished, and a worker that only serves has no
-    other way to learn it. If a launcher watches the workers, or the group has no world size, there
-    is only the warning. With the option `restarts`, shutdown gives a lost worker 60 s, or half of
-    the timeout, to come back. After 5 s, and then at doubling intervals, a log line names the
-    workers that shutdown waits for.
+    The barrier does not wait for a lost worker. A worker is lost if it gives no sign of life, or if
+    its process ended before its own shutdown: it was killed, or ended by an exception, sys.exit()
+    or os._exit(). A warning in the log names it and how it was lost. The shutdown of all other
+    workers raises an error, because work of the lost one may be unfinished. A worker that only
+    serves has no other way to learn it. If a launcher watches the workers, or the group has no
+    world size, there is only the warning. With the option `restarts`, shutdown gives a lost worker
+    60 s, or half of the timeout, to come back. After 5 s, and then at doubling intervals, a log
+    line names the workers that shutdown waits for.
 
     A function under async_execution whose Future has no value holds up the shutdown while its
     caller waits. If the caller has given up, a warning names the function.
@@ -400,7 +400,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     If a signal handler raises during the shutdown, the wait ends and RPC stays up: a second
     shutdown() can finish it. A handler may call shutdown() itself.
 
-    Units   timeout in seconds, for the whole wait; 0, the default, waits for the other workers as
+    Units   timeout in seconds, for the whole wait. 0, the default, waits for the other workers as
             long as they live, and then 15 s for calls under way
     Raises  ShutdownIncomplete naming the workers that did not call shutdown, the calls that did not
             end, or the workers that were lost; RPC is shut down in any case

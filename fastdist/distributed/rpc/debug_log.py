@@ -2,8 +2,8 @@
 
 # Note [Saying nothing]
 # Each call reaches this code several times, so it must cost little: it reads one flag of one
-# object. The flags are set from the loggers' levels when RPC starts, and whenever logging clears
-# its cache of levels: at each change of a level, and at logging.disable.
+# object. The flags are set from the loggers' levels when RPC starts. They are set again whenever
+# logging clears its cache of levels: at each change of a level, and at logging.disable.
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _store: Store | None = None
 
 
 def begin_life() -> None:
-    """Make the next init_rpc count as the first one of a new process, for engines that reuse one.
+    """Make the next init_rpc count as the first of a new process, as engines reuse processes.
 
     Raises  RpcError while RPC runs
     """

@@ -28,10 +28,10 @@
 # response_out runs on the thread that has the result. For an async function that is not the thread
 # that ran request_in, so it must take all its data from `request`.
 # A message without autograd block, tangents and metadata has nothing to remove. So such a call
-# skips request_in; such an answer, to a call or without tensors, skips response_in; and an answer
-# without tensors to such a request skips response_out.
-# An error in request_out is raised to the caller. An error in request_in or response_out is sent to
-# the caller like an error of the function. An error in response_in becomes the call's error.
+# skips request_in. Such an answer skips response_in if it answers a call or has no tensors. An
+# answer without tensors to such a request skips response_out. An error in request_out is raised to
+# the caller. An error in request_in or response_out is sent to the caller like an error of the
+# function. An error in response_in becomes the call's error.
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@
 # graceful=False, or at the exit of the process. In a dynamic group there is no barrier: COMING and
 # GATHERING wait only for the work here. A worker that the others have given up (is_out in
 # workers/workers.py) is fenced: each stage before CLOSING fails immediately with a GivenUpError.
-# The store is closed before the last barrier: when a worker returns from shutdown and joins again,
+#
+# The store is closed before the last barrier. When a worker returns from shutdown and joins again,
 # it must not find the old store, which is about to end.
 #
 # workers/session.py has the view of the other workers: LEAVING after the goodbye, SETTLING when its

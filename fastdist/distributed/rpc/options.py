@@ -130,13 +130,13 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
     `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
     it is lost. The default is FASTDIST_FROZEN_S, which launchers of several nodes use as well, else
-    10 s; it grows with more than 4 workers a core (80 s with 64 workers on 2 cores). Time in which
-    this worker itself was stopped does not count. `grace_s` is how long a worker's address may
-    refuse connections because nothing listens there: by default 1 s, and between machines frozen_s,
-    or FASTDIST_GRACE_S. If the kernel reports the end of the process, no wait is needed.
+    10 s. The 10 s grow with more than 4 workers a core (80 s with 64 workers on 2 cores). Time in
+    which this worker itself was stopped does not count. `grace_s` is how long a worker's address
+    may refuse connections because nothing listens there: by default 1 s, and between machines
+    frozen_s, or FASTDIST_GRACE_S. If the kernel reports the end of the process, no wait is needed.
 
     With `restarts`, a lost worker of a group of a fixed size may be restarted with its rank and
-    name and join again; without it the group continues with one worker less. None takes the value
+    name, and joins again. Without it the group continues with one worker less. None takes the value
     of FASTDIST_ALLOW_RESTART, which `fastdist run --restart=worker` sets to "worker". All workers
     must pass the same value.
 

@@ -7,10 +7,10 @@
 # handles as many messages as it has children, and a round takes as many steps as the tree is deep.
 #
 # The shutdown is complete when two rounds in a row find nothing under way, and no member has begun
-# a call between its two reports. Then there was a moment, after all reports of the first round and
-# before all of the second, when no member had a call and no message could still cause one. (A
-# request that its caller has given up may still run.) A report says whether something has changed,
-# not how often, as it may reach two members if an ancestor was lost.
+# a call between its two reports. Then, between all reports of the first round and all reports of
+# the second, no member had a call and no message could still cause one. (A request that its caller
+# has given up may still run.) A report says whether something has changed, but not how often: it
+# may reach two members if an ancestor was lost.
 #
 # No member waits for one that died. The parent of the dead member waits for its children instead,
 # and notifies them, since they may not have noticed the death. They report again, to their nearest
@@ -21,7 +21,7 @@
 # or its time is up (`may_still_return`). A returned member may be the ancestor of others. So a
 # member that learns of a return while it waits for an answer reports the same round again. A member
 # may learn of a loss later than others do, and count a report of the lost one. So reports name the
-# lives that have ended, and a round in which the root first learns of one is repeated.
+# lives that have ended, and a round in which the root learns of a new ended life is repeated.
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ from .workers.latest import MOST_REMEMBERED
 from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
-# A member with calls under way delays its next report by this time, unless the calls end, so that
-# long calls do not cause rounds without a pause.
+# A member with calls under way delays its next report by this time, unless the calls end. Otherwise
+# long calls would cause rounds without a pause.
 _HOLD_UP_S = 0.2
 # Members with equal timeouts that called shutdown one after another give up within this interval.
 _LATE_S = 1.0
@@ -119,7 +119,7 @@ class ShutdownBarrier:
         # The ended lives that an earlier verdict has named.
         self._over_when_judged: set[str] = set()
         self._num_looks = 0
-        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, its sender's answer)
+        self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, reply to a report)
         # _passed_over: members that a new parent of this worker has reported as lost. _adopted:
         # members that this worker has notified that it is their parent now.
         self._passed_over: set[Worker] = set()
@@ -141,7 +141,7 @@ class ShutdownBarrier:
     def wait(self, timeout_s: float) -> None:
         """Run rounds until nothing is under way anywhere.
 
-        Without a timeout (0) the first round waits as long as the missing members live: a worker
+        Without a timeout (0) the first round waits as long as the missing members live. A worker
         that only serves may wait here for the end of the job. Calls under way after that have the
         default time. A lost worker that may come back has half of the timeout to do so.
 
@@ -434,7 +434,7 @@ class ShutdownBarrier:
             if report.round_number <= self._verdict.round_number:
                 # The verdict is known: the sender was lost and is back, or another root gave it.
                 return Reply([], metadata_of(self._verdict))
-            # After a change of parents, a repeated report may arrive behind the next round's.
+            # After a change of parents, a repeated report may arrive after the next round's report.
             if report.round_number >= self._reported.get(sender, report).round_number:
                 self._reported[sender] = report
             self._waiting.append((report.round_number, answer))

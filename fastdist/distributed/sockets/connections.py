@@ -12,10 +12,10 @@
 # member are dropped: one slot too many for a moment is better than a peer that is locked out.
 #
 # A peer that is silent for longer than a handshake may take was admitted, and sends nothing. When a
-# member wants more connections than its limit, such connections are closed. If it goes on trying
-# for longer than it takes to detect a cut connection, its connections that have brought nothing for
-# as long are closed too: they belong to an earlier, frozen incarnation. A live peer reconnects, and
-# a member can cause this only for its own connections.
+# member wants more connections than its limit, such connections are closed. The member may go on
+# trying for longer than it takes to detect a cut connection. Then its connections that have brought
+# nothing for as long are closed too: they belong to an earlier, frozen incarnation. A live peer
+# reconnects, and a member can cause this only for its own connections.
 
 from __future__ import annotations
 

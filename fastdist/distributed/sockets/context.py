@@ -77,7 +77,7 @@ class Socket(zmq.Socket[bytes]):
     def __del__(self) -> None:
         """Do nothing: a socket that was never closed lives until the process ends.
 
-        Note    the table refers to each open socket, so it is collected only at that end
+        Note    the table refers to each open socket, so Python collects none of them earlier
         """
 
 

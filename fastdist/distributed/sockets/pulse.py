@@ -7,11 +7,11 @@
 # answers with the first bytes of its greeting. Then this end closes the connection, before either
 # end has identified itself.
 #
-# Any reply is a sign of life, even that nobody listens there any more: the connection itself
-# reports its own end. Only silence counts against the peer. The kernel of this host ends a knock
-# with an error if it finds no route to the other host: its interface is down, or no host has that
-# address in a network whose cable was pulled. That counts as silence too. Otherwise a cut network
-# would never be detected, as such an error occurs every 3 s.
+# Any reply is a sign of life, even a report that nobody listens there any more: the connection
+# itself reports its own end. Only silence counts against the peer. The kernel of this host ends a
+# knock with an error if it finds no route to the other host. Either its own interface is down, or a
+# cable was pulled and no host in the network has that address. That counts as silence too.
+# Otherwise a cut network would never be detected, as such an error occurs every 3 s.
 
 from __future__ import annotations
 

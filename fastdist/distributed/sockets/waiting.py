@@ -14,11 +14,11 @@ import zmq
 # every send, receive or read of zmq.EVENTS on the socket is a look. A look may consume the signal
 # of a message that has arrived; the descriptor then stays silent although the message is readable.
 # (Measured: after a send and one NOBLOCK receive, a message can be readable while poll(fd) sleeps.)
-# Hence the rule: no thread sleeps on zmq.FD until the socket itself has reported that it has no
-# message, by EAGAIN or by zmq.EVENTS without POLLIN, with no other call on the socket in between.
-# If one thread sends and another sleeps, the sender reads zmq.EVENTS after its send, under the lock
-# of the socket. If POLLIN is set, it rings the sleeper's Doorbell, and so passes on the edge that
-# the send consumed.
+# Hence the rule: a thread sleeps on zmq.FD only after the socket itself has reported that it has no
+# message. It reports that by EAGAIN, or by zmq.EVENTS without POLLIN, with no other call on the
+# socket in between. If one thread sends and another sleeps, the sender reads zmq.EVENTS after its
+# send, under the lock of the socket. If POLLIN is set, it rings the sleeper's Doorbell, and so
+# passes on the edge that the send consumed.
 
 
 # The longest timeout of poll(2); a longer wait polls again after 24 days.

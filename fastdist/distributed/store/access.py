@@ -54,8 +54,8 @@ def choose_access(
 ) -> Access:
     """Return the security of the store at host.
 
-    Raises  AuthenticationError if host is not on this machine, no secret is given, and
-            security='none' is not passed explicitly; also for certificates that cannot be read
+    Raises  AuthenticationError if host is on another machine and neither a secret nor
+            security='none' is given; also for certificates that cannot be read
     """
     kind = security_kind(security, environment)
     if kind == "none":

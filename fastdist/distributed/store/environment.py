@@ -215,7 +215,7 @@ class _Reader:
         )
 
     def hides(self, launcher: _Launcher) -> str:
-        """Return error text about the launchers whose variables are ignored for this one's.
+        """Return error text about other launchers whose variables are set, but ignored.
 
         For example, a rank that was set by hand in a Slurm step hides all of Slurm's variables.
         """

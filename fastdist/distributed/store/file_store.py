@@ -22,12 +22,12 @@ from .store import DEFAULT_TIMEOUT, Timeout, require_ok
 
 # Note [The log of a FileStore]
 # The file is a line that identifies it, then records. A record has the length and CRC-32 of its
-# body, then the body: an op and its arguments. A writer takes the lock, reads the records that
-# others have added, removes an incomplete record of a killed writer, and adds its record in one
+# body, then the body: an op and its arguments. A writer takes the lock, and reads the records that
+# others have added. It removes an incomplete record of a killed writer, and adds its record in one
 # write. Readers need no lock: a record counts once it is complete and its sum is right. All
 # processes apply the same records in the same order, so all have the same dictionary. A record for
 # which nothing waits costs a process only the reading. Taking a value from a queue is a record as
-# well, and records never wait: a process that waits for a value polls until there is one, and then
+# well, and records never wait. A process that waits for a value polls until there is one, and then
 # takes the lock. So one process gets each value, and queues persist when a file is opened again.
 _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")

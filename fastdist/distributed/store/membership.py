@@ -2,7 +2,7 @@
 
 # Note [Revisions]
 # Each change of a group has a number, its revision. The group keeps its changes in that order, but
-# only the latest change of each place (a rank and a name): when a member leaves or is followed, the
+# only the latest change of each place (a rank and a name). When a member leaves or is followed, the
 # entry for its joining is dropped. So a member can read the changes since a revision that it knows,
 # and the table grows with the group, not with its history. The latest MOST_EMPTY empty places are
 # remembered; a member with an older revision reads the whole group.

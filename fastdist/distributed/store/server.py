@@ -116,8 +116,8 @@ class StoreServer:
             # Stored for close(); the clients see the connection end, and report that.
             self._failure = error
         finally:
-            # Send the last answers: waiting ranks get an error together, but rank 0, which gets it
-            # first, ends the server.
+            # Give the last answers time to leave: rank 0 ends the server when it gets its error,
+            # and the other ranks may not have theirs yet.
             self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:

@@ -215,9 +215,9 @@ class Store:
 
         Raises  StoreTimeoutError naming the missing ranks (given `who`, also when the store ends
                 before they join); StoreLostError when the store ends otherwise; StoreError, at
-                every member, if two disagree on the world size, if two claim one rank
-                (RankTakenError; only at the second one if all had joined), or if the launcher
-                reports the end of a missing member
+                every member, if two disagree on the world size, or if the launcher reports the end
+                of a missing member; RankTakenError, at every member or, if all had joined, at the
+                second one only, if two claim one rank
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value), *more]
         try:
@@ -269,8 +269,8 @@ class Store:
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreLostError as lost:
-                    # The host reports the missing members when it ends; a killed one did so
-                    # earlier.
+                    # A host that ends names the missing members. If it was killed, its last answer
+                    # named them.
                     missing = lost.missing or late.missing
                     if not missing:
                         raise

@@ -90,7 +90,7 @@ class WaitLog:
         self._has_logged = True
         limit_s = self._timeout_s
         shown = f" of {limit_s:.0f}" if limit_s >= 10.0 else f" of {limit_s:.3g}"
-        # Half: a caller without a limit may pass WITHOUT_LIMIT_S minus time that has passed.
+        # Compare with half: a caller without a limit may have subtracted time that has passed.
         limit = "" if limit_s >= WITHOUT_LIMIT_S / 2.0 else shown
         self._write(f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f}{limit} s)")
 

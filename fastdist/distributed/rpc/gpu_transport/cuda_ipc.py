@@ -6,21 +6,22 @@
 # copies them into a piece of a slab (slabs.py), on its thread's current stream, and records the
 # piece's event behind the copies. It does not wait; later work of the program on that stream comes
 # after the copies. The description of the piece, PIECE below, goes into a block of the arena, as a
-# large tensor of the CPU would; the message has a descriptor of that block. ON_DEVICE in the buffer
+# large tensor of the CPU would. The message has a descriptor of that block. ON_DEVICE in the buffer
 # table marks it as standing for memory of a GPU. The receiver opens the slab and the event by their
-# handles, each once. It makes its stream wait for the event, copies each tensor to its own memory,
-# and releases the block when the GPU has done the copies; this returns the piece to the sender.
+# handles, each once. It makes its stream wait for the event, and copies each tensor to its own
+# memory. When the GPU has done the copies, the receiver releases the block, which returns the piece
+# to the sender.
 #
 # So the arena (distributed/arena) tracks which peer has a piece, and frees it when a call ends, a
 # connection breaks, or a process ends. Without the channel `arena` there is no cuda_ipc. Like the
 # arena, it is viable only on Linux on x86.
 #
 # Offer (offers.py): before a pair of GPUs is used, the sender lets the peer read random bytes
-# through this channel. The peer answers with the bytes, or with a reason for its refusal: the
-# channel is not among its channels; it does not see the GPU, which it looks up by UUID;
-# cudaDeviceCanAccessPeer returns no; CUDA refuses a handle. Until the offer is accepted, if it is
-# refused, and if no piece is free, tensors use cuda_basic without a wait. The agent's debug info
-# has each pair's channel, and why.
+# through this channel. The peer answers with the bytes, or with a reason for its refusal. It may
+# not have the channel, or not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer may
+# return no; CUDA may refuse a handle. Until the offer is accepted, if it is refused, and if no
+# piece is free, tensors use cuda_basic without a wait. The agent's debug info has each pair's
+# channel, and why.
 #
 # Safety: a piece is only opened for a peer whose offer was accepted. PIECE is copied before it is
 # checked, since the peer may write to it. The piece must be within its slab, each tensor within the
@@ -352,7 +353,7 @@ class GpuLenders:
 
     `offer(lender)` starts an offer, which ends with the lender's `open` or `refuse`.
 
-    Thread  any; entries only appear
+    Thread  any; entries are only added
     """
 
     def __init__(self, host: Lender, offer: Callable[[Any], None]) -> None:

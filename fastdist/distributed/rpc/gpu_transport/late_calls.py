@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class LateCall(FutureCall):
     """A call that may not have been sent yet when its caller continues.
 
-    Thread  the lock guards whether it was sent, or never will be
+    Thread  the lock guards _has_left and _is_stopped
     """
 
     departure: Departure | None = None

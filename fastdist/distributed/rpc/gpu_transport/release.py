@@ -1,11 +1,11 @@
 """Frees idle GPU memory that was lent to other processes, after they have closed it."""
 
 # A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of it is lent. Peers
-# that had pieces of it may still have it open, and CUDA does not define the effect of freeing
-# memory that other processes have open. So each of these peers gets a request to close the slab,
-# and it is freed after the last confirmation. No thread waits; until then nothing of the slab is
-# lent. If a peer refuses or does not answer, the slab is lent again. A lost worker whose process
-# has ended has nothing open.
+# that had pieces of it may still have it open. CUDA does not define the effect of freeing memory
+# that other processes have open. So each of these peers gets a request to close the slab, and it is
+# freed after the last confirmation. No thread waits; until then nothing of the slab is lent. If a
+# peer refuses or does not answer, the slab is lent again. A lost worker whose process has ended has
+# nothing open.
 
 from __future__ import annotations
 

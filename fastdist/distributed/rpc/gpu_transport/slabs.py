@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 # Note [Slabs]
 # A slab is returned to its GPU only when all peers that opened it have closed it (release.py): CUDA
-# does not define an earlier release. So there are few, large slabs, with at most MOST_BYTES or a
-# SHARE of the GPU's memory in all, and pieces of any size are cut from them. A piece is lent for
-# one message, together with a block of the arena. The arena's table shows which peer has that block
-# (Note [Who has a block]), so no message is needed to return the piece. It can be used again once
-# the event behind its writes has passed; that may take a moment if a call was given up right after.
-# If no piece is free, the tensors use cuda_basic without a wait.
+# does not define an earlier release. So there are few, large slabs, and pieces of any size are cut
+# from them. Together they have at most MOST_BYTES, or a SHARE of the GPU's memory. A piece is lent
+# for one message, together with a block of the arena. The arena's table shows which peer has that
+# block (Note [Who has a block]), so no message is needed to return the piece. It can be used again
+# once the event behind its writes has passed. That may take a moment if a call was given up right
+# after. If no piece is free, the tensors use cuda_basic without a wait.
 MOST_BYTES: Final = 2 << 30
 SHARE: Final = 16
 SLAB_BYTES: Final = 64 << 20
@@ -98,7 +98,7 @@ class SlabRing:
         self.uuid = uuid_of(backend, index)
         self._lock = threading.RLock()
         self._rooms: list[Room] = []
-        # Slabs that may soon be freed: nothing of them is lent.
+        # Slabs that may soon be freed, from which nothing is lent.
         self._aside: list[Room] = []
         self._out: list[Piece] = []
         # Free events; _num_events counts all.
@@ -164,7 +164,7 @@ class SlabRing:
             return sum(piece.size for piece in self._out), self._bytes_there()
 
     def set_aside(self) -> list[Room]:
-        """Remove and return the slabs without a lent piece; nothing of them is lent for now.
+        """Remove and return the slabs without a lent piece; nothing is lent from them for now.
 
         Each must be passed to put_back or to give_up afterwards.
         """

@@ -10,7 +10,7 @@ and opens the message; the interceptors remove what they added.
     message.open()                                              # makes the tensors
     message.value()                                             # reads the body, once
 
-A message that is never opened, such as an answer that arrives too late, creates no tensors, but
+A message that is never opened, such as an answer that arrives too late, creates no tensors. It
 releases the memory that was lent for it. Only `encode` and `decode` write and read the header.
 Nearly every message is a body alone, or a body and one small tensor (`lone_table`). Both functions
 have a fast path for these, with the same bytes as a result.

@@ -194,8 +194,8 @@ def deserialize_call(
 def reads_plainly(body: Buffer) -> bool:
     """Return whether a pickle runs no users' code, which must not run on the progress thread.
 
-    Note    a pickle refers to each class or function by one opcode; one of them is the function for
-            Tensors. If data contains the same byte, the answer may be False for a harmless pickle
+    Note    the pickle may use only the function that creates Tensors. Functions are counted by
+            their opcode. If data contains that byte, the answer may be False for a harmless pickle
     """
     globals_used = bytes(body).count(b"\x93")
     return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)

@@ -31,7 +31,7 @@ _HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created by a class statement
 
 def says_how_it_pickles(kind: type[BaseException]) -> bool:
     """Return whether a class of exceptions defines its own pickling, such as __reduce__."""
-    # FastdistError is excepted: its methods do the same as pickle's default.
+    # The methods of FastdistError do not count, as they do the same as pickle's default.
     own = (base for base in _mro(kind) if not _is_builtin(base) and base is not FastdistError)
     return any(name in vars(base) for base in own for name in _OWN_WAYS)
 
@@ -139,7 +139,7 @@ def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
         is_whole = type(whole) in (str, bytes) and type(start) is int and type(end) is int
         return is_whole and 0 <= start <= end <= len(whole)
     if issubclass(base, SyntaxError) and len(args) == 2:
-        # A traceback prints this many carets.
+        # Two of the numbers are columns: a traceback prints a caret for each column between them.
         return type(args[1]) is tuple and all(
             type(part) is not int or abs(part) <= _MOST_COLUMNS for part in args[1]
         )

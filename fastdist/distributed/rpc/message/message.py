@@ -52,9 +52,9 @@ class _Packing(threading.local):
 # Note [Packing]
 # When an RRef is packed, its owner counts one more reference; the receiver gets that reference when
 # it reads the message. So if a message is not sent, or is not received, the effects of packing it
-# are undone. A request that nobody needs any more when it arrives is still read if it holds
-# references, and a receiver that cannot read it reports that. A caller that does not need an answer
-# any more does not read it, and reports that (references/forks.py).
+# are undone. If it holds references, a request is read even if nobody needs it any more when it
+# arrives. A receiver that cannot read it reports that. A caller that does not need an answer any
+# more does not read it, and reports that (references/forks.py).
 packing = _Packing()
 
 

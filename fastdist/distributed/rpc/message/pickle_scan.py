@@ -11,13 +11,13 @@
 # - A state may be set into a class that was only named, which changes the class for all its users,
 #   or into an array, which trusts it.
 # In open mode the sender of a body may run any function here anyway. In strict mode it may not. So
-# every opcode is checked against the output of protocol 5, every number against the bytes that
-# arrived, and every call and change against the permitted uses of the named object
+# every opcode is checked against the output of protocol 5, and every number against the bytes that
+# arrived. Every call and change is checked against the permitted uses of the named object
 # (pickle_uses.py).
 #
-# Objects that are written once and then referred to again and again, with five bytes each time,
-# have one limit for their copies, hashes and states together: _TIMES the body's size. Lists, dicts
-# and sets, which one byte creates, are limited by their memory.
+# An object is written once, and then referred to with five bytes each time. So all copies, hashes
+# and states of objects have a common limit: _TIMES the body's size. Lists, dicts and sets, which
+# one byte creates, are limited by their memory.
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from .pickle_uses import (
     Use,
 )
 
-# Effects of an opcode. A table entry has the effect, the size of the argument, and a number or
-# item.
+# Effects of an opcode. The table below has for each opcode its effect, the size of its argument,
+# and a number or an item.
 _SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _CALL, _OTHER = range(1, 10)
 _FORBIDDEN: Final = (0, 0, 0)
 

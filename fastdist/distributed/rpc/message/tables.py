@@ -215,8 +215,8 @@ class Tables:
             )
 
 
-# After the header, the bytes of a buffer's entry and a tensor's entry are equal for all tensors of
-# a shape, so they are cached in both directions. The last byte of the entry has the number of
+# After the header, all tensors of a shape have equal bytes in a buffer's entry and a tensor's
+# entry, so these are cached in both directions. The last byte of the entry has the number of
 # dimensions, at this offset:
 _NDIM_AT: Final = HEADER.size + BUFFER.size + TENSOR.size - 1
 

@@ -409,8 +409,8 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
 # Note [Events in Futures]
 # The CPU does not wait for tensors that are being copied to a device. Work on the streams of the
 # thread that opened the message is queued behind the copies. A thread that waits for a Future may
-# use other streams. So the Future of an answer holds events behind the copies, and a thread that
-# reads its value makes its own streams wait for these events; the CPU does not wait.
+# use other streams. So the Future of an answer holds events behind the copies. A thread that reads
+# its value makes its own streams wait for these events, without a wait of the CPU.
 
 
 def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:

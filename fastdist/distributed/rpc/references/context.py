@@ -3,21 +3,21 @@
 # Note [The life of a reference]
 # The owner keeps a value while something refers to it: an RRef object here, or a known user (a
 # fork). A call of remote() registers its user. When a reference is sent, it forks: the receiver
-# gets another reference, and the sender keeps its own alive until the owner knows the new one
-# ("pending child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the
-# sender (RREF_CHILD_ACCEPT). It does so a moment later, because most references are arguments: for
-# one that has ended by then, only the sender needs a notice. If the sender is the owner, it
-# registers the fork when it packs the message. In that case, and if a call sends the reference to
-# its owner, the answer to the call shows that the reference has arrived, and no notice is needed.
-# The notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning
+# gets another reference. The sender keeps its own alive until the owner knows the new one ("pending
+# child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the sender
+# (RREF_CHILD_ACCEPT). It does so a moment later, because most references are arguments: for one
+# that has ended by then, only the sender needs a notice. If the sender is the owner, it registers
+# the fork when it packs the message. Then the answer to the call shows that the reference has
+# arrived, and no notice is needed. The same holds if a call sends a reference to its owner. The
+# notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning
 # (held.py). A worker that dies or leaves holds no references any more: the children that went to it
 # are dropped, and a moment later its users. By then the workers to which it has passed references
 # have notified the owners.
 #
 # Other workers may query the owner for a value before the call that makes it has arrived. The owner
 # must know when that call cannot come any more. An id has only the rank of the maker, which may
-# have a later life by now. So if ranks have several lives, a reference that is not sent by its
-# owner names the life that makes its value, and so does the notice to the owner.
+# have a later life by now. So if ranks have several lives, a reference names the life that makes
+# its value, unless the owner sends it. The notice to the owner names that life too.
 #
 # No caller waits for notices of ends or acceptances, so they are sent in batches (notices.py).
 
@@ -197,7 +197,7 @@ class RRefContext:
     def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
         """Return (owner id, rref id, fork id, parent, life) for a reference that is being packed.
 
-        The life that makes the value follows if the owner may need it.
+        The incarnation of the worker that makes the value is appended if the owner may need it.
 
         Raises  OwnerLostError
         """

@@ -5,11 +5,11 @@
 # read, the packing is undone (Note [Packing]). If the connection that carries the message breaks,
 # the peer is queried and the message is sent again, as long as its caller waits. That leaves calls
 # that were given up: nobody queries them, and references in such a call and in its answer may be
-# lost. So a caller that gives a call up sends a report of it, in addition to its CANCEL, in a
-# message that is repeated until it arrives. The callee takes back the references in its answer, as
-# nobody will read it, and reports which references of the call it holds; the caller takes back the
-# others. Memory that the answer lent is treated in the same way. If others wait for the value that
-# the call should have made, they get an error that it will not exist.
+# lost. So a caller that gives a call up also sends a report of it in addition to its CANCEL; this
+# message is repeated until it arrives. The callee takes back the references in its answer, as
+# nobody will read it. It reports which references of the call it holds, and the caller takes back
+# the others. Memory that the answer lent is treated in the same way. If others wait for the value
+# that the call should have made, they get an error that it will not exist.
 #
 # References must not arrive after they were taken back. An answer that nobody waits for is not
 # read. A call whose callee has reported one of its references as missing cannot be read, and does
@@ -63,7 +63,7 @@ class Event(Enum):
 class Forks:
     """The forks that have left this worker and were not accepted yet.
 
-    `hold_or_refuse(fork_ids)` returns those of the forks from other workers that this worker holds,
+    `hold_or_refuse(fork_ids)` returns the forks from other workers that this worker holds,
     and refuses the others from then on.
 
     Thread  any
@@ -120,7 +120,7 @@ class Forks:
         self._end(Event.CAME, fork_ids)
 
     def gave_up(self, call: Call) -> None:
-        """Report a call whose answer has not come and for which this worker waits no more."""
+        """Report a call that this worker has given up before its answer came."""
         is_remote = call.message.effective_type in REMOTE_CALLS
         made = call.message.metadata.get("rref") if is_remote else None
         self._notice_sender.enqueue(self._tell_given_up, call.peer, (call.message.message_id, made))

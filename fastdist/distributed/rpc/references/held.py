@@ -1,8 +1,8 @@
 """One reference to a value of another worker, from its beginning to its end."""
 
 # Note [What a holder owes]
-# A reference comes into being in one of three ways: its holder calls rpc.remote(); it arrives in a
-# message of the owner, or in one whose sender notifies the owner; or it arrives from a third
+# A reference comes into being in one of three ways. Its holder calls rpc.remote(). Or it arrives in
+# a message of the owner, or in one whose sender notifies the owner. Or it arrives from a third
 # worker. In the last case the sender keeps a reference until the owner counts this one, and must
 # then be notified (ACCEPT). The owner must be notified of the end (END), but only after it was
 # notified of the beginning.

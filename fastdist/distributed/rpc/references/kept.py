@@ -2,8 +2,8 @@
 
 # Note [What an owner counts]
 # Another worker may query a value before the call that makes it has arrived. The value is THERE
-# once that call has returned or raised. If it becomes known that the call never will, FAIL stores
-# an error as the value. The value is removed when it is THERE and neither an object here nor
+# once that call has returned or raised. If it becomes known that the value will never exist, FAIL
+# stores an error in its place. The value is removed when it is THERE and neither an object here nor
 # another worker refers to it.
 #
 #                                     MADE

@@ -29,7 +29,7 @@ class OwnedValues:
         self._by_id: dict[int, OwnedValue] = {}
         # The ids of the latest removed values; with a text if the value was never made.
         self._dropped: dict[int, str | None] = {}
-        self._ended_early: dict[int, None] = {}  # users whose end came before their beginning
+        self._ended_early: dict[int, None] = {}  # users reported as ended first
 
     def hear_of(self, rref_id: int, life: int = 0, *, for_local: bool = False) -> OwnedValue:
         """Return the record of a value that another worker names, even before its maker's call.
@@ -114,7 +114,7 @@ class OwnedValues:
         owned.future.was_read()
 
     def fail(self, rref_id: int, error: BaseException) -> None:
-        """Set an error as the value, if anything refers to that."""
+        """Set an error as the value, if anything refers to the value."""
         with self._lock:
             owned = self._by_id.get(rref_id)
         if owned is not None:

@@ -53,9 +53,10 @@ class OwnedValue(KeptValue):
     def wait(self, timeout_s: float = 0.0) -> Any:
         """Return the value, and wait until it exists.
 
-        Raises  a copy of the error of the function that should have made it (a raised error holds
-                the frames that it passes, and the stored one lives as long as the references);
-                RpcTimeoutError if the value does not exist in time, or the served request must end
+        Raises  a copy of the error of the function that should have made it; RpcTimeoutError if the
+                value does not exist in time, or the served request must end
+        Note    a copy, because a raised error holds the frames that it passes, and the stored error
+                lives as long as the references
         """
         if not self.future.done():
             deadline, _ = deadline_of(timeout_s)

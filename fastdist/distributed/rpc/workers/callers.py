@@ -146,7 +146,7 @@ class CallerLane:
             return self._take_held() if self._unread <= self._max_unread // 2 else []
 
     def forget_below(self, floor: int, still_open: Collection[int]) -> None:
-        """Forget the answers to calls below floor, as the caller has read them, except still_open.
+        """Drop the answers to calls below floor, except still_open: the caller has read them.
 
         Calls that are over stay over.
         """

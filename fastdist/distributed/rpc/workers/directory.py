@@ -7,8 +7,8 @@ It also finds the number of the group that a worker joins, from the directories 
 # A worker needs two claims, for its name and its rank. If it checked first and then set them, it
 # could race with another worker. If it claimed one after the other, it could be killed between the
 # two. So one request claims both, and has the record; it may replace a life that is over. The store
-# runs one request at a time: if two workers want a place, the first request gets it, and the answer
-# to the second has the record of the first. A worker that is killed before its request has not
+# runs one request at a time. If two workers want a place, the first request gets it, and the answer
+# to the second has the first one's record. A worker that is killed before its request has not
 # joined. A worker that is killed after it has joined, and its place stays taken until another life
 # follows it or it is removed.
 #
@@ -16,10 +16,10 @@ It also finds the number of the group that a worker joins, from the directories 
 
 # Note [Who is looked up when]
 # If n members each read n records, n * n records are sent. So in a group of more than MOST_READ a
-# member reads only the records that it certainly needs: those of its neighbours in the tree of the
-# barrier (tree.py), which it may need when the store is gone. It looks up other members on the
-# first call to them, with one request each. In a group of at most MOST_READ a member reads all
-# records when it joins, so that it can still connect to all peers if the store is lost.
+# member reads only the records of its neighbours in the tree of the barrier (tree.py). It may need
+# these when the store is gone. It looks up other members on the first call to them, with one
+# request each. In a group of at most MOST_READ a member reads all records when it joins. So it can
+# still connect to all peers if the store is lost.
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class StoreDirectory:
         """Wait until all members of a static group have come; return the values of `wanted`.
 
         `wanted` has ranks, names and labels. Return nothing if all members had met before, and this
-        one may follow an earlier life.
+        worker may follow an earlier life.
 
         Raises  RankTakenError; StoreError if two members disagree; StoreTimeoutError naming the
                 missing ones
@@ -208,8 +208,8 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
 # restarted worker counts from 0, though its job may be in a later group. So groups with `restarts`
 # record the number of the newest group in the store. In static groups a new process joins the
 # newest group: all members meet again for each group, so the others are there or will come. In
-# groups without a world size each worker counts separately, so a new process joins the last group
-# that a former life joined and did not leave.
+# groups without a world size each worker counts separately. There a new process joins the last
+# group that a former life joined and did not leave.
 
 # The number of the newest group, under separate keys: see note_again.
 _ALL: Final = "rpc_groups"

@@ -14,7 +14,7 @@ _logger = logging.getLogger(__name__)
 
 # Called by every agent, on a pool thread, with each worker that is lost or leaves.
 lost_hooks: list[Callable[[Worker], None]] = []
-# Called in the same way with each worker that is silent, and a description.
+# Called on a pool thread with each silent worker, and a description of its silence.
 silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
 
 
@@ -23,7 +23,7 @@ def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
 
     The worker may still come back. The hook is called after 3 s without a sign of life; calls to
     the worker fail only after the option frozen_s. It is also called for a process that is alive
-    but whose Python has not answered for 60 s; calls to such a process continue to wait.
+    but whose Python has not answered for 60 s. Calls to such a process continue to wait.
 
     Args:
         hook: A function of a WorkerInfo and the reason as a string.

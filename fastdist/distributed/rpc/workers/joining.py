@@ -70,7 +70,7 @@ def join_static(
 ) -> Group:
     """Join a group with a world size, and wait until all its members have joined.
 
-    With frozen_s, a worker may also join after all have met: it replaces an incarnation that has
+    With frozen_s, a worker may also join after all have met. It replaces an incarnation that has
     ended, or has given no sign of life for that long. `answers` greets an incarnation that exists
     but may be frozen: see Note [Taking over a stale incarnation].
 
@@ -235,7 +235,8 @@ def _follow(me: Record, before: Record) -> Record:
 def count_former_lives(store: Store, rank: int) -> int:
     """Return how often a rank was started again, according to the store of a former group.
 
-    If the first group of a process is a later one, another process had its rank in the former one.
+    Call it in a process whose first group is not the rank's first: another process had the rank
+    before, so the count is at least 1.
     """
     (before,) = StoreDirectory(store).find([rank])
     return 1 if before is None else before.restart_count + 1
@@ -261,12 +262,12 @@ def _has_begun(store: Store, rank: int) -> bool:
     try:
         return PrefixStore("names", store).check([str(rank)])
     except StoreError:
-        return False  # the store is gone with its host, which has got the same error
+        return False  # the store ended with its host, which got the same error
 
 
 # Note [Taking over a stale incarnation]
 # If its process exists, or a host accepts connections at its address, a worker counts as live,
-# however long its Python is busy: a second process that was started by mistake must not replace a
+# however long its Python is busy. A second process that was started by mistake must not replace a
 # working one. If nothing answers, the host or the network may be down. The members would then
 # declare the worker lost after frozen_s, and this process waits as long.
 #
@@ -350,7 +351,7 @@ def make_known(context: Context, store: Store, me: Record, taken: RankTakenError
     """
     first, second = map(Record.decode, taken.claims)
     if second.incarnation != me.incarnation:
-        return taken  # this worker came first, or is a third one
+        return taken  # this worker is not the second one, which reports the conflict
     try:
         store.query_host(
             f"a second worker that says it is rank {me.rank} was refused: {me.whereabouts}; the "

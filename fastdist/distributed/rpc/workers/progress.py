@@ -17,7 +17,7 @@ from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
 from .running import Meter
 
-# If the thread wakes this much later than its alarm, it did not run: its process or its machine was
+# If the thread wakes this much later than its alarm, it did not run. Its process or its machine was
 # stopped or swapped out, or another thread held the interpreter lock.
 _LATE_S = 1.0
 # If the thread wakes this much later than its alarm, it waited for a core or for the interpreter
@@ -133,13 +133,14 @@ class Timeouts:
             return sum(map(len, self._calls_at.values()))
 
     def _is_over(self, bucket: int, now: float) -> bool:
-        # Remove also lists that became empty before their time.
+        # Remove also buckets that became empty before their time.
         return bucket * BUCKET_S <= now or not self._calls_at[bucket]
 
     def _collect(self) -> None:
         """Drop all empty buckets: behind a late deadline they would not reach the head of the heap.
 
-        Each empty bucket costs its share of one pass over twice as many buckets.
+        This is called when more than half of the buckets are empty, so the average cost of a bucket
+        is constant.
         """
         self._calls_at = {time: calls for time, calls in self._calls_at.items() if calls}
         self._times = list(self._calls_at)
@@ -341,7 +342,7 @@ class Progress:
             self._call(call.expire)
 
     def _run_posted(self) -> None:
-        # Only the functions that are there now: one that posts itself again must not block others.
+        # Only the present functions: one that posts itself again must not block the loop.
         for _ in range(len(self._posted)):
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)

@@ -1,7 +1,7 @@
 """Reconciliation after a broken connection: a caller queries the state of its calls."""
 
 # callers.py has the other end, and session.py decides when a query is sent. Each query has a serial
-# number. Only the first answer to the last query counts: an earlier answer may describe an earlier
+# number. Only the first answer to the last query counts. An earlier answer may describe an earlier
 # connection, and a second copy may be older than calls that were sent again.
 
 from __future__ import annotations

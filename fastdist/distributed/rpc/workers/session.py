@@ -5,7 +5,7 @@
 #
 # A broken connection alone is not death: libzmq reconnects. A peer is dead after a grace period if
 # its host reports that nobody listens at its address. A peer that does not answer (frozen, or cut
-# off) is dead after `frozen_s`, counted from its last sign of life, which was `notice_s` before its
+# off) is dead `frozen_s` after its last sign of life. That sign came `notice_s` before its
 # connection was closed (sockets/pulse.py). If this process was itself stopped and received nothing
 # meanwhile, the time counts from its wake-up. The error says what the attempts to connect found:
 # the cause may be only a pulled cable. A peer whose process has ended is dead without a wait. Death
@@ -117,7 +117,7 @@ class LivenessTimeouts:
 
 
 class Times(NamedTuple):
-    """The times of the options: frozen_s is the user's if `is_chosen`, grace_s if not None."""
+    """The times of the options. frozen_s is a default unless `is_chosen`; grace_s may be None."""
 
     frozen_s: float = FROZEN_S
     grace_s: float | None = None

@@ -1,4 +1,4 @@
-"""Checks whether a life of a worker belongs to the group, and the refusals of others."""
+"""Checks whether a worker's life belongs to the group, and creates refusals for other lives."""
 
 from __future__ import annotations
 

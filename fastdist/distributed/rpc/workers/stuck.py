@@ -1,7 +1,7 @@
 """Workers whose threads all wait for calls: the report in their notices, and the error text."""
 
-# A worker reports in its PONG that all its threads wait, or passes on such a report of a worker to
-# which it has calls under way. So the first caller of a chain of calls can name the worker where
+# A worker reports in its PONG that all its threads wait. Or it passes on such a report of a worker
+# to which it has calls under way. So the first caller of a chain of calls can name the worker where
 # the chain got stuck. A report that is passed on keeps its time, or two workers that call each
 # other would keep it alive.
 
