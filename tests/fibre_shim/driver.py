@@ -28,8 +28,8 @@ SEEDS: Final = (0, 1, 2)
 _FOLDER: Final = Path(__file__).parent
 _FLAGS: Final = (
     *("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
-    # Some systems enable both of these for some commands only. A precompiled header can only be used
-    # with the flags of its compilation.
+    # Some systems enable both of these for some commands only. A precompiled header can only be
+    # used with the flags of its compilation.
     "-U_FORTIFY_SOURCE",
     "-fno-stack-protector",
 )
