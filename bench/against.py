@@ -73,10 +73,10 @@ def is_slower(row: Row) -> bool:
 
 
 def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
-    """Return a new folder with fastdist and kernels of a commit (or this tree) and this tree's
-    bench.
+    """Return a new folder with fastdist and kernels of a commit (this tree's if commit is None).
 
-    With `whole`, bench is the commit's too, except this file and catalogue.py.
+    The folder's bench is this tree's. With `whole`, it is the commit's, except this file and
+    catalogue.py.
     """
     folder.mkdir()
     packages = ("fastdist", "kernels", "bench")

@@ -116,7 +116,7 @@ PLAIN = {
     "numpy": "x.numpy()",
 }
 RECORDED = {**POINTWISE, **REDUCTIONS, **LAYERS, **MOVEMENT}
-# Ops with several results, so without a single gradient.
+# Ops with several results, which are not timed with a backward pass.
 _SEVERAL = ("max(1)", "split")
 TARGET = 1.0
 

@@ -3,7 +3,7 @@
 Each round starts three processes, one after the other. The first has an empty kernel cache and
 calls some ops for the first time; the second has the cache that the first one filled. The third has
 an empty cache and FASTDIST_START=numpy: NumPy serves elementwise calls while another thread
-compiles. At the end `fastdist info --warm` runs once with an empty cache, and once with its result.
+compiles. At the end `fastdist info --warm` runs twice: with an empty cache, and with the full one.
 The targets are in seconds, for a machine without other work.
 """
 
@@ -93,8 +93,8 @@ def run(rounds: int) -> list[Row]:
 
 def _environment(cache: str, **more: str) -> dict[str, str]:
     environment = {**os.environ, "FASTDIST_CACHE_DIR": cache, "NUMBA_NUM_THREADS": "2", **more}
-    # With the usual threads of a small machine, unlike the other benchmarks. It would show if
-    # several threads needed other kernels than one thread does.
+    # With the usual threads of a small machine, unlike the other benchmarks, because several
+    # threads might need other kernels than one thread does.
     environment.pop("OMP_NUM_THREADS", None)
     environment.pop("FASTDIST_SHIPPED_CACHE_DIR", None)
     return environment

@@ -70,7 +70,7 @@ class Case:
     parts: int = 1  # the equal parts of a turn, such as the Nodes of a chain
     number: int | None = None  # turns per sample; found by trial if None
     amount: Amount | None = None
-    measures: bool = False  # others refer to it, so it is timed whatever `choose` selects
+    measures: bool = False  # other cases refer to it, so it is timed whatever `choose` selects
     unit: str = "s"  # the unit of the stopwatches' results: "s" or "bytes"
 
 
@@ -110,7 +110,7 @@ class Row:
         )
 
 
-# If set, it times the cases instead of `compare`; see against.py.
+# If this function is set, it times the cases instead of `compare`; see against.py.
 _conductor: Callable[[Sequence[Case], int], list[Row]] | None = None
 
 
@@ -167,7 +167,7 @@ def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
 
 
 class Failed(Exception):
-    """A benchmark found errors, or did not complete; the exception has the rows all the same."""
+    """A benchmark found errors, or did not complete; the exception has the rows it measured."""
 
     def __init__(self, wrong: str, rows: Sequence[Row]) -> None:
         super().__init__(wrong)
@@ -203,8 +203,8 @@ def compare(
 def join_freed_memory() -> None:
     """Make glibc merge its small free blocks, which it does before a larger allocation.
 
-    Otherwise a sample pays for blocks that other samples freed: 70,000 blocks, freed by steps of
-    torch's optimizers, added 10 ms to one of our samples of 20 ms.
+    Otherwise a sample pays for blocks that other samples freed. Steps of torch's optimizers freed
+    70,000 blocks, which added 10 ms to one of our samples of 20 ms.
     """
     bytearray(4096)
 

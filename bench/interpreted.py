@@ -17,7 +17,7 @@ Block = Callable[[Any, dict[str, Any]], AbstractContextManager[Any]]
 
 
 class Call(NamedTuple):
-    """A statement with the names of `_operands`, a context to run it in, and its largest ratio."""
+    """A statement with the names of `_operands`, a context to run it in, and the ratio to reach."""
 
     title: str
     statement: str
@@ -72,7 +72,7 @@ ON_TO_OFF = 1.5
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare the calls with torch, and those with a profile with those without."""
+    """Compare the calls with torch, and calls under a profile with the same calls without one."""
     import fastdist
 
     return compare([*cases(fastdist, peer_torch())], rounds)

@@ -13,7 +13,7 @@ class KeptPort:
 
     def __init__(self) -> None:
         self._socket = socket.socket()
-        # libzmq sets it too, so it can bind the port as long as no other socket listens.
+        # libzmq sets SO_REUSEADDR too, so it can bind the port while no other socket listens.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", 0))
         self.number = int(self._socket.getsockname()[1])

@@ -15,7 +15,7 @@ Build = Callable[[Any], tuple[Any, Any]]
 
 
 class Model(NamedTuple):
-    """A model and its data by library, the ratio to reach, and the layers that it needs."""
+    """A builder of a model and its data, the ratio to reach, and the layers it needs."""
 
     build: Build
     target: float

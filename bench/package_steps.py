@@ -137,7 +137,8 @@ def timm_training() -> Step:
 def import_torchvision() -> None:
     """Import torchvision if it is installed, even if its compiled operators do not load.
 
-    They do not if they are for CUDA and PyTorch is for the CPU. The jobs only use its Python code.
+    The operators of a CUDA build do not load into PyTorch for the CPU. The jobs only use Python
+    code of torchvision.
     """
     if not find_spec("torchvision"):
         return

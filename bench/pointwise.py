@@ -111,7 +111,7 @@ def _work(library: Any, expression: str, size: int) -> Callable[[], Any]:
     }
     made |= {"h": x.half, "k": x.half, "l": lambda: x.half().requires_grad_()}
     made |= {"b": x.bfloat16, "c": x.bfloat16}
-    used = compile(expression, "<expression>", "eval").co_names  # all operands exceed the memory
+    used = compile(expression, "<expression>", "eval").co_names  # all `made` exceed the memory
     names: dict[str, Any] = {name: make() for name, make in made.items() if name in used}
     names |= {name: getattr(library.nn.functional, name) for name in ("gelu", "leaky_relu")}
     function: Callable[[], Any] = eval(f"lambda: {expression}", names)

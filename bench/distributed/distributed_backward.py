@@ -23,7 +23,7 @@ CASES: dict[str, tuple[str, int, float | None]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a small round trip and its parts, one with large tensors, and one with many calls."""
+    """Compare small round trips and their parts, large tensors, and passes with many calls."""
     return compare_couples(__name__, CASES, rounds)
 
 

@@ -64,7 +64,7 @@ def run_group(rounds: int) -> dict[str, list[list[float]]]:
 
 
 def layer(x: Any, w: Any, *way: str) -> Any:
-    """Apply this worker's layer, and call the next worker of the way."""
+    """Apply this worker's layer, and send the result to the next worker of `way`."""
     from fastdist.distributed import rpc
 
     y = (x @ w).tanh()
@@ -72,12 +72,12 @@ def layer(x: Any, w: Any, *way: str) -> Any:
 
 
 def loss(x: Any, w: Any) -> Any:
-    """Return the function whose Hessian is measured: three layers on three workers."""
+    """Return a loss after three layers on three workers; the products are with its Hessian."""
     return (layer(x, w, "w1", "w2") ** 2).sum()
 
 
 def work(rounds: int) -> dict[str, list[list[float]]] | None:
-    """Join the group; the first worker returns what it measured."""
+    """Join the group; return the measured times on the first worker, and None on others."""
     import fastdist
     from fastdist.distributed import rpc
 

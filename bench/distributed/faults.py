@@ -197,7 +197,7 @@ def _live(rank: int, connection: Connection) -> None:
 
 
 def _call_until_it_dies(to: str, connection: Connection) -> None:
-    """Start calls of each kind to a worker, and send when each of them failed."""
+    """Start calls of each kind to a worker, and send the times at which they failed."""
     from fastdist.core.errors import WorkerLostError
     from fastdist.distributed import rpc
 

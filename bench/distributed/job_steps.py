@@ -108,7 +108,7 @@ def model_parallel() -> Step:
 
 
 def pipeline(parts: int) -> Callable[[], Step]:
-    """Train two pipeline stages, which get a batch in `parts` micro-batches, as references."""
+    """Train two pipeline stages with `parts` micro-batches, which are passed as references."""
 
     def make() -> Step:
         first = rpc.remote("w1", Part, (128, 512, 256), {"last": False})
@@ -307,7 +307,7 @@ def act(policy: Any, number: int) -> tuple[Any, Any, Any]:
 
 
 def impala() -> Step:
-    """Train with actors that play with a policy they are sent, and a learner here."""
+    """Train a policy here, on games that actors on other workers play with it."""
     policy, critic = mlp(8, 32, 2), mlp(8, 32, 1, seed=4)
     optimizer = optim.Adam([*policy.parameters(), *critic.parameters()], lr=1e-3)
     played = [0]

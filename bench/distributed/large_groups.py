@@ -24,7 +24,7 @@ def run(rounds: int) -> list[Row]:
 
     Bounds on two cores: a simulated worker joins in 5 ms and leaves in 3 ms of CPU time, which
     includes the simulated network. The forked group joins in 10 s and leaves in 5 s. A first call
-    takes 3 ms at each end; its descriptors are printed too.
+    takes 3 ms at each end. The descriptors that it opens are printed too.
     """
     found: dict[str, list[float]] = {}
     for _ in range(min(rounds, _MOST_ROUNDS)):

@@ -26,8 +26,8 @@ PHASES = ("start", "all-to-all", "end")
 def run(rounds: int) -> list[Row]:
     """Let each worker of a `fastdist run` call every other worker once, and print the costs.
 
-    A phase of a group ends with its last worker. There are at most two rounds, whatever `rounds`
-    is.
+    A phase of a group ends when its last worker has completed it. There are at most two rounds,
+    whatever `rounds` is.
     """
     rows = []
     for size in SIZES:

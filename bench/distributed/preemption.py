@@ -1,4 +1,4 @@
-"""The cost of preempted() per step, compared with all_reduce of one number; and of metrics."""
+"""The cost of preempted() per step, compared with all_reduce of one number; the cost of metrics."""
 
 from __future__ import annotations
 

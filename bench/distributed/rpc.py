@@ -86,9 +86,9 @@ def _couple(name: str, ends: ExitStack, *module: str) -> Couple:
 class Couple:
     """Two or more processes of one library: the first calls on request, the others answer.
 
-    They run `_live` of a benchmark's module; `of_ranks` has additional environment variables of
-    each. torch's workers poll even when idle. So they are stopped outside of their turns, or they
-    would use the cores that fastdist's need.
+    They run `_live` of a benchmark's module; `of_ranks` has additional environment variables for
+    each rank. torch's workers poll even when idle. So they are stopped outside of their turns, or
+    they would use the cores that fastdist's workers need.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ def stand_by() -> None:
 
 
 def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> None:
-    """Run works on request, as often as requested, and send the seconds, until the end."""
+    """For each request (work, count), run the work and send the seconds; return on "end"."""
     while True:
         what, number = connection.recv()
         if what == "end":

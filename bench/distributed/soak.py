@@ -3,8 +3,8 @@
 Three workers of `fastdist run --restart=worker` train from checkpoints. Another thread of each
 calls the other workers: plain calls, references and distributed backward passes, whose results are
 checked. A round takes 24 s and has one kill, so the default of 25 rounds takes ten minutes. Workers
-0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is never killed. Its
-memory, descriptors and threads must not grow, and neither may the launcher's. The final weights
+0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is never killed. The
+memory, descriptors and threads of worker 2 and of the launcher must not grow. The final weights
 must be bitwise equal to those of a run without kills.
 """
 

@@ -34,7 +34,7 @@ TESTS: Final = (
 FLOAT32_ERROR, TF32_ERROR, LEAST_TF32_ERROR = 1e-5, 5e-3, 3e-5
 # The bound of a small op's time, relative to PyTorch's.
 SMALL_OP: Final = 1.5
-_CALLS_IN_A_ROW: Final = 200  # fewer than fill a GPU's queue, where launches would wait
+_CALLS_IN_A_ROW: Final = 200  # a GPU's queue has space for more
 
 
 class Day(NamedTuple):

@@ -30,7 +30,7 @@ __all__ = ["machine", "run"]
 MOST_ERROR = 1e-9
 CALLS = 20
 MINUTES = 5
-BANDWIDTH_S = 60.0  # of these minutes, reserved for the bandwidth rows
+BANDWIDTH_S = 60.0  # the part of MINUTES reserved for the bandwidth rows
 
 
 class Sample(NamedTuple):
@@ -130,7 +130,7 @@ def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
 
 
 def _attention_of_halves() -> Sample:
-    """Return a sample that multiplies half types into float32, unlike all float64 samples."""
+    """Return a float16 sample: its products are summed in float32, unlike those of float64."""
     import numpy as np
 
     import fastdist
@@ -187,7 +187,7 @@ def checks(
 
 
 def _agrees(one: Sample, device: str) -> tuple[Verdict, Callable[[], object] | None]:
-    """Return whether a call has equal results on the device and the CPU, and the device's call."""
+    """Return whether the results on device and CPU are equal, and a function to repeat the call."""
     try:
         expected = values_on("cpu", one)()
         call = values_on(device, one)

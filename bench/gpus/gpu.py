@@ -1,9 +1,9 @@
 """Kernels and training steps on an NVIDIA GPU, float32, against copies, CuPy, jax and torch.
 
 Times are between two events of the stream: they include kernels, and gaps in which the GPU waits
-for Python. Rates count the least that an op must read and write, or multiply and add. Products are
-true float32 in all libraries, without TF32. The arrays that are compared with a copy exceed a GPU's
-cache.
+for Python. Rates count only the bytes that an op must read and write, or the multiplications and
+additions that it must do. Products are true float32 in all libraries, without TF32. The arrays that
+are compared with a copy exceed a GPU's cache.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def cases(gpu: Gpu, elements: int = ELEMENTS) -> Iterator[Case]:
     yield case("softmax of rows", lambda: x.softmax(1), 2, ROWS)
     yield case("layer norm of rows", lambda: functional.layer_norm(x, (ROW,)), 2, ROWS)
     yield case("cumsum of rows", lambda: x.cumsum(1), 2, ROWS)
-    # It reads parameter, gradient and two moments, and writes all but the gradient.
+    # A step reads parameter, gradient and two moments, and writes all but the gradient.
     yield case("step of Adam, foreach", adam_step(gpu, rows), 7, POINTWISE)
 
 

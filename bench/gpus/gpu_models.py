@@ -16,7 +16,7 @@ WARM_UPS = 3
 
 
 class Model(NamedTuple):
-    """A model by library, at full size for a GPU, and small for tests."""
+    """Two builders of a model: at full size for a GPU, and small for tests."""
 
     full: Build
     tiny: Build
@@ -112,7 +112,7 @@ def captured(gpu: Gpu, train: Callable[[], None]) -> Callable[[], None]:
 
 
 def _compiled(peer: Gpu, build: Build) -> Any:
-    """Return the stopwatch of torch's compiled step, or None (and print why) if that fails."""
+    """Return the stopwatch of torch's compiled step; if it fails, print why and return None."""
     train, network = training(peer.library, build, peer.device)
     try:
         network.compile()

@@ -103,7 +103,7 @@ def library_calls() -> set[str]:
 def calls_of(kernel: tuple[str, str]) -> set[str]:
     """Return the CuPy calls of a kernel, given as (file name without .py, function).
 
-    Calls through other functions are included. A function that is not in kernels/cuda has none.
+    Calls through other functions are included. A function outside kernels/cuda has an empty set.
     """
     known = _by_function()
     found: set[str] = set()
@@ -122,7 +122,7 @@ def calls_of(kernel: tuple[str, str]) -> set[str]:
 def _by_function() -> dict[tuple[str, str], set[str]]:
     """Return the direct CuPy calls of each function of each file.
 
-    Methods count for their class.
+    The calls in a method are listed under the name of its class.
     """
     found = {}
     for file, tree in _trees().items():

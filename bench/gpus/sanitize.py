@@ -50,7 +50,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def look(sanitizer: str, tool: str) -> str:
-    """Run the sample under a tool; return a text that says what is wrong, empty if nothing is."""
+    """Run the sample under a tool; return a description of the failure, or an empty text."""
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(WRONG), "--print-limit", "20"]
     command += [sys.executable, "-m", "bench.gpus.sanitize"]
     print(f"{tool}:", flush=True)

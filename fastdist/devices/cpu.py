@@ -51,13 +51,13 @@ def keep_freed_memory() -> None:
 # Note [Freed memory]
 # By default, glibc maps each block over 128 KiB from the kernel, and unmaps it when it is freed. It
 # also returns free memory at the end of the heap beyond that size. A training step frees what its
-# forward pass saved, so the next step has a page fault for every 4 KiB that it writes: 1100 in a
-# step of a GPT of width 256, a twelfth of its CPU time. When a mapped block is freed (up to
-# 32 MiB), glibc raises the first threshold to its size and the second to twice that. So an unused
-# block of 16 MiB is freed here: it costs 64 us and no memory. Afterwards a heap keeps at most
-# 32 MiB of free memory at its end. If users set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_,
-# their thresholds stay; other allocators are not affected. kernels/cpu/memory.py caches larger
-# blocks, and more of them.
+# forward pass saved, so the next step has a page fault for every 4 KiB that it writes. A step of a
+# GPT of width 256 has 1100, a twelfth of its CPU time. When a mapped block is freed (up to 32 MiB),
+# glibc raises the first threshold to its size and the second to twice that. So an unused block of
+# 16 MiB is freed here: it costs 64 us and no memory. Afterwards a heap keeps at most 32 MiB of free
+# memory at its end. If users set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_, their thresholds
+# stay; other allocators are not affected. kernels/cpu/memory.py caches larger blocks, and more of
+# them.
 #
 # glibc also has several heaps (arenas), up to eight per core, which threads share out among
 # themselves; a freed block returns to its own heap. Any free thread of a pool may run the next
@@ -183,7 +183,7 @@ def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
 def copy_of(array: np.ndarray) -> np.ndarray:
     """Return a copy in C order."""
     if array.nbytes < LINES_FROM:
-        return np.array(array, order="C")  # takes half the time
+        return np.array(array, order="C")  # half the time of the lines below
     made: np.ndarray = memory.empty(array.shape, array.dtype)
     made[...] = array
     return made

@@ -31,8 +31,8 @@ def device_count() -> int:
 def _finds_cupy(*folders: str) -> bool:
     """Return whether a folder of the import path has CuPy.
 
-    The result is cached, because programs ask often and the import system reads the disk each time:
-    44 us.
+    The result is cached, because programs call this often, and the import system reads the disk
+    each time, which takes 44 us.
     """
     return importlib.util.find_spec("cupy") is not None
 

@@ -16,17 +16,19 @@ from fastdist.core.errors import DeviceError
 # Note [Locked memory]
 # A device can copy asynchronously only from and to page-locked memory. Locking pages takes
 # milliseconds, and the rest of the machine cannot use locked memory. So there are reusable blocks
-# whose sizes are powers of two, with a bound on their sum. A block is lent as an array of bytes.
-# The loan ends when the last view of the array is deleted: after a message was sent, its peer was
-# lost, or a pass failed. The block is reused after the device has passed the copies of the loan.
+# whose sizes are powers of two, with a bound on their sum. A caller gets an array of bytes that
+# uses a block. This loan ends when the last view of the array is deleted: after a message was sent,
+# its peer was lost, or a pass failed. The block is reused after the device has finished the copies
+# from and to it.
 #
-# If all blocks are lent, a caller waits for one to be returned, which keeps senders from running
+# If all blocks are in use, a caller waits for one to be returned, which keeps senders from running
 # ahead of the network. It does not wait forever: a call that waits for its answer may hold its
 # block, and the answer may need another one. So after PATIENCE_S, and for requests above the bound,
-# unlocked memory is lent. Copies are then slower, but work as well.
+# the caller gets unlocked memory. Copies are then slower, but have the same results.
 MOST_BYTES: Final = 256 << 20
 PATIENCE_S: Final = 0.1
-# How often waiters check for returned blocks. The first one collects all, without notifying others.
+# How often waiters check for returned blocks: one waiter may collect them all, without notifying
+# the other waiters.
 _LOOK_EVERY_S: Final = 0.005
 _LEAST_BYTES: Final = 4096
 
@@ -82,8 +84,8 @@ class HostRing:
     """The blocks of one backend. See Note [Locked memory].
 
     Units   bytes
-    Thread  any; `_lock` guards the free and late blocks and the byte count. The device is queried
-            while it is held, but no other lock is acquired
+    Thread  any; `_lock` guards the free blocks, the returned blocks with unfinished copies, and the
+            byte count. The device is queried while it is held, but no other lock is acquired
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class HostRing:
         self._returned: SimpleQueue[_Returned] = SimpleQueue()
         self._late: list[_Returned] = []
         self._free: dict[int, list[np.ndarray[Any, Any]]] = {}
-        # The size of all locked blocks: lent, late and free.
+        # The size of all locked blocks: in use, with unfinished copies, and free.
         self._bytes = 0
 
     def lend(self, size_bytes: int) -> tuple[Loan, np.ndarray[Any, Any]]:

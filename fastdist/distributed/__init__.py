@@ -146,7 +146,7 @@ _ROOMS = frozenset(
     }
 )
 
-# The names that torch.distributed has at its top level, and the module of each here.
+# The module of each name that torch.distributed has at its top level.
 _HOMES = {
     "PREEMPTED_EXIT_STATUS": "preemption",
     "preempted": "preemption",

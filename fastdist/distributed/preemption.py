@@ -7,8 +7,8 @@
 # worker's next call waits. Rank 0 reads all counts and stores the largest one plus 1. This is the
 # number of the call that returns True on every worker. No worker has completed that call, and
 # workers that are behind complete their earlier calls first. A waiting worker does not block the
+# others: their threads store the counts whatever their programs do, so no collective needs to
 # finish first.
-# their counts whatever their programs do, so no collective has to end before.
 
 from __future__ import annotations
 

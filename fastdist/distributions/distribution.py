@@ -18,11 +18,12 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """Base of distributions; parameters have the shape batch_shape, and samples event_shape as
-    well.
+    """Base of distributions; parameters have the shape batch_shape, and samples have event_shape
+    after it.
 
-    Note    for expand(), a subclass lists in `_batched` the attributes that grow with the batch
-            (tensors and inner distributions), with the number of axes of each after the batch
+    Note    for expand(), a subclass has a dict `_batched`. Its keys name the attributes that grow
+            with the batch (tensors, inner distributions); its values are the number of axes after
+            the batch
     """
 
     has_rsample: Any = False

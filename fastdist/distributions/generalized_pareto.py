@@ -21,7 +21,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Numbers above loc, exponential for concentration 0; above 0 the tail is a power law."""
+    """Numbers above loc: exponential if concentration is 0, with a power-law tail if above."""
 
     arg_constraints: ClassVar[Any] = {
         "loc": constraints.real,

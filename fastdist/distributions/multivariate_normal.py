@@ -133,7 +133,7 @@ class MultivariateNormal(Distribution):
 def one_matrix(error: type[Exception], **matrices: Tensor | None) -> tuple[str, Tensor]:
     """Return the name and value of the one matrix that is given.
 
-    Raises  the error for none or several
+    Raises  an exception of the class `error` unless exactly one matrix is given
     """
     given = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
     if len(given) != 1:

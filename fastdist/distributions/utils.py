@@ -68,7 +68,7 @@ _sum_rightmost = sum_rightmost
 
 
 def _standard_normal(shape: Sequence[int], dtype: DType | None, device: Any) -> Tensor:
-    """Return standard normal numbers; packages import this function of PyTorch.
+    """Return standard normal numbers; some packages import this private function.
 
     Args:
         shape: The shape of the result.

@@ -101,7 +101,7 @@ class StickBreakingTransform(Plain):
 
     def _call(self, x: Any) -> Any:
         x = x - _places_left(x).log()
-        # The rest is not computed as 1 - z, which would lose a small rest to rounding.
+        # Not computed as 1 - z, where rounding would lose a small remainder.
         z, rest = clipped_sigmoid(x), clipped_sigmoid(-x).cumprod(-1)
         y = pad(z, [0, 1], value=1) * pad(rest, [1, 0], value=1)
         return y.clamp(min=finfo(y.dtype).tiny)

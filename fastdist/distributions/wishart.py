@@ -213,7 +213,7 @@ class LKJCholesky(Distribution):
         like: Any = {"dtype": self.concentration.dtype, "device": self.concentration.device}
         # The first row is always (1, 0, ...), so its sample is not used.
         offset = cat([arange(1, **like) * 0, arange(dim - 1, **like)])
-        # The concentration is added last: a small one would be lost in 1/2 by rounding.
+        # Concentration is added last: if small, it would be rounded away in a sum with 1/2.
         marginal = self.concentration.unsqueeze(-1) + 0.5 * (dim - 2 - offset)
         self._beta = Beta(offset + 0.5, marginal, validate_args=False)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)

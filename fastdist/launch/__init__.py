@@ -37,7 +37,7 @@
     report.py           finds the first failure, and prints the report at the end
 
 The launcher has one thread with one selector. Signals arrive through a wake-up pipe, and exits as
-SIGCHLD, so the loop sleeps until an event. Only after a worker has ended, it checks once per second
+SIGCHLD, so the loop sleeps until an event. When a worker has ended, it also checks once per second
 whether another worker is stopped. A job on several nodes has a second thread for the store.
 --restart=worker adds a thread that reads from the store which workers were declared lost.
 

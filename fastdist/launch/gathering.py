@@ -35,7 +35,7 @@ _SAME = (("--nnodes", "nnodes"), ("--max-restarts", "max_restarts"), ("--restart
 NO_PLACE = -1
 _LOOK_S = 0.5
 _TELL_S = 1.0
-# A launcher that holds a place sends a heartbeat twice per second; this is long enough to see it.
+# How long to wait for a heartbeat of a launcher, which sends one twice per second.
 _LIVES_S = 2.5
 
 

@@ -63,7 +63,7 @@ class Comebacks:
 
     # How often each worker may be started again.
     most: int = 0
-    # Called at each failure with the number of the worker's restarts, and the largest allowed one.
+    # Called at each failure with the number of the worker's restarts, and their limit.
     tell: Callable[[Failure, int, int], None] = _do_nothing
     # Returns whether all workers except the given rank have ended with status 0; the second
     # argument has this node's ranks that have.

@@ -190,7 +190,7 @@ class Meeting:
 
     @property
     def is_over(self) -> bool:
-        """Return whether every node has ended or is lost, and has learned this about the others."""
+        """Return whether all nodes have ended or are lost, and each has been notified of that."""
         return self._is_over.is_set()
 
     def let_others_look(self, folder: JobFolder) -> None:

@@ -44,7 +44,7 @@ class LaunchOptions:
     master_address: str
     master_port: int | None
     local_address: str | None
-    # How long nodes wait for each other; and the workers' setting of that, if it is given.
+    # How long nodes wait for each other, and the workers' setting of that, or None.
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool

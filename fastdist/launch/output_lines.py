@@ -30,7 +30,7 @@ class LineSplitter:
         """Return the lines that chunk completes."""
         lines = []
         if self._may_continue:
-            # The \r at the end of the last chunk, these, and a following \n are one line end.
+            # The \r that ended the last chunk, the \r here, and a following \n form one line end.
             chunk = chunk.lstrip(b"\r")
             if not chunk:
                 return []

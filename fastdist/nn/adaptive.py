@@ -23,8 +23,8 @@ class _ASMoutput(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """Computes the log probability of each target, and the negative mean of all as the loss.
 
-    The head scores the frequent classes (below the first cutoff) and each cluster of the others. A
-    cluster scores its own classes with smaller layers.
+    The head has a score for each frequent class (below the first cutoff), and for each cluster of
+    other classes. Each cluster has smaller layers that score its own classes.
 
     Shape   (N, in_features), (N,) or (in_features,), () -> (N,) or (), and ()
     Source  Grave et al. 2017, "Efficient softmax approximation for GPUs"

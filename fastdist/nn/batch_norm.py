@@ -131,8 +131,8 @@ class BatchNorm1d(_BatchNorm):
     """Normalizes each channel of a batch to mean 0 and variance 1, then scales and shifts it.
 
     Shape   (N, C) or (N, C, L) -> the same
-    Note    running_mean and running_var are running averages of the batches' mean and variance with
-            momentum (None: averages of all batches). Evaluation mode normalizes with them
+    Note    running_mean and running_var are exponential moving averages of the batches' mean and
+            variance, or plain averages if momentum is None. Evaluation mode normalizes with them
     Source  Ioffe and Szegedy 2015, "Batch Normalization"
 
     Args:

@@ -1,4 +1,4 @@
-"""Functions for the gradients of convolutions by input and by weight."""
+"""Functions for the gradients of convolutions with respect to input and weight."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def _of_weight(convolve: Callable[..., Tensor], name: str) -> Callable[..., Tens
 
 
 def _at(size: Any, grad_output: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the gradient of a convolution by its argument of this size.
+    """Return the gradient of a convolution with respect to its argument of this size.
 
-    Its value does not matter (the convolution is linear in it), so zeros are differentiated.
+    The argument's value does not matter (the convolution is linear in it), so it is set to zeros.
     """
     with enable_grad():
         place: Any = zeros(tuple(size), dtype=grad_output.dtype)

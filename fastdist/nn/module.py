@@ -127,8 +127,8 @@ class Module(StateDict):
     ) -> RemovableHandle:
         """Call hook(module, args) before forward; its result replaces the arguments.
 
-        Note    if with_kwargs is set: hook(module, args, kwargs), which returns None or a pair of
-                new args and kwargs
+        Note    if with_kwargs is set, the call is hook(module, args, kwargs), which returns None or
+                a pair of new args and kwargs
         """
         return add_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend=prepend)
 
@@ -142,8 +142,8 @@ class Module(StateDict):
     ) -> RemovableHandle:
         """Call hook(module, args, output) after forward; its result replaces the output.
 
-        Note    if with_kwargs is set: hook(module, args, kwargs, output). If always_call is set,
-                the hook also runs with output=None when forward raises
+        Note    if with_kwargs is set, the call is hook(module, args, kwargs, output). If
+                always_call is set, the hook also runs with output=None when forward raises
         """
         entry = Hook(hook, with_kwargs, always_call)
         return add_hook(self._forward_hooks, entry, prepend=prepend)

@@ -58,8 +58,9 @@ class StateDict(ModuleTree):
 
         The tensors share memory with the module.
 
-        Note    keep_vars returns the parameters themselves, else they are detached. As in older
-                scripts, destination, prefix and keep_vars may be positional arguments
+        Note    with keep_vars, the entries are the parameters themselves, otherwise detached
+                tensors. As in older scripts, destination, prefix and keep_vars may be positional
+                arguments
         """
         if args:
             given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))

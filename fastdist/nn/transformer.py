@@ -40,7 +40,7 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def _relu_or_gelu(activation: Callable[[Tensor], Tensor]) -> int:
-    """Return 1 for ReLU, 2 for GELU, else 0, as in PyTorch's attribute."""
+    """Return PyTorch's number of an activation: 1 for ReLU, 2 for GELU, 0 for any other."""
     if activation is functional.relu or isinstance(activation, ReLU):
         return 1
     return 2 if activation is functional.gelu or isinstance(activation, GELU) else 0

@@ -20,7 +20,10 @@ from .updates import run_program
 
 @functools.cache
 def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
-    """Return the program of a step that updates or starts the mean; None lets the device decide."""
+    """Return the program of a step, which updates the mean if is_mean is set, else starts it.
+
+    If is_mean is None, the program itself decides: it starts the mean where mu is 1.
+    """
     d = direction(maximize=maximize, weight_decay=decays)
     mean = "ax + mu * (p - ax)"
     either = f"where(mu == T(1), p, {mean})"

@@ -96,8 +96,8 @@ def _changed_by(
 # A subclass that wraps another optimiser often skips `Optimizer.__init__`: its `param_groups` and
 # `state` are properties, and its `step` calls the inner optimiser. So no method relies on
 # attributes that `__init__` sets: hooks and the lock are created on first use. A wrapper that
-# forwards unknown names to the inner optimiser by `__getattr__`, or copies its `__dict__`, shares
-# them with it.
+# forwards unknown names to the inner optimiser by `__getattr__`, or copies its `__dict__`, uses the
+# inner optimiser's hooks and lock.
 
 
 def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:

@@ -68,7 +68,8 @@ class LBFGS(Optimizer):
                 f"only 'strong_wolfe' is supported, not {short_repr(group['line_search_fn'])}; "
                 "or None"
             )
-        # All parameters share one state, stored with the first one, so that loading converts it.
+        # The state of all parameters is stored under the first one, so that load_state_dict
+        # converts it to that parameter's dtype and device.
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)

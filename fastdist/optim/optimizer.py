@@ -201,9 +201,9 @@ class Optimizer(HasHooks):
 
         closure is called first, with grad mode on.
 
-        Note    after a step that raises (no memory, Ctrl-C) some parameters may be updated, even
-                partly, and others not; a count may include the failed step. load_state_dict and
-                copies of the parameters restore the earlier values
+        Note    after a step that raises (no memory, Ctrl-C) only some parameters may be updated,
+                or a parameter only in part, and a count may include the failed step.
+                load_state_dict and copies of the parameters restore the earlier values
         """
         # Equivalent to `with set_grad_enabled(...)`, which takes longer than updating a parameter.
         before, loss = tls.grad, None

@@ -21,8 +21,9 @@ from .updates import run_program
 
 @functools.cache
 def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> Program:
-    """Return the program of a step with or without division by squares; None: decided on the
-    device.
+    """Return the program of a step, which divides by the root of squares if `trusts` is set.
+
+    If trusts is None, the program itself decides: it divides where trust is not 0.
     """
     moments, _ = follow(decays, apart, maximize)
     adapted, plain = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust", "p - lr * (m / left)"

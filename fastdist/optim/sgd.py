@@ -131,8 +131,8 @@ class SGD(Optimizer):
         ]
         is_first = any(buffer is None for buffer in buffers)
         if is_first and len(parameters) > 1:
-            # One by one, because a parameter that the group lists twice has a buffer the second
-            # time.
+            # One by one, because a parameter that the group lists twice already has a buffer at its
+            # second update.
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 self.update_all(group, [parameter], [gradient])
             return

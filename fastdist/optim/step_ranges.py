@@ -1,4 +1,7 @@
-"""Time ranges for steps of optimisers while a profiler records; steps do not consist of ops."""
+"""Time ranges for steps of optimisers while a profiler records.
+
+Steps do not consist of ops, so they would otherwise be missing from the profile.
+"""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 class ViewSteps:
-    """A linked chain of (view op, arguments), of which earlier views share the front. So adding a
-    step costs the same however long the chain is.
+    """A linked chain of pairs (view op, arguments). A chain refers to that of the view before, so
+    adding a step costs the same for any length.
 
     Thread  immutable
     """

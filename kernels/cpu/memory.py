@@ -17,7 +17,6 @@
 #
 # A reused block has its old content, so `empty` is not zero. The same holds for memory that glibc
 # keeps; code that allocates an array writes all of it before other code reads it.
-# that glibc keeps; code that makes an array writes all of it before others see it.
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ Maker = Callable[[Sequence[int], Any], Array]
 LINE_BYTES: Final = 64
 # Arrays of at least this many bytes are aligned to a line; for smaller ones 70 ns are too much.
 LINES_FROM: Final = 16 << 10
-# From this size on NumPy asks for huge pages. Smaller freed arrays are kept by glibc.
+# From this size on NumPy requests huge pages. Smaller freed arrays are kept by glibc.
 BLOCKS_FROM: Final = 4 << 20
 # Slots for NumPy's tables of C functions, which are never freed.
 _SET_HANDLER: Final = 304
@@ -54,7 +53,7 @@ _COMPILER: Final = f"{__package__}.jit.compiler"
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """Return an array of NumPy's in C order that holds anything."""
+    """Return an uninitialized NumPy array in C order."""
     return maker_of(shape, dtype)(shape, dtype)
 
 

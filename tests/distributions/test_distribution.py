@@ -1,4 +1,4 @@
-"""The common parts of distributions: checks of arguments and values, expansion, divergences."""
+"""Common parts of all distributions: argument and value checks, expansion, divergences."""
 
 from __future__ import annotations
 

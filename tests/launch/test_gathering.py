@@ -1,4 +1,4 @@
-"""Cards of node runs: which fit together, and which are missing when the time is over."""
+"""Cards describe the nodes of a run: matching cards, and cards missing at the timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The common parts of optimisers: groups, state dicts, given gradients, copies."""
+"""Common parts of all optimisers: groups, state dicts, gradients and copies."""
 
 from __future__ import annotations
 

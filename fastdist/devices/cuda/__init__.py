@@ -7,8 +7,8 @@ users' own CuPy work is ordered with fastdist's.
 
 Code that needs only the stream classes loads `stream.py`; the first use of a GPU loads the rest.
 
-Without a GPU the tests run this package on a simulated CuPy made of NumPy and fibres
-(tests/fibre_shim/cupy.py).
+Without a GPU the tests run this package on a simulated CuPy, with NumPy's memory and kernels whose
+threads are fibres on the CPU (tests/fibre_shim/cupy.py).
 """
 
 from __future__ import annotations

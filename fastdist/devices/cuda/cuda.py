@@ -345,7 +345,7 @@ class CudaBackend:
             return int(cupy().get_default_memory_pool().total_bytes())
 
     def free_reserved(self) -> None:
-        """Return unused memory of the pool to the devices, and ask lenders for theirs."""
+        """Return unused memory to the devices: the pool's, and memory kept for other processes."""
         give_back_lent()
         for index in range(self._device_count):
             with self._device(index), device_errors():

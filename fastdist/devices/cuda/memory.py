@@ -81,7 +81,7 @@ class _Block:
 
     def __init__(self, pointer: Any, limbo: Limbo, usage: Usage) -> None:
         self._pointer, self._limbo, self._usage = pointer, limbo, usage
-        # The pool rounds sizes up; the rounded size is what the device loses.
+        # The size that the pool has rounded up, because that much of the device's memory is in use.
         self._size = size = pointer.mem.size
         self.streams: set[CudaStream] | None = None  # created for the first stream
         usage.all_count = count = usage.all_count + 1
@@ -227,7 +227,7 @@ class Allocator:
 
 
 def hold_for(array: Any, stream: CudaStream) -> None:
-    """Make array's memory, when it is freed, wait for the work that stream has by then.
+    """Make array's memory, when it is freed, wait for the work that stream has queued by then.
 
     Raises  DeviceError if the memory was allocated before fastdist's allocator was installed
     """

@@ -93,8 +93,8 @@ class CudaStream:
     current stream, also for CuPy.
 
     Raises  DeviceError if the GPU does not exist
-    Note    stream_id and device_index, with another stream's attributes, select that stream. A
-            subclass of the program gets the same arguments
+    Note    stream_id and device_index, with another stream's attributes, select that stream. The
+            constructor of a program's subclass gets the same arguments
     """
 
     index: int
@@ -285,7 +285,7 @@ class CudaStream:
 
 
 class ExternalStream(CudaStream):
-    """A stream of another library, given by its CUDA handle, which must outlive this object.
+    """A stream of another library, given by its CUDA handle; it must outlive this object.
 
     Raises  DeviceError if the GPU does not exist
     """
@@ -333,8 +333,8 @@ def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object
     while (call := calls.get()) is not None:
         event, function = call
         try:
-            # Waiters for the stream get the device's error. Others may wait for the function, so
-            # it is called anyway.
+            # Threads that wait for the stream get the device's error. Other threads may wait for
+            # the function, so it is called anyway.
             with contextlib.suppress(KernelError):
                 event.synchronize()
             function()

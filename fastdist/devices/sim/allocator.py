@@ -62,7 +62,8 @@ class CachingAllocator:
     def allocate(self, size_bytes: int, stream: SimStream) -> Block:
         """Return a block of at least size_bytes, filled with poison in the order of `stream`.
 
-        Raises  OutOfMemoryError at the limit, if a test injects it, or if the machine has no memory
+        Raises  OutOfMemoryError if the limit is exceeded, a test injects this error, or the machine
+                has no memory
         """
         rounded = _round_up(size_bytes)
         if self._behaviour.allocation_fails():

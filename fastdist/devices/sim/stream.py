@@ -252,7 +252,7 @@ class SimStream:
     def _work(self) -> None:
         with self._thread_lock:
             if self._thread is not threading.current_thread():
-                return  # Ctrl-C came before it was stored; the next work starts another thread
+                return  # Ctrl-C came before _thread was set; the next work starts another thread
         # The CPU's kernels then return inf and NaN without NumPy's warnings, like a GPU's.
         with np.errstate(all="ignore"):
             while (ticket := self._tickets.get()) is not _END:
@@ -283,7 +283,7 @@ class SimStream:
             self._stopping.wait(delay_s)
         if self._failure is not None or self.is_stopped:
             return
-        # Otherwise the op that launched the kernel reports the time.
+        # With wanted.device, the op that launched the kernel reports the time instead.
         tells = time_ranges.on and not time_ranges.wanted.device
         start_ns = clock() if tells else 0
         try:

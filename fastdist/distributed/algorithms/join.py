@@ -1,8 +1,8 @@
 """Join: blocks in which the processes of a group may have different numbers of inputs."""
 
 # Note [Uneven inputs]
-# Each forward of an active process begins with a small reduction, which announces to all which
-# processes are active and what the forward will do. A process without further inputs takes part in
+# Each forward of an active process begins with a small reduction. From it all processes learn which
+# of them are active, and what the forward will do. A process without further inputs takes part in
 # these reductions, and in the announced collectives. With zeros, it shadows the forwards and
 # backwards of the others until no process is active.
 

@@ -102,8 +102,9 @@ def backward(
     """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
 
     In the mode "auto", results of RPCs that no root depends on get no gradients, as in one process.
-    In "fast", PyTorch's mode, such results make the pass fail when nothing moves any more. The
-    "smart" mode of PyTorch's design notes does not exist, because "auto" gives the same gradients.
+    In "fast", PyTorch's mode, the pass waits for such gradients, and fails when it makes no
+    progress. The "smart" mode of PyTorch's design notes does not exist, because "auto" gives the
+    same gradients.
 
     With create_graph, the graph is kept and the gradients in the contexts have a graph too, which
     spans all workers. A later pass of the same context, with roots made of these gradients,

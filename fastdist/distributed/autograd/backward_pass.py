@@ -116,7 +116,7 @@ class BackwardPass:
         self.task: DistGraphTask | None = None
         # Completed when this part ends, with the first error if there was one.
         self.done: Future[None] = InternalFuture()
-        # Gradients that arrived for sends which have not run yet; None for a send that gets none.
+        # Gradients that arrived for sends which have not run yet; None if a send gets no gradients.
         self.received_grads: dict[Node, tuple[Tensor | None, ...] | None] = {}
         # For gradients that arrived on devices: makes a thread's current streams wait for them.
         self.follow: dict[Node, Callable[[], None]] = {}
@@ -128,8 +128,8 @@ class BackwardPass:
         # Adds a send for gradients that go to a worker, and returns its message id. Set with
         # create_graph alone. See Note [Gradients that have gradients].
         self.record: Callable[[list[Tensor], Worker, Mapping[Device, Device]], int] | None = None
-        # The number of receives in the context when the pass began; later receives are in no graph
-        # of it.
+        # The number of receives in the context when the pass began; later receives are not in its
+        # graph.
         self.num_recvs = 0
         self.num_sent = self.num_received = 0
         self._lock = threading.RLock()
@@ -163,9 +163,7 @@ class BackwardPass:
         self.task = task
 
     def fail(self, error: BaseException) -> bool:
-        """End the part with an error; False if all its Nodes have run, so that errors do not
-        matter.
-        """
+        """Fail the part; return False after its last Node, when errors are ignored."""
         task = self.task
         if task is None or task.future.done():
             return False

@@ -44,17 +44,17 @@ class DistAutogradContext:
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
         # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph. A
-        # Tensor as key would keep the user's handle alive, and a handle that was freed could not be
-        # looked up.
-        # The value is None while a thread has taken the sum out to add to it.
+        # Tensor as key would keep the user's Tensor object alive; with a weak key, a freed object
+        # could not be found again. The value is None while a thread has taken the sum out to add to
+        # it.
         self._grads: dict[AccumulateGrad, Tensor | None] = {}
         # By device, the stream on which gradients were last added.
         self._added_on: dict[Device, Any] = {}
         # By pass id, from the beginning of each pass; passes that are over stay in the dict.
         self._passes: dict[int, BackwardPass] = {}
         self._latest: BackwardPass | None = None
-        # Held while a pass is set up. Passes begin one at a time, and a pass's messages wait for
-        # that.
+        # Held while a pass is set up. Only one pass begins at a time, and messages of a pass wait
+        # until it has begun.
         self.beginning = threading.Lock()
 
     def _context_id(self) -> int:

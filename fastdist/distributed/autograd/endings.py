@@ -1,10 +1,10 @@
 """Ends a context or a level, which several workers know by one id, on all of them."""
 
 # Note [Notices of ends]
-# A worker that has sent a context or a level to other workers notifies them of its end, and each of
-# them forwards the notice. Such a notice is lost if its sender is lost. So a worker that loses a
-# peer ends all contexts and levels that the peer owned. It queries the owners of all others for
-# ended ones, and from then on these owners notify it of ends.
+# A worker that has sent a context or a level to other workers notifies them of its end, and
+# each of them forwards the notice. Such a notice is lost if its sender is lost. So a worker
+# that loses a peer ends all contexts and levels that the peer owned. It also queries all other
+# owners about ended contexts and levels, and from then on these owners notify it of ends.
 
 from __future__ import annotations
 

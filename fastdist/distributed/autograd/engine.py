@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 # Note [Results that nobody uses]
 # In the fast mode a pass waits forever for the gradient of a result that no root depends on. In the
-# auto mode each worker reports such receives as unused when its part of a pass begins: all receives
-# that are below none of its starts. The senders then run those sends with undefined gradients. A
+# auto mode each worker reports receives as unused when its part of a pass begins: those that cannot
+# be reached from any of its starts. The senders then run the sends with undefined gradients. A
 # worker begins its part at the first such report or gradient. A worker may get neither, if its
 # results carry no gradients or only loops lead to it. It gets a request to begin when the root has
-# waited a little (stall.py). After that every message's receive is below a start of its worker,
-# reported as unused, or missing. So all sends are settled, by induction over the order in which
+# waited a little (stall.py). After that every receive is reached from a start of its worker, or is
+# reported as unused, or is missing. So all sends are settled, by induction over the order in which
 # messages were sent.
 #
 # PyTorch's design notes have a third mode, smart, which would find the participating sends by a
@@ -208,7 +208,6 @@ class DistEngine:
         The first gradients of a pass set it up here, and are answered when the whole part has ended
         and its own messages are answered. Later gradients are answered immediately. A batch is
         returned only if the sender waits for the answer with `direct`; it travels in the answer.
-        A batch is for a sender that takes the answer in person, and travels in it.
 
         Raises  ContextError for an unknown message id; ContextReleasedError if the pass is over
         """

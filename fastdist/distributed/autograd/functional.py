@@ -88,7 +88,7 @@ def hvp(
 
     The arguments are those of `autograd.functional.hvp`, but an input, and its entry in v, may be
     an RRef to a Tensor of another worker; its product is then an RRef to a Tensor of that worker.
-    The passes use a private context: no open context and no `.grad` changes.
+    The passes use a private context, and leave open contexts and `.grad` unchanged.
 
     Thread  runs in the caller
     Raises  TypeError if an input is not a Tensor; RuntimeError if v does not fit the inputs, or is

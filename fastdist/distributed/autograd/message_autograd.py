@@ -58,8 +58,8 @@ _WRAPPED = frozenset(_CALLED)
 # Names in a message's metadata. This one says that the tensors were sent without recording,
 # although they require grad: no gradient may come back for them.
 _NOT_RECORDED = "autograd.not_recorded"
-# The workers that a request reached in turn, for the context's owner: the worker in between may be
-# dead when the context is released.
+# The workers that a request reached through its callee. The context's owner needs to know them,
+# because the callee may be dead when the context is released.
 _REACHED = "autograd.reached"
 # The incarnation of the context's owner, if that is neither the sender nor the receiver: the id
 # contains only a rank, which a later incarnation may have by now.
@@ -75,7 +75,7 @@ class AutogradInterceptor:
     def request_out(self, request: Message) -> None:
         """Wrap a request made inside a context.
 
-        Raises  TransformError inside a function transform, whose pass would not find the gradient
+        Raises  TransformError for a tensor that a function transform differentiates in reverse mode
         """
         if tls.transform_inputs and tls.grad and follows_from_inputs(request.tensors):
             raise TransformError(

@@ -82,5 +82,5 @@ def install_all() -> None:
     register_handler(MessageType.PASS_PROGRESS_REQ, handle_progress)
     end_callbacks.append(tangent_store().end)
     register_handler(MessageType.RREF_BACKWARD_REQ, handle_rref_backward)
-    # rpc does not know passes, so the method of references is added here.
+    # RRef.backward is added here, because rpc does not know about passes.
     RRef.backward = rref_backward  # type: ignore[attr-defined]

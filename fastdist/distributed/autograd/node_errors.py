@@ -18,8 +18,8 @@ def with_node_named(error: BaseException) -> BaseException:
     """Return the error as an instance of its class and of RuntimeError, with this worker as the
     prefix of its text, unless the text already names a worker.
 
-    `args` are unchanged, but a single text becomes the prefixed one; attributes stay. No `__init__`
-    of a user's class is called, so it may have any parameters.
+    `args` and attributes are kept, except that a single text in `args` gets the prefix. The class's
+    `__init__` is not called, so it may have any parameters.
     """
     if not isinstance(error, Exception):
         return error

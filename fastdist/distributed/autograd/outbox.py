@@ -227,11 +227,11 @@ def unpack(tensors: Sequence[Tensor], metadata: Metadata, sender: int) -> list[G
     """Return the gradients of a message; tangents may follow them among the tensors.
 
     Thread  the one that decoded the message
-    Raises  MessageError where the numbers do not fit the tensors
+    Raises  MessageError if the numbers do not fit the tensors
     """
     pairs = numbers(metadata, MESSAGES, sender)
     tensors = together(_own_memory(tensors), metadata, sender)
-    # After `together`, whose work on the device it then includes.
+    # Called after `together`, so that `follow` also includes its work on the device.
     follow = arrival_of(tensors)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)

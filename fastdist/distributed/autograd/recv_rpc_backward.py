@@ -157,14 +157,14 @@ class RecvRpcBackward(Node):
 
 
 # Note [Gradients between GPUs]
-# Tensors that travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py) get gradients that do so too.
-# They follow the device map of the receive, which may differ from that of calls to the same worker,
-# so the message names their devices (`goals`). The gradients stay on their device until the message
-# is packed. `follow`, made together with them, makes the streams of the packing thread wait for
-# them; at the receiver, another `follow` does so for the streams of the pass. Their tangents travel
-# with them. Gradients with a history get a receive with the inverted map, which gradients of a
-# further pass use on the way back. The coordinates of sparse gradients are copied to the CPU,
-# because the receiver reads them; gradients with tangents are copied to the CPU completely.
+# If tensors travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), their gradients do so too. The
+# gradients use the device map of the receive, which may differ from that of calls to the same
+# worker, so the message names their devices (`goals`). They stay on their device until the message
+# is packed. Then `follow` makes the streams of the packing thread wait for them. At the receiver,
+# another `follow` makes the streams of the pass wait for them. Tangents travel with their
+# gradients. Gradients with a history get a receive with the inverted map, for the gradients of a
+# further pass. The coordinates of sparse gradients are copied to the CPU, because the receiver
+# reads them. Gradients with tangents are copied to the CPU completely.
 
 
 def _on_their_way(

@@ -117,7 +117,7 @@ class SendRpcBackward(Node):
             return (None,) * len(self.edges)
         assert len(grads) == len(self.edges), "a send ran before its gradients arrived"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
-        # Copied here and not on arrival, so that the copy is ordered on the stream of the pass.
+        # Waits here and not on arrival, so that the stream of the pass is the one that waits.
         if part is not None and (follow := part.follow.pop(self, None)) is not None:
             follow()
         placed = _on_devices_of(self.output_layout, grads)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..rpc.workers.worker import Worker
 
 AUTO_INCREMENT_BITS = 48
-# For this time a late message of a released context is refused and does not create it again.
+# A late message of a context that was released less than this ago is refused.
 TOMBSTONE_S = 60.0
 
 
@@ -66,7 +66,7 @@ class Shard:
     def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
         """Remove a context and add its tombstone; with may_come, even if it is not here.
 
-        Note    also None for an unused context, of whose end no worker must be notified
+        Note    an unused context is also returned as None, because no other worker knows it
         """
         with self.lock:
             context = self.contexts.pop(context_id, None)

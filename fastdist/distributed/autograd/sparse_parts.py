@@ -1,8 +1,9 @@
 """Sparse gradients in messages: coordinates, values, and numbers that describe them.
 
-A gradient with few rows has the size of these rows in a message. Its two parts are ordinary tensors
-of the message, so they need no pickle and are allowed in strict mode. The values of sparse tensors
-that users send are in the graph: their gradients come back dense, one per value.
+A gradient with few nonzero rows takes only as many bytes in a message as these rows. Its two parts
+are ordinary tensors of the message, so they need no pickle and are allowed in strict mode. The
+values of sparse tensors that users send are in the graph: their gradients come back dense, one per
+value.
 """
 
 from __future__ import annotations

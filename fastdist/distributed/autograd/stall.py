@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 # arrive, or their worker is lost.
 
 # Note [Messages that did not arrive]
-# A message may have a send but no receive. Its request waits for a thread at a callee whose caller
-# has given up, it is the answer to such a caller, or it could not be sent. Only the root of a pass
-# in the auto mode can decide that this send is unused: it queries the worker that should have
-# received the message. A receive that does not exist now, or was added after its worker had begun
-# the pass, gets no gradient in it: everything that a root depends on was sent and received before
-# the pass began. The receive may still be reported as unused if its worker begins later; a send
-# uses only the first report.
+# A message may have a send but no receive. It may be a request that still waits for a thread
+# although its caller has given up, an answer to such a caller, or a message that could not be sent.
+# Only the root of a pass in the auto mode can decide that this send is unused, by a query to the
+# worker that should have received the message. A receive that does not exist now, or was added
+# after its worker had begun the pass, gets no gradient in it. This is because everything that a
+# root depends on was sent and received before the pass began. The receive may still be reported as
+# unused if its worker begins later; a send uses only the first report.
 
 _ANSWER_WITHIN_S = 10.0
 # A pass of the auto mode that takes longer than this may wait for a worker that gets no message.
@@ -272,8 +272,8 @@ def _at_rest(found: Round) -> bool:
 
 
 def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
-    # All living workers that were reached have answered. The worker that waits for a lost peer may
-    # be the last to notice the loss.
+    # All living workers have answered. So a rank that sends wait for, and that did not answer, is
+    # lost, even if the waiting worker has not noticed it yet.
     waited_for = {rank for answer in found.values() for rank in answer.waits_for}
     gone = waited_for.difference(worker.id for worker in found)
     if gone:

@@ -84,7 +84,7 @@ class TangentStore(EndsEverywhere):
         return tuple(found)
 
     def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:
-        """Record that levels will be sent to a worker; return the ids of those that are not over.
+        """Record that levels will be sent to a worker; return the ids of those that have not ended.
 
         A worker that received a level after its end would mirror it forever.
         """

@@ -5,8 +5,8 @@
 # belong to modules that are saved in the same checkpoint, by one worker or several, its state is
 # saved under the parameters' names. Then the optimisers of all workers are parts of one entry, and
 # find their state again wherever a module moves. If an optimiser has parameters outside of the
-# modules, its state keeps the numbers; for an optimiser of a DistributedOptimizer, under its
-# worker's name.
+# modules, its state is saved under the parameters' numbers; if it is a worker's part of a
+# DistributedOptimizer, the path also contains the worker's name.
 
 from __future__ import annotations
 

@@ -17,9 +17,10 @@ Where = str | os.PathLike[str]
 class FileSystemWriter:
     """A folder to save to; passing only checkpoint_id means the same with default options.
 
-    overwrite: whether an existing checkpoint may be replaced; None (the default) allows it for the
-    worker that wrote it. cache_staged_state_dict: keep the copies that async_save makes, for reuse
-    by the next one. That blocks the training for a tenth of the time, but the memory stays in use.
+    overwrite: whether an existing checkpoint may be replaced; None (the default) allows it for
+    the worker that wrote it. cache_staged_state_dict: keep the copies that async_save makes, for
+    reuse by the next one. Training is then blocked for a tenth of the time, but the copies stay
+    in memory.
     """
 
     path: Where

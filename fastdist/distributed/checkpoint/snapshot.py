@@ -25,7 +25,7 @@ Kept = dict[str, Tensor]
 
 
 class Snapshot(NamedTuple):
-    """The tensors in the order of their records, the values, and an entry for each of both."""
+    """The tensors in the order of their records, the values, and one entry per tensor and value."""
 
     tensors: list[Tensor]
     values: dict[str, Any]
@@ -87,7 +87,7 @@ def _parts(leaf: Any) -> list[tuple[Tensor, tuple[int, ...], tuple[int, ...]]]:
 
 
 def _is_by_itself(tensor: Tensor, others: set[int]) -> bool:
-    """Return whether a tensor's memory contains only that tensor, and no earlier one."""
+    """Return whether a tensor fills its memory completely, and shares it with no earlier tensor."""
     return (
         tensor.device == CPU
         and tensor.is_contiguous()

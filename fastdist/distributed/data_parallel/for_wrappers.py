@@ -27,9 +27,9 @@ def _compute_bucket_assignment_by_size(
             bucket of a dtype and device, and so on; the last number applies to all later buckets.
         expect_sparse_gradient: Whether the gradient of each tensor is sparse. Such a tensor has a
             separate bucket, whose limit is 0.
-        tensor_indices: The index of each tensor; if empty, its position in `tensors`. If empty,
-            buckets are ordered by their lowest index; otherwise in the order in which they became
-            full.
+        tensor_indices: The index of each tensor; if the list is empty, its position in `tensors`.
+            With an empty list buckets are ordered by their lowest index, otherwise in the order in
+            which they became full.
         logger: Ignored.
 
     Raises:

@@ -11,7 +11,7 @@ _ROUNDS: Final = 8
 
 
 class Sighting(NamedTuple):
-    """At one moment: the offset to add to another clock to get this one, and its possible error.
+    """The offset from another clock to this one at a moment, and its largest possible error.
 
     Units   nanoseconds
     """

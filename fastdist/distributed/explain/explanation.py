@@ -443,9 +443,9 @@ def _with_forgotten_roots(
     times: _Times,
     since: Callable[[int | None], float | None],
 ) -> list[Stretch]:
-    """Return the stretches, and add those of roots that have been freed.
+    """Return the stretches, with stretches added for roots that have been freed.
 
-    Their hops are those that have left although no started stretch leads to them.
+    A freed root sent the hops that left a worker although no started stretch leads to them.
     """
     found = {(one.worker, one.start): one for one in stretches}
     for hop in hops:

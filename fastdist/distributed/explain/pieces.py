@@ -6,15 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # Note [Stretches and hops]
-# A distributed pass is a graph of two kinds of pieces. A stretch is the work of one worker after
-# one start. The start is the roots, or the gradients of one message that the worker sent. The work
-# goes through the Nodes below it, and ends at leaves and at receives, which send gradients on. A
-# hop is the transfer of gradients from a receive to its send. A receive sends gradients when all
-# starts that lead to it have arrived; the last start is on the critical path. If no pass has run,
-# the path with the most Nodes takes the place of the critical path. For a failed pass it is the
-# path to the failure: to the hop to a lost worker, or to the stretch that leads to the Node that
-# raised. If the pass came to rest, it is a hop to which no Node leads. The Nodes of roots that have
-# been freed are unknown, but their outgoing hops are known; such a stretch has no Nodes.
+# A distributed pass is a graph of two kinds of pieces. A stretch is the work of one worker
+# after one start. A start is the roots of the pass, or the gradients of one message that the
+# worker had sent. A stretch runs the Nodes below its start, and ends at leaves and at receives,
+# which send gradients on. A hop is the transfer of gradients from a receive to its send. A
+# receive sends gradients when all starts that lead to it have arrived; the last of these starts
+# is on the critical path.
+# If no pass has run, the path with the most Nodes takes the place of the critical path. For a
+# failed pass the critical path leads to the failure. It ends with the hop to a lost worker, or
+# with the stretch that leads to the Node that raised. If the pass came to rest, it ends with a
+# hop to which no Node leads.
+# If the roots have been freed, the Nodes below them are unknown, but the hops from there are
+# known. So such a stretch has no Nodes.
 
 ROOT = -1
 

@@ -1,10 +1,10 @@
-"""Seals for records of bulk connections by AEGIS-128L, of the libsodium that pyzmq has loaded."""
+"""The AEGIS-128L cipher for records of bulk connections, from pyzmq's libsodium."""
 
-# AEGIS-128L encrypts 17.7 GB/s a core, and authenticates 20.5, in pieces of 512 KB: three times as
-# many as AES-256-GCM, and 1.4 times as many as Poly1305 (AMD EPYC, Zen 5). Its keys have 128 bits,
-# as much as what CURVE gives, through which these keys go; its tags have 256. libsodium has it from
-# 1.0.19 on. Source: Denis, Lucas, "The AEGIS Family of Authenticated Encryption Algorithms",
-# draft-irtf-cfrg-aegis-aead.
+# In pieces of 512 KB, AEGIS-128L encrypts 17.7 GB/s per core and authenticates 20.5 GB/s: three
+# times as much as AES-256-GCM, and 1.4 times as much as Poly1305 (AMD EPYC, Zen 5). Its keys have
+# 128 bits, like the security of CURVE, through which they are sent; its tags have 256 bits.
+# libsodium has it since 1.0.19. Source: Denis, Lucas, "The AEGIS Family of Authenticated Encryption
+# Algorithms", draft-irtf-cfrg-aegis-aead.
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .cipher import KEY_BYTES, Bytes, CipherError
 _ALGORITHM_KEY_BYTES: Final = 16
 _NONCE_BYTES: Final = 16
 _TAG_BYTES: Final = 32
-# The modules of pyzmq that are linked with libzmq, and by that with libsodium.
+# The modules of pyzmq that are linked with libzmq, and thereby with libsodium.
 _LINKED: Final = ("zmq.backend.cython._zmq",)
 _NAME: Final = "crypto_aead_aegis128l"
 _POINTER, _SIZE = ctypes.c_void_p, ctypes.c_ulonglong
 
 
 def is_viable() -> bool:
-    """Return whether pyzmq has brought a libsodium with AEGIS-128L."""
+    """Return whether pyzmq has loaded a libsodium with AEGIS-128L."""
     return _library() is not None
 
 
 class Aegis:
-    """One direction of one connection, as `Cipher` is.
+    """A cipher for one direction of one connection, with the interface of `Cipher`.
 
-    Where records are authenticated alone, the head is the message, and the data is further input
-    that the tag covers. The encrypted head is thrown away: the receiver computes the same tag.
+    If records are only authenticated, the head is the message, and the data is associated data that
+    the tag covers. The encrypted head is discarded: the receiver computes the same tag.
 
     Thread  one at a time; releases the interpreter lock
     """
@@ -55,7 +55,7 @@ class Aegis:
         self._sealed_head = ctypes.create_string_buffer(64)
 
     def seal(self, head: bytes, data: Bytes, out: Bytes) -> bytes:
-        """Write the sealed data to out, unless it goes as it is; return the tag of both."""
+        """Write encrypted data to out, unless records are only authenticated; return the tag."""
         nonce, key = self._next_nonce(), self._key
         if not self.encrypts:
             return self._tag_of(head, data, nonce)
@@ -66,10 +66,10 @@ class Aegis:
         return tag.raw
 
     def open(self, head: bytes, data: Bytes, tag: bytes, out: Bytes) -> None:
-        """Write what was sealed as data to out.
+        """Write the decrypted data of the next record to out.
 
-        Raises  CipherError if head, data or tag are not those of the next record; `out` then holds
-                rubbish
+        Raises  CipherError if head, data or tag do not belong to the next record; the contents of
+                `out` are then invalid
         """
         nonce, key = self._next_nonce(), self._key
         if self.encrypts:
@@ -84,7 +84,7 @@ class Aegis:
             raise CipherError("a record is not what its sender sealed")
 
     def close(self) -> None:
-        """Forget the key; a second time does nothing."""
+        """Clear the key; a second call has no effect."""
         self._key = b""
 
     def _next_nonce(self) -> bytes:
@@ -107,7 +107,7 @@ class Aegis:
 
 @functools.cache
 def _library() -> Any:
-    """Return libsodium as pyzmq has loaded it; None where its functions are not to be found."""
+    """Return the libsodium that pyzmq has loaded; None if its functions are not available."""
     for module in _LINKED:
         try:
             path = importlib.import_module(module).__file__

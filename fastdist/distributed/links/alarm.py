@@ -1,4 +1,4 @@
-"""The ends of waits in a group: its first failure, and deadlines; warnings before these."""
+"""The ends of waits in a group: its first failure, and deadlines; also warnings before these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastdist.system.foreign_text import one_line
 
 from .members import Members
 
-# How one member reports to others why it failed.
+# The numbers with which a member reports the kind of its failure to others.
 LOST: Final = 1
 TIMED_OUT: Final = 2
 MISMATCH: Final = 3
@@ -34,14 +34,14 @@ _ERRORS: Final[dict[int, type[CollectiveError]]] = {
     LEFT: CollectiveLostError,
     FAILED: CollectiveError,
 }
-# Members that wait for members of other machines give these so much longer to report who is late.
+# Members that wait for members on other machines allow this much longer for reports of late ones.
 REPORT_S: Final = 0.1
 
 _logger = logging.getLogger(__name__)
 
 
 def kind_of(error: BaseException) -> int:
-    """Return the number by which others learn what kind of error one is."""
+    """Return the number with which the kind of an error is reported."""
     for kind in (LOST, TIMED_OUT, MISMATCH):
         if isinstance(error, _ERRORS[kind]):
             return kind
@@ -49,14 +49,14 @@ def kind_of(error: BaseException) -> int:
 
 
 def error_of(kind: int, text: str) -> CollectiveError:
-    """Return the error that another member has reported."""
+    """Return the error for a report from another member."""
     return _ERRORS.get(kind, CollectiveError)(text)
 
 
-# A wait looks again after that at the latest: a failure that is reported in the memory of a machine
-# wakes those that sleep on its counters alone.
+# The longest interval between two checks during a wait. They are needed because a failure in a
+# machine's memory only wakes threads that sleep on its counters.
 LOOK_S: Final = 0.5
-# For how long the last words of a member that has gone may be on their way.
+# How long the last message of a member that is gone may be on its way.
 REASON_S: Final = 0.1
 
 
@@ -68,19 +68,19 @@ class Alarm:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
-        # Guards error, and the order of what follows it.
+        # Guards error, and the order of the actions after it.
         self._lock = threading.Lock()
         # Members that have left the group after their last call.
         self.left: set[int] = set()
-        # Called with members that others have waited for as long as the notice interval.
+        # Called with the members that have kept others waiting for a notice interval.
         self.on_late: Callable[[Sequence[int]], None] = _ignore
-        # Each wakes those that wait in one way, which then look again.
+        # Functions that each wake one kind of waiting thread, which then checks for failures.
         self.wakers: list[Callable[[], None]] = []
-        # Raises what members of the machine report in its memory, which wakes no waker.
+        # Raises failures that this machine's members report in its memory, without calling a waker.
         self.read_reports: Callable[[], None] = _read_none
 
     def set(self, error: Exception) -> bool:
-        """End the group with error; False if it had ended before."""
+        """End the group with an error; return False if it had ended before."""
         with self._lock:
             if self.error is not None:
                 return False
@@ -89,7 +89,7 @@ class Alarm:
         return True
 
     def member_left(self, member: int) -> None:
-        """Fail those that wait for a member, now or later."""
+        """Fail present and later waits for a member that has left."""
         self.left.add(member)
         self._wake()
 
@@ -98,12 +98,12 @@ class Alarm:
             wake()
 
     def look(self) -> None:
-        """Raise the failure of the group, reported in whatever way; before each sleep."""
+        """Raise the failure of the group, however it was reported; called before each sleep."""
         self.require_none()
         self.read_reports()
 
     def read_on(self, member: int) -> None:
-        """Wait shortly for what a member that has gone said before: the failure that it left for.
+        """Wait briefly for earlier messages of a member that is gone, such as its failure.
 
         Raises  the failure of the group
         """
@@ -113,16 +113,16 @@ class Alarm:
         while member not in self.left and bell.wait(until):
             bell.clear()
             self.look()
-        bell.close()  # a later ring does nothing
+        bell.close()  # a later ring has no effect
         self.look()
 
     def require_none(self) -> None:
-        """Raise the error again, if there is one."""
+        """Raise the failure of the group, if there is one."""
         error = self.error
         if error is None:
             return
         if isinstance(error, CollectiveError):
-            # A new one each time: a traceback belongs to one thread.
+            # A new object each time, because a traceback belongs to one thread.
             raise type(error)(*error.args)
         raise error
 
@@ -136,7 +136,7 @@ def _ignore(members: Sequence[int]) -> None:
 
 
 class Waiting:
-    """One call's patience: logs who is late at the notice interval, and raises at the deadline."""
+    """One call's wait: logs late members at the notice interval, and raises at the deadline."""
 
     def __init__(self, call: Call, members: Members, alarm: Alarm, notice_s: float) -> None:
         self._call = call
@@ -147,18 +147,19 @@ class Waiting:
         self._notice_at = self._since + notice_s
 
     def name(self, member: int) -> str:
-        """Return how errors name a member."""
+        """Return the name of a member in errors."""
         return self._members.name(member)
 
     def look(
         self, missing: Sequence[int], grace_s: float = 0.0, *, awaits_left: bool = False
     ) -> float:
-        """Return for how many seconds to wait on for members that are missing.
+        """Return how many seconds to continue waiting for members that are missing.
 
-        With awaits_left, members that have left count as the others: a connection shows their end.
+        With awaits_left, members that have left are waited for too: their connections show their
+            end.
 
-        Raises  CollectiveTimeoutError once the deadline, and grace_s more, have passed;
-                CollectiveLostError for a member that has left, unless `awaits_left`
+        Raises  CollectiveTimeoutError when the deadline and grace_s have passed;
+                CollectiveLostError if all missing members have left, unless `awaits_left`
         """
         gone = self._left.intersection(missing) if self._left and not awaits_left else None
         if gone and len(gone) == len(missing):

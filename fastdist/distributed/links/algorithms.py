@@ -1,4 +1,4 @@
-"""The algorithms that seal records: which a member has, and which all members agree on."""
+"""The ciphers of records: which ones a member has, and which one a group uses."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from .aegis import Aegis
 from .cipher import GCM, KEY_BYTES, POLY1305, Bytes, Cipher, CipherError
 
 AEGIS: Final = "aegis-128l"
-# All members that seal records have it.
+# All members that can seal records have this algorithm.
 _EVERYWHERE: Final = GCM
-# How often, and with how much data, each algorithm is tried for its time: 1 ms for all of them. The
-# first trials are slow, and smaller ones are too close to each other.
+# The number and size of an algorithm's trials, which take 1 ms for all algorithms. The first trials
+# are slow, and smaller ones could not be distinguished.
 _TRIALS: Final = 6
 _TRIAL_BYTES: Final = 256 << 10
 
 
 class Seals(Protocol):
-    """A cipher that seals, or opens, records of one direction of a connection: see `Cipher`."""
+    """A cipher that seals or opens records in one direction of a connection: see `Cipher`."""
 
     encrypts: bool
     tag_bytes: int
 
     def seal(self, head: bytes, data: Bytes, out: Bytes) -> bytes:
-        """Write the sealed data to out, unless it goes as it is; return the tag of both."""
+        """Write encrypted data to out, unless records are only authenticated; return the tag."""
 
     def open(self, head: bytes, data: Bytes, tag: bytes, out: Bytes) -> None:
-        """Write what was sealed as data to out."""
+        """Write the decrypted data to out."""
 
     def close(self) -> None:
-        """Free the key."""
+        """Clear the key."""
 
 
 def new_cipher(algorithm: str, key: bytes, *, encrypts: bool, seals: bool) -> Seals:
-    """Return the cipher that seals, or opens, with an algorithm.
+    """Return a cipher with an algorithm, which either seals or opens.
 
-    Raises  CipherError where the libraries of this process do not have it
+    Raises  CipherError if the libraries of this process do not have the algorithm
     """
     if algorithm == AEGIS:
         return Aegis(key, encrypts=encrypts)
@@ -49,7 +49,9 @@ def new_cipher(algorithm: str, key: bytes, *, encrypts: bool, seals: bool) -> Se
 
 @functools.cache
 def fastest_first(*, encrypts: bool) -> str:
-    """Return the names of the algorithms that encrypt here, or only authenticate, with commas."""
+    """Return comma-separated names of the algorithms here, for encryption or only
+    authentication.
+    """
     took = {}
     for algorithm in (AEGIS, GCM) if encrypts else (AEGIS, POLY1305, GCM):
         data = np.zeros(_TRIAL_BYTES, np.uint8)
@@ -57,7 +59,7 @@ def fastest_first(*, encrypts: bool) -> str:
         try:
             cipher = new_cipher(algorithm, bytes(KEY_BYTES), encrypts=encrypts, seals=True)
         except CipherError:
-            continue  # an older libsodium; a libcrypto for FIPS has no ChaCha20
+            continue  # an older libsodium, or a FIPS libcrypto without ChaCha20
         trials = []
         for _ in range(_TRIALS):
             began = time.perf_counter()
@@ -69,10 +71,10 @@ def fastest_first(*, encrypts: bool) -> str:
 
 
 def agreed(orders: Iterable[str]) -> str:
-    """Return the algorithm of a group, from what `fastest_first` returned to each member.
+    """Return the algorithm of a group, from the result of `fastest_first` on each member.
 
-    All members have it, and it is nowhere slower than it must be; the first member decides between
-    equals.
+    It is an algorithm of all members. The choice minimises the worst position in any member's
+    order, and between equals uses the first member's order.
     """
     each: Sequence[list[str]] = [order.split(",") for order in orders]
     common = [one for one in each[0] if one and all(one in order for order in each)]

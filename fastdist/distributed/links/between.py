@@ -1,4 +1,4 @@
-"""The work of leaders for their machines: they agree on calls, and sum."""
+"""The exchanges of leaders for their machines: they compare calls, and sum."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from .ring import Ring
 from .tree import MOST_DIRECT, Known, Merge, rounds_of
 from .wire import BULK, DATA, MEET, PIECE_BYTES, Head
 
-# How long a short message that nobody waits for may take to leave.
+# How long a short notice may take to leave.
 _NOTICE_S: Final = 0.2
-# Pieces that one member sends to another have this step; those of rings have their own.
+# The step number of pieces sent from one member to another; rings use other steps.
 _DIRECT: Final = 0
 _PORT_BYTES: Final = 4
 
 
 class Post:
-    """Sends messages of one group, in the name of this member."""
+    """Sends messages of one group from this member."""
 
     def __init__(self, hub: Hub, group: int, rank: int, members: Members, alarm: Alarm) -> None:
         self._hub = hub
         self._alarm = alarm
         self.group = group
         self.rank = rank
-        # How bulk connections are sealed; empty if there are none.
+        # How bulk connections seal records; empty if there are no such connections.
         self.seal = members.records[rank].bulk
         is_encrypted = self.seal == bulk.ENCRYPTED
         self.algorithm = members.cipher() if is_encrypted else members.tags()
@@ -80,9 +80,9 @@ class Post:
     def notify(
         self, to: int, kind: int, text: bytes = b"", step: int = 0, until: float = 0.0
     ) -> bool:
-        """Send a short message that nobody waits for; False if the member is lost.
+        """Send a short notice without waiting for its delivery; return False if the member is lost.
 
-        `until` is a time of time.monotonic(), where it may take longer than usual.
+        `until`, in time.monotonic(), may allow more time than usual.
         """
         frames = Head(kind, self.group, self.rank, 0, step).encode(), text
         try:
@@ -103,9 +103,9 @@ class Post:
 
 
 class Between:
-    """A leader's place among the leaders of a group's machines.
+    """A leader's state among the leaders of a group's machines.
 
-    Thread  the one that carries out the group's collective
+    Thread  the one that runs the group's collective
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Between:
         self._alarm = alarm
         self._host = host
         self._bell: Doorbell | None = None
-        # Connected by the first large sum: two machines use a pair, more use a ring.
+        # Connected at the first large sum: two machines use a pair, more machines a ring.
         self._ring: Ring | None = None
         self.pair: Pair | None = None
 
@@ -139,7 +139,7 @@ class Between:
 
     @property
     def report_s(self) -> float:
-        """How much longer than a deadline a leader may wait for others to report who is late."""
+        """How long after a deadline a leader may wait for others' reports about late members."""
         count = len(self._leaders)
         return REPORT_S * (1 if count <= MOST_DIRECT else 2 + count.bit_length())
 
@@ -155,9 +155,9 @@ class Between:
     ) -> tuple[list[bytes], list[Buffer]]:
         """Send this machine's text and data to all leaders; return those of all machines.
 
-        `agrees` says whether the text of another machine is of the same call. With `merge`, which
-        makes one of the data of two, there may be fewer data than machines. All machines send the
-        same number of bytes of data if there is a `merge`, unless their texts differ.
+        `agrees` returns whether another machine's text describes the same call. `merge` combines
+        the data of two machines, so that there may be fewer data than machines. With `merge`, all
+        machines send equally many bytes of data, unless their texts differ.
         """
         count = len(self._leaders)
         if self.pair is not None:
@@ -211,10 +211,10 @@ class Between:
         waiting: Waiting,
         call: Call,
     ) -> int:
-        """Write the reduction of what all machines have into result; return the next free step.
+        """Write the reduction over all machines into result; return the next free step.
 
-        `result` may be the source. Without bulk connections: reduce-scatter, then all-gather,
-        around a ring. Each piece goes on as soon as it is added.
+        `result` may be the source. Without bulk connections the reduction is a reduce-scatter, then
+        an all-gather, around a ring. Each piece is passed on as soon as it has been added.
         """
         count, mine = len(self._leaders), self.mine
         if self._post.seal:
@@ -251,7 +251,7 @@ class Between:
         return step + last + 1
 
     def _connect(self, turn: int, waiting: Waiting, call: Call) -> Records:
-        """Connect to the leaders after and before this one; see Note [Bulk connections]."""
+        """Connect to the next and the previous leader; see Note [Bulk connections]."""
         count, seal = len(self._leaders), self._post.seal
         after, before = self._leaders[(self.mine + 1) % count], self._leaders[self.mine - 1]
         self._bell = bell = Doorbell()
@@ -285,7 +285,7 @@ class Between:
     def receive_array(
         self, sender: int, turn: int, into: NDArray[np.uint8], waiting: Waiting
     ) -> None:
-        """Fill bytes with the data that another member has sent here in this turn."""
+        """Fill an array with the data that another member sends here in this turn."""
         left = into.nbytes
         while left:
             head, body = self._inbox.take(sender, turn, DATA, _DIRECT, waiting, REPORT_S)

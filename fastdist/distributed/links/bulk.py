@@ -1,11 +1,11 @@
-"""Bulk connections: TCP between leaders that follow each other in a ring."""
+"""Bulk connections: TCP connections between neighbouring leaders in a ring."""
 
 # Note [Bulk connections]
-# A large sum between machines does not go through ZeroMQ, which copies each message three times and
-# hands it from thread to thread. Each leader listens at a port for the one before it in the ring,
-# and sends it the port, a token and a fresh key through the hub, whose connections are
-# authenticated and encrypted by CURVE. The other connects and shows the token; a connection that
-# shows another is closed. Note [Records] in records.py has what the connections carry.
+# A large sum between machines does not use ZeroMQ, which copies each message three times and passes
+# it from thread to thread. Each leader listens on a port for the previous one in the ring. It sends
+# that leader the port, a token and a new key through the hub, whose connections are authenticated
+# and encrypted by CURVE. The previous leader connects and sends the token; a connection with
+# another token is closed. Note [Records] in records.py describes the data on these connections.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fastdist.distributed.sockets import Doorbell
 from .alarm import REPORT_S, Alarm, Waiting
 from .cipher import why_not_viable
 
-# How records are sealed. Plain ones are for jobs whose security is 'none'.
+# How records are sealed. PLAIN is for jobs whose security is 'none'.
 ENCRYPTED: Final = "encrypted"
 AUTHENTICATED: Final = "authenticated"
 PLAIN: Final = "plain"
@@ -32,14 +32,14 @@ _VARIABLE: Final = "FASTDIST_COLLECTIVES_ENCRYPT"
 
 TOKEN_BYTES: Final = 16
 _MOST_CALLERS: Final = 16
-# How long one that connects may take to show its token.
+# How long a connecting peer may take to send its token.
 _TOKEN_S: Final = 5.0
 
 
 def choose_seal(security: str, host: str, *, encrypts: bool | None) -> str:
-    """Return how a member at an address seals records; empty if it cannot.
+    """Return how a member with this address seals records; empty if it cannot.
 
-    Raises  AuthenticationError where records are not to be encrypted, and the address is public
+    Raises  AuthenticationError if encryption is switched off, but the address is public
     """
     if encrypts is None:
         text = os.environ.get(_VARIABLE, "1")
@@ -66,7 +66,7 @@ def _is_private(host: str) -> bool:
 
 
 def listen(host: str) -> socket.socket:
-    """Return a socket that listens at a free port of host."""
+    """Return a socket that listens on a free port of host."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -80,9 +80,9 @@ def listen(host: str) -> socket.socket:
 
 
 def call(host: str, port: int, token: bytes, waiting: Waiting, member: int) -> socket.socket:
-    """Return a connection to a leader that listens, and show it the token.
+    """Return a connection to a listening leader, to which the token has been sent.
 
-    Raises  CollectiveLostError if it cannot be reached
+    Raises  CollectiveLostError if the leader cannot be reached
     """
     timeout_s = max(0.01, waiting.look([member]))
     try:
@@ -106,7 +106,7 @@ def accept(
     alarm: Alarm,
     bell: Doorbell,
 ) -> socket.socket:
-    """Return the connection of the one that shows the token; hang up on all others."""
+    """Return the connection that sends the right token, and close all others."""
     callers: dict[int, tuple[socket.socket, float, bytearray]] = {}
     try:
         while True:
@@ -145,7 +145,7 @@ def _shows_token(caller: tuple[socket.socket, float, bytearray], token: bytes) -
         part = connection.recv(TOKEN_BYTES - len(shown))
     except OSError:
         part = b""
-    # One that hangs up has shown a wrong one.
+    # A connection that is closed counts as a wrong token.
     shown += part or bytes(TOKEN_BYTES - len(shown))
     return len(shown) == TOKEN_BYTES and hmac.compare_digest(bytes(shown), token)
 
@@ -156,5 +156,5 @@ def _prepare(connection: socket.socket) -> None:
 
 
 def new_token() -> bytes:
-    """Return a token, which nobody guesses."""
+    """Return a random token, which cannot be guessed."""
     return os.urandom(TOKEN_BYTES)

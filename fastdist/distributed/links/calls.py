@@ -1,4 +1,4 @@
-"""The text that describes a member's call, and the error where members' calls differ."""
+"""The text that describes a member's call, and the error for calls that differ."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MOST_SHARED = CALL_ROOM - 256
 
 
 def encode_call(call: Call, detail: str) -> tuple[bytes, int]:
-    """Return a call's text, and how many of its bytes all members must have alike.
+    """Return a call's text, and the length of its part that must be equal on all members.
 
-    `detail` is what the transport needs all members to agree on, such as sizes.
+    `detail` has values of the transport that all members must agree on, such as sizes.
     """
     parts = (str(call.sequence), call.name, call.agreed, detail)
     shared = _SEPARATOR.join(parts).encode(errors="replace")
@@ -31,12 +31,12 @@ def encode_call(call: Call, detail: str) -> tuple[bytes, int]:
 
 
 def shared_of(text: bytes) -> bytes:
-    """Return the part of a call's text that all members must have alike."""
+    """Return the part of a call's text that must be equal on all members."""
     return text.partition(b"\n")[0]
 
 
 def mismatch(members: Members, texts: Sequence[tuple[int, bytes]]) -> CollectiveMismatchError:
-    """Return the error of members that called what their texts say: each kind of call once."""
+    """Return the error for members whose texts differ; it describes each kind of call once."""
     kinds: dict[bytes, list[tuple[int, bytes]]] = {}
     for member, text in texts:
         kinds.setdefault(shared_of(text), []).append((member, text))

@@ -1,10 +1,10 @@
-"""Seals for records of bulk connections, by the libcrypto of Python's own ssl module."""
+"""Ciphers for records of bulk connections, from the libcrypto of Python's ssl module."""
 
-# AES-256-GCM encrypts. Where records are authenticated alone, their bytes are the associated data
-# of an empty message: of AES-256-GCM, or of ChaCha20-Poly1305. libzmq's CURVE encrypts 1.1 GB/s a
-# core; AES-256-GCM 5.5, and authenticates 9.4; Poly1305 14.4 (AMD EPYC, Zen 5). aegis.py has a
-# faster one. A key serves one direction of one connection, and its nonces are a
-# counter, so that no nonce is used twice.
+# AES-256-GCM encrypts. If records are only authenticated, they are the associated data of an
+# empty message of AES-256-GCM or ChaCha20-Poly1305. Per core, libzmq's CURVE encrypts 1.1 GB/s,
+# AES-256-GCM encrypts 5.5 GB/s and authenticates 9.4 GB/s, and Poly1305 authenticates 14.4 GB/s
+# (AMD EPYC, Zen 5). aegis.py has a faster algorithm. A key is used for one direction of one
+# connection, and its nonces are a counter, so that no nonce is used twice.
 # Sources: NIST SP 800-38D; RFC 8439.
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-# The algorithms that authenticate records without encrypting them.
+# The algorithms that authenticate records without encryption.
 GCM: Final = "aes-256-gcm"
 POLY1305: Final = "chacha20-poly1305"
 
@@ -45,18 +45,18 @@ Bytes = NDArray[np.uint8]
 
 
 class CipherError(Exception):
-    """A record that is not what its sender sealed, or a libcrypto that refuses."""
+    """A record was changed on its way, or libcrypto reported an error."""
 
 
 def why_not_viable() -> str | None:
-    """Return the reason for which records cannot be sealed here; None if they can."""
+    """Return the reason why records cannot be sealed here; None if they can."""
     return None if _library() is not None else "Python's libcrypto does not offer AES-256-GCM"
 
 
 class Cipher:
-    """One direction of one connection.
+    """A cipher for one direction of one connection.
 
-    Without `encrypts` records are authenticated with `tags`, and go as they are.
+    Without `encrypts`, records are sent unencrypted, and authenticated with the algorithm `tags`.
 
     Thread  one at a time; releases the interpreter lock
     """
@@ -81,7 +81,7 @@ class Cipher:
         self._require(self._init(self._context, ctypes.c_void_p(kind()), None, key, None))
 
     def seal(self, head: bytes, data: Bytes, out: Bytes) -> bytes:
-        """Write the sealed data to out, unless it goes as it is; return the tag of both."""
+        """Write encrypted data to out, unless records are only authenticated; return the tag."""
         self._begin(head)
         self._pass(data, out)
         self._require(self._final(self._context, None, ctypes.byref(self._length)))
@@ -90,10 +90,10 @@ class Cipher:
         return self._tag.raw
 
     def open(self, head: bytes, data: Bytes, tag: bytes, out: Bytes) -> None:
-        """Write what was sealed as data to out.
+        """Write the decrypted data of the next record to out.
 
-        Raises  CipherError if head, data or tag are not those of the next record; `out` then holds
-                rubbish
+        Raises  CipherError if head, data or tag do not belong to the next record; the contents of
+                `out` are then invalid
         """
         self._begin(head)
         self._pass(data, out)
@@ -104,7 +104,7 @@ class Cipher:
             raise CipherError("a record is not what its sender sealed")
 
     def close(self) -> None:
-        """Free the key; a second time does nothing."""
+        """Free the key; a second call has no effect."""
         context, self._context = self._context, ctypes.c_void_p()
         if context:
             self._library.EVP_CIPHER_CTX_free(context)
@@ -133,7 +133,7 @@ class Cipher:
 
 @functools.cache
 def _library() -> Any:
-    """Return libcrypto as Python has loaded it; None where its functions are not to be found."""
+    """Return the libcrypto that Python has loaded; None if its functions are not available."""
     for module in ("_ssl", "_hashlib"):
         try:
             path = importlib.import_module(module).__file__

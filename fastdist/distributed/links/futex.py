@@ -1,4 +1,4 @@
-"""Sleeping until another process changes a word of shared memory: Linux's futexes."""
+"""Sleeps until another process changes a word of shared memory, with Linux's futexes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-# The number of the system call; only these processors share memory at all: see system/fence.py.
+# The number of the system call on processors that support shared memory: see system/fence.py.
 _NUMBERS: Final = {"x86_64": 202, "amd64": 202}
-# Without FUTEX_PRIVATE_FLAG: the word is in the memory of several processes.
+# Without FUTEX_PRIVATE_FLAG, because several processes map the word.
 _WAIT: Final = 0
 _WAKE: Final = 1
 _EVERYBODY: Final = (1 << 31) - 1
@@ -22,16 +22,16 @@ class _Timespec(ctypes.Structure):
 
 
 def why_not_viable() -> str | None:
-    """Return the reason for which processes cannot sleep on shared words here; None if they can."""
+    """Return the reason why processes cannot sleep on shared words here; None if they can."""
     if sys.platform != "linux" or platform.machine().lower() not in _NUMBERS:
         return f"{sys.platform} on {platform.machine()} has no futexes that this version knows"
     return None
 
 
 def wait(address: int, value: int, timeout_s: float) -> None:
-    """Sleep while the 32-bit word at address is value, for timeout_s at most.
+    """Sleep while the 32-bit word at address equals value, for at most timeout_s.
 
-    Returns early now and then: callers look again. Releases the interpreter lock.
+    It sometimes returns early, so callers must check again. Releases the interpreter lock.
     """
     seconds = int(timeout_s)
     span = _Timespec(seconds, int((timeout_s - seconds) * 1e9))
@@ -39,7 +39,7 @@ def wait(address: int, value: int, timeout_s: float) -> None:
 
 
 def wake(address: int) -> None:
-    """Wake all that sleep on the word at address."""
+    """Wake all threads that sleep on the word at address."""
     _system_call()(_number(), address, _WAKE, _EVERYBODY, None, None, 0)
 
 

@@ -1,4 +1,4 @@
-"""A group's transport: each collective, from the meeting of its members to the caller's arrays."""
+"""A group's transport: each collective, from the members' meeting to the caller's arrays."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from .reductions import require_reducible
 from .segment import Bytes, Segment
 from .sums import Fill, Place, Sums
 
-# How long a member that leaves waits for others to read what it has sent.
+# How long a member that leaves waits until others have read its messages.
 _READ_S: Final = 2.0
 
-# A warning shows the stacks of so many members, so many frames and bytes of each.
+# A warning shows the stacks of at most this many members, with limited frames and bytes for each.
 _MOST_QUERIED: Final = 4
 _MOST_FRAMES: Final = 12
 _MOST_STACK: Final = 8192
@@ -53,9 +53,9 @@ Array = NDArray[Any]
 
 
 class LinksTransport(ClosesQuietly):
-    """Transport of one group; see process_group/transport.py for each method.
+    """The Transport of one group; process_group/transport.py describes the methods.
 
-    Thread  as the interface says
+    Thread  as described in Transport
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class LinksTransport(ClosesQuietly):
         self._meeting = Meeting(self._machine, between, self._members)
         self._sums = Sums(self._meeting)
         self._movement = Movement(rank, self._meeting, self._members, self._post)
-        # One collective at a time; closing waits for it.
+        # Held during each collective; close() waits for it.
         self._busy = threading.Lock()
-        # Guards the two below it.
+        # Guards the two fields below.
         self._closing = threading.Condition()
         self._is_closed = False
         self._have_read: set[int] = set()
         self._heard: set[int] = set()
-        # Those that need no message of how the group failed: of this machine, or told before.
+        # Members that need no message about the group's failure: they are local, or have had one.
         self._told = set(local)
 
-    # The methods of Transport.
+    # Methods of Transport.
 
     def all_reduce(self, call: Call, array: Array, op: str) -> None:
         """Replace array by the reduction over all members."""
@@ -112,7 +112,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def reduce(self, call: Call, array: Array, op: str, root: int) -> None:
-        """Replace array on root by the reduction."""
+        """Replace array on root by the reduction over all members."""
         flat = array.reshape(-1)
 
         def place(fill: Fill) -> None:
@@ -122,7 +122,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def reduce_scatter(self, call: Call, out: Array, array: Array, op: str) -> None:
-        """Place the reduction of all members' rows of this rank in out."""
+        """Reduce the members' rows for this rank into out."""
         flat, row = array.reshape(-1), out.reshape(-1)
 
         def place(fill: Fill) -> None:
@@ -131,7 +131,7 @@ class LinksTransport(ClosesQuietly):
         self._reduce(call, flat, op, place)
 
     def broadcast(self, call: Call, array: Array, root: int) -> None:
-        """Replace array on all members by that of root."""
+        """Replace array on all members by root's array."""
         data = bytes_of(array)
         sizes = [data.nbytes if member == root else 0 for member in range(self.size)]
         pieces = [data] if self.rank == root else []
@@ -143,14 +143,14 @@ class LinksTransport(ClosesQuietly):
         self._move(call, pieces, sizes, needs, outs)
 
     def all_gather(self, call: Call, out: Array, array: Array) -> None:
-        """Place the array of each member in its row of out."""
+        """Copy the array of each member into its row of out."""
         data, rows = bytes_of(array), bytes_of(out)
         size = data.nbytes
         outs = [rows[member * size : (member + 1) * size] for member in range(self.size)]
         self._move(call, [data], [size] * self.size, lambda receiver, sender: (0, size), outs)
 
     def gather(self, call: Call, outs: Sequence[Array] | None, array: Array, root: int) -> None:
-        """Place the array of each member in root's outs."""
+        """Copy the array of each member into root's outs."""
         data = bytes_of(array)
         places: list[Bytes | None] = [None] * self.size
         if self.rank == root:
@@ -162,7 +162,7 @@ class LinksTransport(ClosesQuietly):
         self._move(call, [data], [data.nbytes] * self.size, needs, places)
 
     def scatter(self, call: Call, out: Array, arrays: Sequence[Array] | None, root: int) -> None:
-        """Place root's array for each member in out."""
+        """Copy root's array for this member into out."""
         data = bytes_of(out)
         pieces = [bytes_of(array) for array in arrays or ()] if self.rank == root else []
         sizes = [data.nbytes * self.size if one == root else 0 for one in range(self.size)]
@@ -174,7 +174,7 @@ class LinksTransport(ClosesQuietly):
         self._move(call, pieces, sizes, needs, outs)
 
     def all_to_all(self, call: Call, outs: Sequence[Array], arrays: Sequence[Array]) -> None:
-        """Send an array to each member, and place what each sends here."""
+        """Send an array to each member, and receive one from each member."""
         pieces = [bytes_of(array) for array in arrays]
         places = [bytes_of(out) for out in outs]
         self._movement.require_exchange(call)
@@ -182,7 +182,7 @@ class LinksTransport(ClosesQuietly):
             self._movement.exchange(call, pieces, places, waiting)
 
     def barrier(self, call: Call) -> None:
-        """Return when all members have called."""
+        """Return when all members have called barrier()."""
         with self._collective(call) as waiting:
             self._meeting.meet(call, (), waiting, "")
 
@@ -194,18 +194,20 @@ class LinksTransport(ClosesQuietly):
         self._mail.send(call, array, to, tag)
 
     def recv(self, call: Call, array: Array, sender: int | None, tag: int) -> int:
-        """Fill array with the next message of the sender, or of any; return the sender."""
+        """Fill array with the next message of sender, or of any member if None; return the
+        sender.
+        """
         self._require_usable()
         if sender == self.rank:
             raise ValueError(f"{call.name}: a member cannot receive from itself")
         return self._mail.receive(call, array, sender, tag)
 
     def abort(self, error: Exception) -> None:
-        """End every wait with error, and raise it in every later call."""
+        """End every wait with the error, and raise it in every later call."""
         self._fail(error)
 
     def close(self) -> None:
-        """Leave the group, and give back what it holds."""
+        """Leave the group, and release its resources."""
         with self._closing:
             if self._is_closed or self._pid != os.getpid():
                 return
@@ -214,7 +216,7 @@ class LinksTransport(ClosesQuietly):
         if error is None:
             self._machine.fail(LEFT, "")
         else:
-            # The thread that set the alarm may not have reported it yet.
+            # The thread that set the alarm may not have reported the failure yet.
             self._machine.fail(kind_of(error), str(error))
         all_have_read = self._say_goodbye()
         self._alarm.set(CollectiveError("this group was closed"))
@@ -226,12 +228,12 @@ class LinksTransport(ClosesQuietly):
             self._segment.close()
         close_if_unused(self._hub)
 
-    # Called by the hub, in its reader's thread.
+    # Methods that the hub calls in its reader's thread.
 
     def receive(self, head: wire.Head, body: list[Buffer], rank: int | None) -> None:
-        """Take a message in.
+        """Handle a message.
 
-        Raises  MessageError for what no member sends
+        Raises  MessageError for an invalid message
         """
         if head.sender >= self.size or head.sender == self.rank:
             raise MessageError(f"a message of member {head.sender} of a group of {self.size}")
@@ -248,7 +250,7 @@ class LinksTransport(ClosesQuietly):
             text = printable(bytes(body[0]).decode(errors="replace") if body else "")
             self._end(error_of(head.step, text), tells_other_machines=False)
         elif head.kind == wire.BYE:
-            # First the answer: as soon as all have left, the connections of this member end.
+            # The answer is sent first: when all members have left, this member's connections end.
             self._post.notify(head.sender, wire.BYE_SEEN)
             self.peer_left(self._members.records[head.sender])
             if head.step:
@@ -267,32 +269,32 @@ class LinksTransport(ClosesQuietly):
             self._mail.arrived(head, body)
 
     def peer_left(self, peer: Record) -> None:
-        """Learn that a process has left, and may end from now on."""
+        """Record that a process has left, and may end from now on."""
         for member, record in enumerate(self._members.records):
             if record.incarnation == peer.incarnation:
                 self._alarm.member_left(member)
                 self._note_read(member)
 
     def peer_lost(self, peer: Record, why: str) -> None:
-        """End the group: a process of it has ended, or cannot be reached."""
+        """End the group, because one of its processes has ended or cannot be reached."""
         for member, record in enumerate(self._members.records):
             if record.incarnation == peer.incarnation and member not in self._alarm.left:
                 text = f"{self._members.name(member)} was lost: {why}"
                 self._note_read(member)
                 if self._machine.has_left(member):
-                    # It closed the group before it ended: others may go on without it.
+                    # It left the group before it ended, so other members may continue without it.
                     self._alarm.member_left(member)
                     continue
-                # Members that have left owe each other no more: one of those may end at once, and
-                # others, which still receive its data, must not take it for lost.
+                # If this process has left the group too, it needs nothing more from the peer. The
+                # peer may have ended before this process had received its data; that is no error.
                 if not self._is_closed:
                     self._end(CollectiveLostError(text), tells_other_machines=True)
 
-    # How a collective begins and ends.
+    # The beginning and the end of a collective.
 
     @contextmanager
     def _collective(self, call: Call) -> Iterator[Waiting]:
-        # In a forked child nobody would ever release the lock.
+        # In a forked child no thread would release the lock.
         self._require_usable()
         with self._busy:
             self._require_usable()
@@ -348,16 +350,16 @@ class LinksTransport(ClosesQuietly):
     def _query_stacks(self, members: Sequence[int]) -> None:
         for member in members[:_MOST_QUERIED]:
             self._post.notify(member, wire.WHERE)
-            # A member of another machine may have left without a word to this one.
+            # A member on another machine may have left without a message to this one.
             self._hub.knock(self._members.records[member])
 
-    # How a group ends.
+    # The end of a group.
 
     def _fail(self, error: Exception) -> None:
         self._end(error, tells_other_machines=True)
 
     def _end(self, error: Exception, *, tells_other_machines: bool) -> None:
-        """End the group with this member's, or another's, failure."""
+        """End the group with a failure of this member or another one."""
         if not self._alarm.set(error):
             return
         kind, text = kind_of(error), str(error)
@@ -373,9 +375,9 @@ class LinksTransport(ClosesQuietly):
         return self._hub.has_lane_to(self._members.records[member])
 
     def _say_goodbye(self) -> bool:
-        """Let others know that nothing follows, and wait until they have read all before it.
+        """Notify other members that no message follows, and wait until they have read all messages.
 
-        Return whether all have.
+        Return whether all have done so.
         """
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]
@@ -384,10 +386,12 @@ class LinksTransport(ClosesQuietly):
         error = self._alarm.error
         until = time.monotonic() + _READ_S if error is None else 0.0
         is_last = int(self._hub.has_only(self._group))
-        # A connection may have to be made first: one that ends without a goodbye is taken for lost.
+        # New connections come last. Without a goodbye, the end of a connection would count as a
+        # loss.
         for member in sorted(awaited, key=self._is_reached, reverse=True):
             if error is not None and member not in self._told:
-                # The one that failed first told all, but its message may come after this goodbye.
+                # The member that failed first has notified all, but its message may come after this
+                # goodbye.
                 text = str(error).encode(errors="replace")
                 self._post.notify(member, wire.FAILED, text, kind_of(error), until=until)
             if not self._post.notify(member, wire.BYE, step=is_last, until=until):
@@ -406,11 +410,11 @@ class LinksTransport(ClosesQuietly):
 
 
 def _main_stack() -> bytes:
-    """Return the end of the main thread's stack, as text."""
+    """Return the innermost frames of the main thread's stack, as text."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return "".join(traceback.format_stack(frame, _MOST_FRAMES)).encode()[-_MOST_STACK:]
 
 
 def bytes_of(array: Array) -> Bytes:
-    """Return the bytes of a C-contiguous array, as a view of it."""
+    """Return the bytes of a C-contiguous array as a view."""
     return array.reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-"""This process's connections to other members, which all of its groups share."""
+"""Hub: this process's connections to other members, which all of its groups share."""
 
 from __future__ import annotations
 
@@ -32,74 +32,75 @@ from fastdist.system.foreign_text import one_line
 from .members import Members, Record
 from .wire import Head, decode
 
-# Messages that a peer sent before its end may still arrive: its connections end in no order.
+# Messages that a peer sent before its end may arrive after it: connections end in no fixed order.
 _READ_ON_S: Final = 0.03
 # How long the last messages of a hub may take to leave.
 _LINGER_S: Final = 2.0
-# TCP sends again for this many times as long as peers may be silent. Its first try after a cut is
-# at most at twice the cut's length plus the first interval, which a slow link lengthens.
+# TCP retransmits for frozen_s times this number. The first retransmission after a cut may come as
+# late as twice the cut's length plus the first interval, which is longer on a slow link.
 _TRIES_LONGER: Final = 3
 
-# How long a connection may take before its address is tried in another way.
+# The timeout of a connection attempt that checks whether an address still has a listener.
 _KNOCKS_S: Final = 0.3
 
-# The longest time for which Python waits for a lock.
+# The longest timeout of Python's locks.
 _LONGEST_S: Final = threading.TIMEOUT_MAX
 
 _logger = logging.getLogger(__name__)
 
 
 class Receiver(Protocol):
-    """A group, as the hub sees it."""
+    """The interface of a group that the hub uses."""
 
     def receive(self, head: Head, body: list[Buffer], rank: int | None) -> None:
-        """Take a message in; `rank` is what its sender has proved to be, if anything."""
+        """Handle a message; `rank` is the authenticated rank of its sender, if any."""
 
     def peer_left(self, peer: Record) -> None:
-        """Learn that another process has left all groups, and may end."""
+        """Record that another process has left all groups, and may end."""
 
     def peer_lost(self, peer: Record, why: str) -> None:
-        """Learn that another process has ended or cannot be reached."""
+        """Record that another process has ended or cannot be reached."""
 
     def close(self) -> None:
         """Leave the group."""
 
 
 class _Peer:
-    """One other process, and how it is reached."""
+    """Another process, and the lane to it."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        # Guards what is sent on the lane. The watcher never takes it: senders may hold it long.
+        # Guards sending on the lane. The watcher never acquires it, because senders may hold it
+        # long.
         self.lock = threading.Lock()
-        # Guards the lane's monitor and pulse, and the lane itself where it is made or closed.
+        # Guards the lane's monitor and pulse, and creating and closing the lane.
         self.watch_lock = threading.Lock()
         self.lane: Lane | None = None
-        # Whether events show when the lane's connection is made, and when it ends.
+        # Whether the lane reports events when its connection is made and when it ends.
         self.has_events = False
-        # Rung once the peer is lost: ends every wait on its lane.
+        # Rung when the peer is lost, to end every wait on its lane.
         self.closed = Doorbell()
         self.pidfd = -1
         self.groups: set[int] = set()
         self.was_connected = False
         self.is_released = False
         self.why_lost = ""
-        # Whether it has closed all its groups in an orderly way; why_lost then says so.
+        # Whether the peer has closed all its groups in an orderly way; why_lost then says so.
         self.has_left = False
 
     def awaits_connection(self) -> bool:
-        """Return whether its end shows by a connection that is not made yet."""
+        """Return whether the peer's end is detected by a connection that is not made yet."""
         is_watched = self.lane is not None and self.has_events
         return is_watched and not (self.was_connected or self.why_lost)
 
 
 class Hub:
-    """The connections of one process under one global rank.
+    """The connections of one process with one global rank.
 
-    Two threads run while there are groups: one reads what arrives, one watches whether peers are
-    there. Neither runs anything of a user's.
+    Two threads run while there are groups: one reads messages, the other checks whether peers are
+    alive. Neither runs users' code.
 
-    Thread  any, unless said otherwise
+    Thread  any, unless a method says otherwise
     """
 
     def __init__(self, rank: int, host: str, security: Security, frozen_s: float) -> None:
@@ -107,22 +108,23 @@ class Hub:
         self.host = host
         self.incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         self.security_kind = security.kind
-        # A connection that broke has lost what was on its way, so the pulse ends it, not TCP. TCP
-        # sends again what a cut has lost, at intervals that double: with a limit of 4 s it would
-        # give up after a cut of 2 s if it had tried at 1.4 s, as the next try would be at 4.2 s.
+        # A broken connection loses messages on their way, so the pulse decides when it ends, not
+        # TCP. TCP retransmits lost data at intervals that double. With a limit of 4 s it would give
+        # up after a cut of 2 s if it had tried at 1.4 s, because the next attempt would come at 4.2
+        # s.
         unreachable_ms = max(1, round(frozen_s)) * _TRIES_LONGER * 1_000
         self._context = Context(host=host, security=security, unreachable_ms=unreachable_ms)
         self._are_chosen = names_of("FASTDIST_TRANSPORTS") is not None
         self._frozen_beats = max(1, round(frozen_s / BEAT_S))
         self._listener = self._context.listen(f"links of rank {rank}")
         self.addresses = dict(self._listener.addresses)
-        # Guards the four below it.
+        # Guards the four fields below.
         self._lock = threading.RLock()
         self._receivers: dict[int, Receiver] = {}
         self._peers: dict[int, _Peer] = {}
         self._lost: deque[tuple[float, _Peer, str]] = deque()
         self._is_closed = False
-        # Notified as connections are made, and peers lost.
+        # Notified when connections are made and when peers are lost.
         self._connected = threading.Condition()
         self._watch_bell = Doorbell()
         self._threads = [
@@ -133,7 +135,7 @@ class Hub:
             thread.start()
 
     def attach(self, group: int, receiver: Receiver) -> None:
-        """Hand messages of a group to receiver from now on."""
+        """Pass messages of a group to receiver from now on."""
         with self._lock:
             if self._is_closed:
                 raise CollectiveError("the connections of this process were closed")
@@ -142,7 +144,9 @@ class Hub:
             self._receivers[group] = receiver
 
     def watch(self, group: int, record: Record, *, by_connection: bool) -> None:
-        """Notify a group of the end of another process; connect to it if that shows its end."""
+        """Notify a group of another process's end; connect to the process if that is how it is
+        detected.
+        """
         with self._lock:
             peer = self._peers.get(record.incarnation)
             if peer is None:
@@ -161,11 +165,11 @@ class Hub:
         self._watch_bell.ring()
 
     def await_connections(self, group: int, deadline: float) -> None:
-        """Return once the connections by which a group notices the end of peers are made.
+        """Wait until the connections with which a group detects the end of peers are made.
 
-        A peer that ended before would be missed.
+        The end of a peer before that would not be detected.
 
-        Raises  CollectiveLostError, CollectiveTimeoutError, which name a peer
+        Raises  CollectiveLostError or CollectiveTimeoutError with the name of a peer
         """
         with self._lock:
             peers = [peer for peer in self._peers.values() if group in peer.groups]
@@ -181,7 +185,9 @@ class Hub:
                 raise CollectiveTimeoutError(f"{name} could not be connected to in time")
 
     def knock(self, record: Record) -> None:
-        """Look why a connection is not made: nothing listens where a process has ended."""
+        """Check why a connection is not made: if nothing listens at the address, the peer has
+        ended.
+        """
         with self._lock:
             peer = self._peers.get(record.incarnation)
         if peer is None or not peer.awaits_connection():
@@ -190,9 +196,9 @@ class Hub:
             self._declare_lost(peer, "nothing listens at its address any more")
 
     def require_there(self, ranks: Sequence[int]) -> None:
-        """Check that no process of these global ranks was lost, unless another has its place.
+        """Check that no process with these global ranks was lost, unless another has replaced it.
 
-        Raises  CollectiveLostError that names one
+        Raises  CollectiveLostError with the name of a lost process
         """
         with self._lock:
             peers = [one for one in self._peers.values() if one.record.rank in ranks]
@@ -207,7 +213,7 @@ class Hub:
         return list(self._receivers) == [group]
 
     def peer_left(self, record: Record) -> None:
-        """Let all groups know that another process has left: its connections end soon."""
+        """Notify all groups that another process has left; its connections will end soon."""
         with self._lock:
             peer = self._peers.get(record.incarnation)
             groups = [] if peer is None else [self._receivers.get(one) for one in peer.groups]
@@ -216,14 +222,14 @@ class Hub:
                 group.peer_left(record)
 
     def hub_closed(self, incarnation: int) -> None:
-        """Let all groups know that another hub of this process has closed."""
+        """Notify all groups that another hub of this process has closed."""
         with self._lock:
             peer = self._peers.get(incarnation)
         if peer is not None:
             self._declare_left(peer)
 
     def detach(self, group: int) -> None:
-        """Hand out no more messages of a group, and forget peers that no other group has."""
+        """Stop passing on messages of a group, and release peers that no other group has."""
         unused = []
         with self._lock:
             self._receivers.pop(group, None)
@@ -236,16 +242,17 @@ class Hub:
             self._release(peer)
 
     def send(self, record: Record, frames: Sequence[Buffer], deadline: float) -> None:
-        """Send a message to another process, of a group that watches it.
+        """Send a message to a process that one of the groups watches.
 
-        Raises  CollectiveLostError if it cannot be reached; TimeoutError after the deadline
+        Raises  CollectiveLostError if the process cannot be reached; TimeoutError after the
+                deadline
         """
         with self._lock:
             peer = self._peers.get(record.incarnation)
         if peer is None or peer.why_lost:
             why = "the group was closed" if peer is None else peer.why_lost
             raise CollectiveLostError(why)
-        # Another thread may be sending something large. Notices do not wait for its end.
+        # Another thread may be sending a large message. Notices do not wait for its end.
         if not peer.lock.acquire(timeout=max(0.0, min(deadline - time.monotonic(), _LONGEST_S))):
             raise TimeoutError("others are sending to it")
         try:
@@ -258,7 +265,7 @@ class Hub:
             peer.lock.release()
 
     def has_lane_to(self, record: Record) -> bool:
-        """Return whether something may have been sent to another process."""
+        """Return whether messages may have been sent to another process."""
         with self._lock:
             peer = self._peers.get(record.incarnation)
         return peer is not None and peer.lane is not None
@@ -281,14 +288,14 @@ class Hub:
         return True
 
     def close_all(self) -> None:
-        """Leave all groups, at the end of the process."""
+        """Leave all groups, at the exit of the process."""
         with self._lock:
             receivers = list(self._receivers.values())
         for receiver in receivers:
             receiver.close()
 
     def _lane_to(self, peer: _Peer) -> Lane:
-        """Return the lane to a peer, made on first use; under the peer's lock."""
+        """Return the lane to a peer, created on first use. The caller holds the peer's lock."""
         if peer.is_released:
             raise CollectiveLostError("the group was closed")
         if peer.lane is None:
@@ -297,7 +304,7 @@ class Hub:
                 boot_id(),
                 network_namespace(),
             )
-            # Transports that a user has chosen count between threads as well.
+            # Transports that a user has chosen apply between threads of one process too.
             same_process = same_host and record.pid == os.getpid() and not self._are_chosen
             way = self._context.choose(
                 record.addresses, same_host=same_host, same_process=same_process
@@ -326,7 +333,7 @@ class Hub:
             os.close(descriptor)
 
     def _read(self) -> None:
-        """Hand out what arrives, then what the watcher has found; the reader's thread."""
+        """Pass on messages, then losses that the watcher has found; runs in the reader's thread."""
         while not self._is_closed:
             with self._lock:
                 due = self._lost[0][0] if self._lost else None
@@ -360,7 +367,7 @@ class Hub:
             _logger.warning("dropped a message that no member sends: %s", one_line(error))
 
     def _watch(self) -> None:
-        """Look whether peers are there; the watcher's thread."""
+        """Check whether peers are alive; runs in the watcher's thread."""
         beat_at = time.monotonic() + BEAT_S
         while not self._is_closed:
             poller = select.poll()
@@ -378,7 +385,8 @@ class Hub:
                         by_fd[fd] = peer
                         poller.register(fd, select.POLLIN)
                 has_pulses = has_pulses or (lane is not None and lane.pulse is not None)
-                # Events from before the descriptor was watched do not make it readable again.
+                # Read events that came before the descriptor was polled: it does not become
+                # readable for them.
                 self._read_events(peer)
             timeout_s = max(0.0, beat_at - time.monotonic())
             ready = poller.poll(timeout_s * 1000 if has_pulses else None)
@@ -406,7 +414,7 @@ class Hub:
             self._declare_lost(peer, "its process has ended")
             return
         except OSError:
-            return  # forbidden here: its connection shows its end
+            return  # not permitted: the peer's connection shows its end instead
         if process_start(record.pid) != record.process_start:
             self._declare_lost(peer, "its process has ended")
 
@@ -430,9 +438,9 @@ class Hub:
                 self._declare_lost(peer, text)
 
     def _declare_left(self, peer: _Peer) -> None:
-        """Note that a thread of this process, a member itself, has closed its hub.
+        """Record that a thread of this process, which is a member itself, has closed its hub.
 
-        Neither a descriptor nor a connection inside one process shows that.
+        A process descriptor, or a connection between threads of one process, does not show that.
         """
         self._declare_lost(peer, "it has left all groups", has_left=True)
 
@@ -459,23 +467,23 @@ def _is_in_this_process(record: Record) -> bool:
     return record.pid == os.getpid() and _shares_processes(record)
 
 
-# Guards _hubs: by global rank; one, but where members are threads of one process.
+# Guards _hubs, the hubs by global rank: one, unless members are threads of one process.
 _hubs_lock = threading.RLock()
 _hubs: dict[int, Hub] = {}
-# The incarnations of the hubs of this process that are open. A hub that closes leaves this set
-# before it is looked for among the peers of others, which are added before they look here: so a
-# peer that closes meanwhile is seen by one of the two.
+# The incarnations of the open hubs of this process. A closing hub first leaves this set, and then
+# looks for itself among the peers of other hubs. Another hub first adds a peer, and then checks
+# this set. So one of the two notices that the peer is closing.
 _live: set[int] = set()
 
 
 def find_hub(rank: int) -> Hub | None:
-    """Return the hub of this process under a global rank, if it has one."""
+    """Return the hub of this process for a global rank, or None."""
     with _hubs_lock:
         return _hubs.get(rank)
 
 
 def get_or_create_hub(rank: int, host: str, security: Security, frozen_s: float) -> Hub:
-    """Return the hub of this process under a global rank."""
+    """Return the hub of this process for a global rank; create it if necessary."""
     with _hubs_lock:
         hub = _hubs.get(rank)
         if hub is None:
@@ -487,7 +495,7 @@ def get_or_create_hub(rank: int, host: str, security: Security, frozen_s: float)
 
 
 def close_if_unused(hub: Hub) -> None:
-    """Close a hub that no group uses."""
+    """Close a hub if no group uses it."""
     with _hubs_lock:
         if hub.close_if_unused():
             _hubs.pop(hub.rank, None)
@@ -505,7 +513,8 @@ def _close_all() -> None:
 
 
 def _forget_in_child() -> None:
-    # Threads and sockets of the parent are not here: groups refuse, see group.py.
+    # The child does not have the parent's threads and sockets, so groups raise errors: see
+    # group.py.
     global _hubs_lock
     _hubs_lock = threading.RLock()
     _hubs.clear()

@@ -1,4 +1,4 @@
-"""Messages of other machines that belong to collectives, until the member that waits takes them."""
+"""Messages from other machines that wait until a member's collective takes them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from fastdist.distributed.pipe.frames import Buffer
 from .alarm import LOOK_S, Alarm, Waiting
 from .wire import Head
 
-# A member may be one collective ahead: what is of an earlier one came after its failure.
+# A member may be one collective ahead; messages of earlier turns came after a failure.
 _MOST_TURNS_AHEAD: Final = 2
 
 
 class Inbox:
-    """Messages by sender, turn, kind and step; pieces of one array in the order of their arrival.
+    """Messages by sender, turn, kind and step; pieces of one array stay in order.
 
-    Thread  put: the hub's reader; take: the one that carries out the group's collective
+    Thread  put: the hub's reader; take: the one that runs the group's collective
     """
 
     def __init__(self, alarm: Alarm) -> None:
         self._alarm = alarm
-        # Guards all below it.
+        # Guards the fields below.
         self._changed = threading.Condition()
         self._messages: dict[tuple[int, int, int, int], deque[tuple[Head, list[Buffer]]]] = {}
         self._turn = 0
         alarm.wakers.append(self._wake)
 
     def put(self, head: Head, body: list[Buffer]) -> None:
-        """Keep a message until it is taken; drop one of an earlier turn."""
+        """Keep a message until it is taken; drop a message of an earlier turn."""
         with self._changed:
             if not self._turn <= head.turn <= self._turn + _MOST_TURNS_AHEAD:
                 return
@@ -39,7 +39,7 @@ class Inbox:
             self._changed.notify_all()
 
     def begin(self, turn: int) -> None:
-        """Forget what is of earlier turns."""
+        """Start a turn, and drop the messages of earlier turns."""
         with self._changed:
             self._turn = turn
             for key in [key for key in self._messages if key[1] < turn]:
@@ -48,9 +48,9 @@ class Inbox:
     def take(
         self, sender: int, turn: int, kind: int, step: int, waiting: Waiting, grace_s: float = 0.0
     ) -> tuple[Head, list[Buffer]]:
-        """Wait for the next message of a sender.
+        """Wait for the next message from a sender, and return it.
 
-        Raises  the error of the alarm; CollectiveTimeoutError that names the sender
+        Raises  the error of the alarm; CollectiveTimeoutError with the name of the sender
         """
         key = sender, turn, kind, step
         with self._changed:
@@ -65,7 +65,7 @@ class Inbox:
                 self._changed.wait(min(waiting.look([sender], grace_s), LOOK_S))
 
     def has(self, sender: int, turn: int, kind: int, step: int) -> bool:
-        """Return whether take would find a message at once."""
+        """Return whether take would find a message without waiting."""
         with self._changed:
             return (sender, turn, kind, step) in self._messages
 

@@ -1,4 +1,4 @@
-"""How the members of a group find each other through a store, and come to share memory."""
+"""How the members of a group find each other through a store, and set up shared memory."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def connect(
     encrypts: bool | None = None,
     machine: str = "",
 ) -> LinksTransport:
-    """Meet the other members of a group, and return what carries its collectives.
+    """Meet the other members of a group, and return the transport of its collectives.
 
-    `store` is the group's own, such as a PrefixStore with the group's name. `ranks` are the global
-    ranks of the members, in a job of `world_size`. Without `encrypts`, or with
-    FASTDIST_COLLECTIVES_ENCRYPT=0, large sums between machines are authenticated, but not
-    encrypted; only for trusted networks with private addresses. Members that give different names
-    for `machine` use sockets between them, though they may share a machine.
+    `store` belongs to the group, such as a PrefixStore with the group's name. `ranks` are the
+    global ranks of the members, in a job of `world_size`. With encrypts=False or
+    FASTDIST_COLLECTIVES_ENCRYPT=0, large sums between machines are authenticated but not encrypted;
+    this is only for trusted networks with private addresses. Members with different values of
+    `machine` use sockets between them, even on the same machine.
 
-    Raises  StoreTimeoutError naming the members that did not come in time; CollectiveLostError as
-            soon as one that came has ended; CollectiveError, on all members, where they are of
-            different versions or disagree
+    Raises  StoreTimeoutError with the members that did not join in time; CollectiveLostError as
+            soon as a member that joined has ended; CollectiveError, on all members, if their
+            versions or settings differ
     """
     numbers = tuple(range(size)) if ranks is None else tuple(ranks)
     if not 0 <= rank < size or len(numbers) != size or len(set(numbers)) != size:
@@ -131,7 +131,7 @@ def _join(
     _require_agreement(records)
     group = records[0].group_id
     try:
-        # From here on the end of a member ends the wait for it.
+        # From here on, the loss of a member ends the waits for it.
         _watch(hub, group, rank, records, machines_of(records))
         machines, segment = _share_memory(meeting, records)
         transport = LinksTransport(hub, rank, records, machines, segment, notice_s)
@@ -144,11 +144,11 @@ def _join(
         hub.await_connections(group, deadline)
         meeting.all_of("ready", b"")
         if rank == 0:
-            # All have these values by now.
+            # All members have read these values by now.
             for what in ("members", "segments", "mapped"):
                 store.disband(what)
     except BaseException as error:
-        # Others that have come wait in vain, and this one waits for none of them.
+        # Other members that have joined would wait in vain, and this one waits for none of them.
         transport.abort(error if isinstance(error, Exception) else CollectiveError(repr(error)))
         transport.close()
         raise
@@ -156,7 +156,7 @@ def _join(
 
 
 class _Meeting:
-    """This member's exchanges with all others of a new group, through the store."""
+    """This member's exchanges with all others of a new group through the store."""
 
     def __init__(
         self, store: Store, rank: int, size: int, deadline: float, look: Callable[[], None]
@@ -165,13 +165,13 @@ class _Meeting:
         self._store, self._size, self._deadline, self._look = store, size, deadline, look
 
     def all_of(self, what: str, value: bytes) -> list[bytes]:
-        """Return the values of all members, once all have come."""
+        """Publish a value; return the values of all members when all have joined."""
         left_s = max(0.0, self._deadline - time.monotonic())
         return self._store.join(what, self.rank, value, self._size, left_s, look=self._look)
 
 
 def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[list[int]], Segment]:
-    """Return the machines whose members share memory, and this one's memory."""
+    """Return the groups of members that share memory, and the memory of this member's group."""
     rank, size = meeting.rank, len(records)
     machines = machines_of(records)
     here = next(one for one in machines if rank in one)
@@ -191,7 +191,7 @@ def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[li
         answers = meeting.all_of("mapped", why.encode())
     finally:
         if descriptor >= 0:
-            # All have mapped it by now: it ends with the last of them, however that ends.
+            # All members have mapped it: it is freed when the last mapping ends, for any reason.
             os.close(descriptor)
     machines = [
         part
@@ -208,7 +208,7 @@ def _share_memory(meeting: _Meeting, records: Sequence[Record]) -> tuple[list[li
 def _watch(
     hub: Hub, group: int, rank: int, records: Sequence[Record], machines: Sequence[Sequence[int]]
 ) -> None:
-    """Have the hub notice the end of other members: leaders see that of each other."""
+    """Make the hub watch other members; leaders of different machines watch each other."""
     leaders = {one[0] for one in machines}
     here = next(one for one in machines if rank in one)
     for member, record in enumerate(records):
@@ -218,9 +218,8 @@ def _watch(
 
 
 def _joined(ranks: Sequence[int]) -> str:
-    """Return ranks as text: a range where they are one, and a digest of the rest of a long list.
-
-    All members read the text of each.
+    """Return ranks as text: a range if possible, with a digest in place of the end of a long list.
+    Each member reads the texts of all others.
     """
     first = ranks[0]
     if list(ranks) == list(range(first, first + len(ranks))):
@@ -233,7 +232,7 @@ def _joined(ranks: Sequence[int]) -> str:
 
 
 def _place_taken(error: RankTakenError, place: int) -> Exception:
-    """Return the error where two members claim one place: of two groups, or of one rank."""
+    """Return the error if two members claim one place: of two groups, or of the same rank."""
     claims = [Record.decode(one) for one in error.claims]
     if len({one.rank for one in claims}) < 2:
         return error

@@ -1,4 +1,4 @@
-"""The members of a group on one machine: how they wait for each other, and report failures."""
+"""A group's members on one machine: how they wait for each other, and report failures."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from .alarm import LEFT, Alarm, Waiting, error_of
 from .members import Members
 from .segment import FAILURE, FUTEX, GO, GONE, SLEEPS, STAGE, Segment
 
-# A sleeper looks after that, whatever happens: a forged counter may have lost what wakes it.
+# A sleeper checks at this interval in any case: a forged counter may have lost a wake-up.
 _LOOK_S: Final = 1.0
 _MASK: Final = (1 << 32) - 1
 
 
 class Machine:
-    """This member's place among those that share a segment.
+    """This member's state among the members that share a segment.
 
-    Counters only grow. A member publishes one, then wakes those that sleep; a member sets its word
-    SLEEPS, then looks at the counters again, then sleeps. A fence between the two steps of each
-    lets one of them see the other: see Note [Processors that order memory] in system/fence.py.
+    Counters only grow. A member publishes a counter, then wakes the members that sleep. Before it
+    sleeps, a member sets its word SLEEPS, and then checks the counters again. A fence between the
+    two steps on each side lets at least one side see the other's change: see
+    Note [Processors that order memory] in system/fence.py.
 
-    Thread  the one that carries out the group's collective; alarm_rang, fail: any
+    Thread  the one that runs the group's collective; alarm_rang, fail: any
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Machine:
     ) -> None:
         self.segment = segment
         self.index = index
-        # The ranks in the group of this machine's members.
+        # The group ranks of this machine's members.
         self.ranks = tuple(ranks)
         self.count = len(ranks)
         self._members = members
@@ -49,12 +50,12 @@ class Machine:
         self._leader = [segment.first_word(0)]
         self._stage = 0
         self._spin_policy = SpinPolicy()
-        # Two threads may report at once, that of the hub and one that leaves: the first one's text
-        # stays whole, and the memory is there until all others were woken.
+        # Two threads may report at the same time, the hub's and one that leaves. Under this lock
+        # the first text stays complete, and the memory exists until all other members were woken.
         self._reporting = threading.Lock()
 
     def meet(self, waiting: Waiting, grace_s: float = 0.0) -> None:
-        """Come to the next point that all members of the machine come to, and wait for them."""
+        """Advance to the next meeting point of the machine's members, and wait for them."""
         self._stage += 1
         self.publish(STAGE, self._stage)
         self.wait(STAGE, self._stage, waiting, grace_s)
@@ -65,7 +66,7 @@ class Machine:
             self._wait_at(self._leader, GO, turn, waiting, grace_s)
 
     def publish(self, word: int, value: int) -> None:
-        """Set one of this member's counters; what was written before is seen before it."""
+        """Set one of this member's counters; earlier writes are visible before it."""
         words = self._words
         words[self._mine + word] = value
         with fence:
@@ -75,9 +76,9 @@ class Machine:
                 self._wake(other)
 
     def wait(self, word: int, value: int, waiting: Waiting, grace_s: float = 0.0) -> None:
-        """Wait until this counter of all others has reached value.
+        """Wait until this counter of all other members has reached value.
 
-        Raises  CollectiveError that another member or the alarm reports; CollectiveTimeoutError
+        Raises  CollectiveError reported by another member or the alarm; CollectiveTimeoutError
         """
         words = self._words
         for other in self._others:
@@ -86,8 +87,8 @@ class Machine:
                 return
 
     def fail(self, kind: int, text: str) -> None:
-        """Report to the others of this machine that this member has failed, or left."""
-        # A group that was closed has no memory any more, and nobody to report to.
+        """Report to this machine's other members that this member has failed, or left."""
+        # A closed group has no memory, and no member to notify.
         with self._reporting, suppress(ValueError):
             words, mine = self._words, self._mine
             if words[mine + FAILURE]:
@@ -102,19 +103,19 @@ class Machine:
                 self._wake(other)
 
     def set_gone(self) -> None:
-        """Report to the others of this machine that nothing of this member follows."""
+        """Report to this machine's other members that this member sends nothing more."""
         self._words[self._mine + GONE] = 1
 
     def gone_members(self) -> list[int]:
-        """Return the members of this machine of which nothing follows any more."""
+        """Return the members of this machine that send nothing more."""
         words = self._words
         return [self._rank_at[other] for other in self._others if words[other + GONE]]
 
     def alarm_rang(self) -> None:
-        """Wake this member's own thread, if it sleeps."""
+        """Wake this member's own thread if it sleeps."""
         if not self._others:
-            return  # it never sleeps here, and there may be no futexes
-        # The group may be closed at the same time: then nobody sleeps.
+            return  # a single member never sleeps here, and futexes may not be available
+        # The group may be closed at the same time, and then no thread sleeps.
         with suppress(ValueError):
             self._wake(self._mine)
 
@@ -144,8 +145,8 @@ class Machine:
                     self._require_good(missing)
                     left_s = waiting.look(missing, grace_s)
                 except CollectiveLostError:
-                    # A member that leaves has set its last counters before, but it may have left
-                    # after they were read.
+                    # A member that leaves has set its last counters before, but perhaps after they
+                    # were read here.
                     if find_missing() == missing:
                         raise
                     continue
@@ -163,9 +164,9 @@ class Machine:
         return False
 
     def require_no_failure(self) -> None:
-        """Check that the group has not failed.
+        """Raise if the group has failed.
 
-        Raises  CollectiveError that another member of the machine or the alarm reports
+        Raises  CollectiveError reported by another member of the machine or the alarm
         """
         self._require_good(())
 
@@ -173,7 +174,7 @@ class Machine:
         self._alarm.require_none()
         for other in self._others:
             kind = self._words[other + FAILURE]
-            # A member that left after its part was done does not fail those that do theirs.
+            # A member that left after its part was done does not fail other members' collectives.
             if kind and (kind != LEFT or self._rank_at[other] in missing):
                 text = self.segment.failure_text(self._index_at(other)).decode(errors="replace")
                 if kind == LEFT:

@@ -1,8 +1,9 @@
-"""send and recv: messages of one member to another, told apart by tags."""
+"""send and recv: messages from one member to another, distinguished by tags."""
 
-# A small message goes at once, and waits at its receiver. A larger one is announced, and goes when
-# the receiver has called recv and given it memory; its sender waits for that. One small message of
-# many is announced as well, so that no sender fills the memory of a receiver that does not call.
+# A small message is sent immediately, and waits at its receiver. A larger one is only announced; it
+# is sent when the receiver has called recv and allocated memory, and its sender waits for that. One
+# of every MOST_EAGER small messages is announced as well, so that no sender can fill the memory of
+# a receiver that does not call recv.
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ from .members import Members
 from .wire import ANNOUNCE, CLEAR, PART, PIECE_BYTES, REFUSE, SEND, WITHDRAW, Head
 
 EAGER_BYTES: Final = 64 << 10
-# One of so many small messages of a pair and tag waits for its receiver.
+# Every MOST_EAGER-th message of a pair and tag waits for its receiver, even if it is small.
 MOST_EAGER: Final = 64
 
 Send = Callable[[int, Head, Sequence[Buffer], Call], None]
 
 
 class _Letter:
-    """A message that has come, or was announced."""
+    """A message that has arrived or was announced."""
 
     __slots__ = ("body", "number", "sender", "tag", "text", "total")
 
@@ -43,11 +44,11 @@ class _Letter:
         self.tag = head.tag
         self.total = head.total
         self.text = text
-        self.body = body  # None: its sender waits
+        self.body = body  # None if it was only announced, and its sender waits
 
 
 class _Arrival:
-    """Memory for an announced message, which fills."""
+    """Memory for the data of an announced message, and the number of missing bytes."""
 
     def __init__(self, total: int) -> None:
         self.memory = np.empty(total, np.uint8)
@@ -58,7 +59,7 @@ class _Arrival:
 class Mail:
     """The messages of send and recv in one group.
 
-    Thread  send, receive: any, any number at once; arrived: the hub's reader
+    Thread  send, receive: any, in parallel; arrived: the hub's reader
     """
 
     def __init__(
@@ -70,13 +71,13 @@ class Mail:
         self._alarm = alarm
         self._notice_s = notice_s
         self._send = send
-        # Guards all below it.
+        # Guards the fields below.
         self._changed = threading.Condition()
         self._numbers = itertools.count()
         self._letters: deque[_Letter] = deque()
         self._arrivals: dict[tuple[int, int], _Arrival] = {}
-        # This member's announced messages: None while they wait, "" once they may go, or the reason
-        # for which they may not.
+        # This member's announced messages: None while they wait, "" if they may be sent, or the
+        # reason why they may not.
         self._answers: dict[tuple[int, int], str | None] = {}
         alarm.wakers.append(self._wake)
 
@@ -105,8 +106,8 @@ class Mail:
             self._send(to, part, (piece.data,), call)
 
     def receive(self, call: Call, array: NDArray[Any], sender: int | None, tag: int) -> int:
-        """Fill an array with the next message of a member, or of any; return its rank."""
-        # Senders and receivers give the same name, by which their calls are compared.
+        """Fill an array with the next message of a member, or of any if None; return its rank."""
+        # Both sides use the name "recv", with which their calls are compared.
         its = call._replace(name="recv")
         waiting = Waiting(its, self._members, self._alarm, self._notice_s)
         others = [one for one in range(len(self._members.records)) if one != self._rank]
@@ -123,9 +124,9 @@ class Mail:
                 return letter.sender
 
     def arrived(self, head: Head, body: list[Buffer]) -> None:
-        """Take in what has come for send or recv.
+        """Handle a message of send or recv.
 
-        Raises  MessageError for what no member sends
+        Raises  MessageError for an invalid message
         """
         key = head.sender, head.turn
         with self._changed:
@@ -181,7 +182,7 @@ class Mail:
                 self._changed.wait(min(waiting.look(missing), LOOK_S))
 
     def _fetch(self, call: Call, waiting: Waiting, letter: _Letter, array: NDArray[Any]) -> bool:
-        """Have an announced message sent, and place it in array; False if it was withdrawn."""
+        """Request an announced message and copy it to array; return False if it was withdrawn."""
         key = letter.sender, letter.number
         arrival = _Arrival(letter.total)
         with self._changed:

@@ -1,4 +1,4 @@
-"""How the members of a group meet in each collective, and notice that their calls differ."""
+"""The meeting of a group's members in each collective, which compares their calls."""
 
 from __future__ import annotations
 
@@ -23,28 +23,30 @@ from .segment import CALL_BYTES, GO, GO_DIFFERS, SHARED_BYTES, Bytes
 from .tree import Merge
 
 # Note [How members meet]
-# Each member writes what it calls, and a small contribution, into the segment of its machine, and
-# waits for the others there. Each of them compares all calls. Then the leaders of the machines,
-# their lowest ranks, send each other what their machine calls, and let their members go on. Every
-# member has seen every call before any array is changed, so a difference is an error on all, and
-# the group can be used again: all members are at the same point.
+# Each member writes a description of its call, and a small contribution, into the segment of its
+# machine, and waits for the other members there. Each of them compares all calls. Then the
+# machines' leaders, their lowest ranks, exchange the calls of their machines, and let their members
+# continue. Every member has seen every call before any array is changed. So a difference is an
+# error on all members, and the group stays usable, because all members are at the same point.
 
-# First byte of the text of a machine whose own members differ; no call's text begins with it.
+# The first byte of the text of a machine whose own members differ; no call's text begins with it.
 _DIFFERS = b"\0"
 
 Contribute = Callable[[], Bytes]
 
 
 def _agrees_with(sent: bytes) -> Agrees:
-    """Return whether the text of another machine is of the same call as the one that was sent."""
+    """Return a function that compares another machine's text with the sent one: is it the same
+    call?
+    """
     mine = shared_of(sent)
     return lambda theirs: not sent.startswith(_DIFFERS) and shared_of(theirs) == mine
 
 
 class Meeting:
-    """The point at which all members of a group meet.
+    """The point of a collective at which all members of a group meet.
 
-    Thread  the one that carries out the group's collective
+    Thread  the one that runs the group's collective
     """
 
     def __init__(self, machine: Machine, between: Between, members: Members) -> None:
@@ -58,7 +60,7 @@ class Meeting:
 
     @property
     def parity(self) -> int:
-        """Which of two slots this turn uses: see Note [Layout of a segment]."""
+        """The index of the slot that this turn uses, 0 or 1: see Note [Layout of a segment]."""
         return self.turn & 1
 
     def meet(
@@ -70,14 +72,13 @@ class Meeting:
         contribute: Contribute | None = None,
         merge: Merge | None = None,
     ) -> list[Buffer] | None:
-        """Meet all members, which must give the same `detail`.
+        """Meet all members, which must have the same `detail`.
 
-        `pieces` are this member's small contribution, for its small slot.
+        `pieces` are this member's small contribution, which is written to its small slot.
 
-        The leader of one of several machines contributes for all of its machine what `contribute`
-        then returns. It gets the contributions of all machines, some of them made one by `merge`
-        if that is given, and calls `go` when others may read what it makes of them. All others get
-        None.
+        With several machines, each leader contributes the result of `contribute` for its machine.
+        It gets the contributions of all machines, some of them combined by `merge` if that is
+        given. It then calls `go` when its members may read the result. All other members get None.
 
         Raises  CollectiveMismatchError, on all members
         """
@@ -115,7 +116,7 @@ class Meeting:
         waiting: Waiting,
         detail: str,
     ) -> None:
-        """Meet the other of two members, send it an array, and fill `theirs` with its array.
+        """Meet the only other member, send it an array, and fill `theirs` with its array.
 
         Raises  CollectiveMismatchError, on both members
         """
@@ -130,7 +131,9 @@ class Meeting:
             raise error
 
     def go(self) -> None:
-        """Let the other members of this machine go on; the leader alone, after `contribute`."""
+        """Let the other members of this machine continue; only the leader calls it, after
+        `contribute`.
+        """
         self.machine.publish(GO, self.turn)
 
     def _local_difference(self, text: bytes, num_shared: int) -> CollectiveMismatchError | None:

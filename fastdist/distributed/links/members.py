@@ -1,4 +1,4 @@
-"""The members of a group: what each publishes of itself, and how errors name it."""
+"""The members of a group: the record that each publishes, and its name in errors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _MOST_ADDRESSES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The facts that one member of a group publishes in the store.
+    """The data that one member of a group publishes in the store.
 
-    `rank` is the global one. `incarnation` is of the process's hub: all groups of one process have
-    the same. `group_id` is a random number of this member; that of the first member is the group's.
+    `rank` is the global rank. `incarnation` belongs to the process's hub: it is the same in all
+    groups of a process. `group_id` is a random number of this member; the first member's is used
+    for the group.
     """
 
     rank: int
@@ -32,15 +33,15 @@ class Record:
     group_id: int
     addresses: dict[str, str]
     security: str
-    # The global ranks of all members, as this one knows them.
+    # The global ranks of all members, as this member was given them.
     ranks: str
-    # How large sums go between machines: see SEALS; empty where only ZeroMQ can carry them.
+    # How bulk connections are sealed (see SEALS); empty if only ZeroMQ can carry large sums.
     bulk: str
-    # The algorithms that authenticate there, fastest first.
+    # The algorithms that can authenticate on these connections, fastest first.
     tags: str
-    # Why it shares no memory; empty if it can.
+    # The reason why this member cannot share memory; empty if it can.
     shares_nothing: str
-    # Members that give different names share no memory, as if on different machines.
+    # Members with different names share no memory, as if they were on different machines.
     machine: str = ""
     pid: int = field(default_factory=os.getpid)
     process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))
@@ -50,18 +51,18 @@ class Record:
     user: int = field(default_factory=os.getuid)
     host: str = field(default_factory=socket.gethostname)
     version: str = __version__
-    # The algorithms that encrypt there, fastest first.
+    # The algorithms that can encrypt on these connections, fastest first.
     ciphers: str = ""
 
     def encode(self) -> bytes:
-        """Return the bytes for the store."""
+        """Return the record as bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Record:
-        """Return the record in bytes of the store.
+        """Return the record from bytes of the store.
 
-        Raises  CollectiveError for what no member of this version writes
+        Raises  CollectiveError if no member of this version wrote it
         """
         try:
             found = cls(**json.loads(data))
@@ -78,20 +79,20 @@ class Record:
         return found
 
     def shares_processes_with(self, other: Record) -> bool:
-        """Return whether one's process id means the same to the other."""
+        """Return whether a process id means the same process to both."""
         return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
 
     def shares_host_with(self, other: Record) -> bool:
-        """Return whether both run on one machine, and have its network in common."""
+        """Return whether both run on one machine with the same network namespace."""
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
     def is_of_process_of(self, other: Record) -> bool:
-        """Return whether both are of one process."""
+        """Return whether both belong to one process."""
         same = (self.pid, self.process_start) == (other.pid, other.process_start)
         return same and self.shares_processes_with(other)
 
     def may_share_memory_with(self, other: Record) -> bool:
-        """Return whether both may map one segment."""
+        """Return whether both may map the same segment."""
         return (
             not self.shares_nothing
             and not other.shares_nothing
@@ -126,13 +127,13 @@ _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
 
 
 class Members:
-    """All members of a group, by their rank in it."""
+    """All members of a group, by group rank."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self.records = tuple(records)
 
     def name(self, member: int) -> str:
-        """Return how errors name one member: by its global rank, process and host."""
+        """Return a member's name in errors: its global rank, process and host."""
         record = self.records[member]
         return f"rank {record.rank} (pid {record.pid} on {one_line(record.host, 64)})"
 
@@ -145,14 +146,14 @@ class Members:
         return agreed(record.ciphers for record in self.records)
 
     def names(self, members: Sequence[int]) -> str:
-        """Return how errors name several members."""
+        """Return the names of several members in errors."""
         shown = ", ".join(self.name(member) for member in members[:8])
         more = len(members) - 8
         return shown if more <= 0 else f"{shown} and {more} more"
 
 
 def machines_of(records: Sequence[Record]) -> list[list[int]]:
-    """Return the members that may share memory, for each machine, by their lowest rank."""
+    """Return lists of the members that may share memory, ordered by their lowest rank."""
     machines: list[list[int]] = []
     for member, record in enumerate(records):
         for machine in machines:

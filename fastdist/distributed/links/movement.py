@@ -1,4 +1,4 @@
-"""Movement of data between members without sums: broadcast, gather, scatter and their like."""
+"""Collectives that move data without sums: broadcast, gather, scatter and the like."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from .members import Members
 from .segment import SMALL_BYTES, Bytes
 
 # Note [Movement]
-# Each member contributes bytes, and needs a range of what each other contributes. Small
-# contributions travel with the meeting. A large one goes onto the board of its machine, at a place
-# that follows from the sizes of all, and straight to those members of other machines that need a
-# part. Where all members of another machine need the same part, as in broadcast and all_gather, it
-# goes to one of them alone, which puts it onto the board for the others. All is there before any
-# member's arrays are changed.
+# Each member contributes bytes, and needs a range of every other member's contribution. Small
+# contributions are sent with the meeting. A large one is written to the board of its machine, at an
+# offset that follows from all sizes, and sent directly to those members on other machines that need
+# a part. If all members of another machine need the same part, as in broadcast and all_gather, it
+# is sent to only one of them, which writes it to the board for the others. All data has arrived
+# before any member's arrays are changed.
 
-# Contributions of several machines, all together, that travel with their meeting.
+# The largest total size of several machines' contributions that are sent with the meeting.
 _MOST_BETWEEN_BYTES: Final = 128 << 10
 _ALIGNMENT: Final = 64
-# More than any machine has: a size that is forged must not keep a member busy.
+# More than any machine has: a forged size must not keep a member busy.
 _MOST_BYTES: Final = 1 << 46
 
-# (receiver, sender) -> where what the receiver needs begins in what the sender contributes, and its
-# bytes.
+# Maps (receiver, sender) to the range of the sender's contribution that the receiver needs: its
+# start and its size in bytes.
 Needs = Callable[[int, int], tuple[int, int]]
 Outs = Sequence[Bytes | None]
 
 
 class Movement:
-    """The movements of one group.
+    """The data movements of one group.
 
-    Thread  the one that carries out the group's collective
+    Thread  the one that runs the group's collective
     """
 
     def __init__(self, rank: int, meeting: Meeting, members: Members, post: Post) -> None:
@@ -61,10 +61,10 @@ class Movement:
         outs: Outs,
         waiting: Waiting,
     ) -> None:
-        """Meet all members, and fill outs[member] with what this one needs of each.
+        """Meet all members, and fill outs[member] with the range that this member needs from each.
 
-        `pieces`, one after the other, are what this member contributes; `sizes` what all do, in
-        bytes.
+        The concatenated `pieces` are this member's contribution; `sizes` has the sizes of all
+        contributions in bytes.
         """
         meeting = self._meeting
         is_small = max(sizes) <= SMALL_BYTES and (
@@ -81,7 +81,7 @@ class Movement:
                 out[...] = found[sender][start : start + size]
 
     def require_exchange(self, call: Call) -> None:
-        """Refuse an exchange whose tables no message between machines holds.
+        """Reject an exchange whose tables do not fit in a message between machines.
 
         Raises  ValueError, on all members
         """
@@ -96,7 +96,7 @@ class Movement:
     def exchange(
         self, call: Call, pieces: Sequence[Bytes], outs: Sequence[Bytes], waiting: Waiting
     ) -> None:
-        """Meet all members, and fill outs[member] with the piece that each has for this one.
+        """Meet all members, and fill outs[member] with each member's piece for this one.
 
         Raises  CollectiveMismatchError, on all members, if the sizes of a pair differ
         """
@@ -123,7 +123,7 @@ class Movement:
     def _meet_with_small(
         self, call: Call, pieces: Sequence[Bytes], sizes: Sequence[int], waiting: Waiting
     ) -> list[Bytes]:
-        """Meet all members; return what each contributes, for now."""
+        """Meet all members; return all contributions, which are valid until the next meeting."""
         meeting, segment = self._meeting, self._meeting.segment
 
         def local_ones() -> Bytes:
@@ -154,7 +154,9 @@ class Movement:
     def _meet_with_tables(
         self, call: Call, mine: Sequence[int], waiting: Waiting
     ) -> NDArray[np.int64]:
-        """Meet all members; return a row of each: the bytes that it sends to each, and expects."""
+        """Meet all members; return a row per member: the bytes that it sends to and expects from
+        each.
+        """
         meeting, segment = self._meeting, self._meeting.segment
         nbytes = len(self._members.records) * len(mine) * 8
         segment.table(meeting.machine.index, meeting.parity)[:] = mine
@@ -178,7 +180,8 @@ class Movement:
                 shared[:nbytes] = data
                 meeting.go()
         else:
-            # It grows with the square of the number of members, so it goes over the board.
+            # The table grows with the square of the number of members, so it is shared on the
+            # board.
             if data is not None:
                 meeting.go()
             shared = np.empty(nbytes, np.uint8) if data is None else data
@@ -196,7 +199,7 @@ class Movement:
         outs: Outs,
         waiting: Waiting,
     ) -> None:
-        """Fill outs, once all have met."""
+        """Fill outs after all members have met."""
         turn, rank, between = self._meeting.turn, self._rank, self._meeting.between
         for machine in between.machines:
             if rank not in machine:
@@ -228,7 +231,7 @@ class Movement:
                     own[...] = part
 
     def _share_here(self, array: Bytes, has_come: bool, waiting: Waiting) -> None:
-        """Fill an array, which has come to one member of this machine, on the others."""
+        """Copy an array from the one local member that has received it to the others."""
         machine, segment = self._meeting.machine, self._meeting.segment
         for start in range(0, array.nbytes, segment.board_bytes):
             part = array[start : start + segment.board_bytes]
@@ -243,7 +246,9 @@ class Movement:
     def _carry_here(
         self, pieces: Sequence[Bytes], sizes: Sequence[int], needs: Needs, waiting: Waiting
     ) -> dict[int, Bytes]:
-        """Return the bytes that this member needs of others here; valid until the next meeting."""
+        """Return the bytes that this member needs from local members; valid until the next
+        meeting.
+        """
         machine, segment, rank = self._meeting.machine, self._meeting.segment, self._rank
         if machine.count == 1:
             return {}
@@ -274,7 +279,7 @@ class Movement:
         wanted: dict[int, tuple[int, int]],
         waiting: Waiting,
     ) -> dict[int, Bytes]:
-        """As _carry_here, where the board does not hold all: the next part of each at a time."""
+        """Like _carry_here, if the board is too small: one part of each contribution at a time."""
         machine, segment = self._meeting.machine, self._meeting.segment
         window = segment.board_bytes // machine.count // _ALIGNMENT * _ALIGNMENT
         found = {sender: np.empty(size, np.uint8) for sender, (_, size) in wanted.items()}
@@ -295,9 +300,9 @@ class Movement:
 
 
 def _receivers(machine: Sequence[int], sender: int, needs: Needs) -> Sequence[int]:
-    """Return those of a machine to which a member of another one sends what the machine needs.
+    """Return the members of a machine to which another machine's member sends data.
 
-    It is one of them if all need the same: which one differs between senders.
+    It is only one member if all need the same range; which one depends on the sender.
     """
     ranges = {needs(receiver, sender) for receiver in machine}
     if len(machine) > 1 and len(ranges) == 1 and ranges.pop()[1]:
@@ -306,7 +311,7 @@ def _receivers(machine: Sequence[int], sender: int, needs: Needs) -> Sequence[in
 
 
 def _range_of(pieces: Sequence[Bytes], start: int, size: int) -> list[Bytes]:
-    """Return the parts of pieces, one after the other, that make up a range of their bytes."""
+    """Return the parts of pieces that make up a range of their concatenated bytes."""
     found = []
     for piece in pieces:
         if size <= 0:

@@ -1,19 +1,20 @@
-"""Two machines: their leaders meet, and sum, over one connection each way."""
+"""Two machines: their leaders meet and sum over two connections, one in each direction."""
 
 # Note [Sums of two machines]
-# Each leader sends all that its machine has, while it receives what the other has, and adds: that
-# is as many bytes as around a ring, and no leader waits for what the other has added. Both add in
-# the order of the machines.
-# Two leaders on one machine (in containers, say) send in turns: each piece leaves once all pieces
-# before it have come from the other. So neither sends to a connection while the other reads from
-# it, where both would wait for the connection's lock and take its memory from each other's caches:
-# sums of 64 MB took 25 to 38 ms, and take 24 to 25 (2 cores of an AMD EPYC, Zen 5). Between two
-# machines each sends as fast as the network takes it: waiting would cost a round trip for a piece.
-# A leader that has no members to wait for sends its call and its array at once: the call comes
-# first, so that the other compares it before it uses a number. Where calls differ, the sender
-# stops, and sends a record that says so; the receiver drops what came until then. Such a call is
-# joined with the first piece behind it (records.py): a tag less. It is compared before that piece
-# is opened, and nothing follows from it, no sum and no error, before that.
+# Each leader sends the complete data of its machine while it receives the other's, and adds both.
+# These are as many bytes as around a ring, and no leader waits for the other's additions. Both add
+# in the order of the machines.
+# Two leaders on one machine (in containers, say) send in turns: a piece is sent when all earlier
+# pieces of the other leader have arrived. So no leader sends on a connection while the other reads
+# from it; otherwise both would wait for the connection's lock, and evict its memory from each
+# other's caches. Sums of 64 MB took 25 to 38 ms without turns, and take 24 to 25 ms with them
+# (2 cores of an AMD EPYC, Zen 5). Between two machines each leader sends as fast as the network
+# allows, because waiting would cost a round trip per piece.
+# A leader without members to wait for sends its call and its array without waiting. The call
+# comes first, so the other leader compares it before it uses any data. If the calls differ, the
+# sender stops, and sends a record that says so; the receiver drops the data until then. Such a
+# call is joined with the first piece after it (records.py), which saves a tag. The calls are
+# compared before that piece is authenticated, but they cause no sum and no error until it is.
 
 from __future__ import annotations
 
@@ -30,29 +31,29 @@ from .alarm import Waiting
 from .records import PIECE_BYTES, Bytes, RecordHead, Records
 from .reductions import combine
 
-# Numbers of records: a call, with the bytes of its text as offset; the same, with an array behind
-# it; a piece; the end of the pieces of a call that differs.
+# The kinds of records: a call, whose offset is the length of its text; a call followed by an array;
+# a piece of an array; the end of the pieces of a call that differs.
 _CALL: Final = 1
 _CALL_AND_ARRAY: Final = 2
 _PIECE: Final = 3
 _STOP: Final = 4
 
-# A receiver keeps no more for a call that nothing has authenticated.
+# A receiver allocates no more than this for a call that is not authenticated yet.
 _MOST_CALL_BYTES: Final = 64 << 20
-# Short arrays are cut as well: one piece is opened while the next arrives.
+# Short arrays are divided as well: one piece is opened while the next arrives.
 _LEAST_PIECE_BYTES: Final = 128 << 10
 _PIECES: Final = 2
-# The caches hold arrays of so many bytes, and what else a sum touches.
+# The caches can hold arrays of this size together with the other data of a sum.
 _MOST_CACHED_BYTES: Final = 4 << 20
 NOTHING: Final = np.empty(0, np.uint8)
 
 Array = NDArray[Any]
-# Whether a call's text is that of the same call as this machine's.
+# Returns whether a call's text describes the same call as this machine's.
 Agrees = Callable[[bytes], bool]
 
 
 class _Outgoing:
-    """The array of a sum, as it leaves piece by piece."""
+    """The array of a sum, which is sent in pieces."""
 
     def __init__(self, records: Records, turn: int, source: Array) -> None:
         self._records = records
@@ -60,33 +61,33 @@ class _Outgoing:
         self._source = source
         most = max(_LEAST_PIECE_BYTES, min(PIECE_BYTES, source.nbytes // _PIECES))
         self._step = max(1, most // source.itemsize)
-        # Where the next piece begins; where the pieces that have not left begin.
+        # The start of the next piece, and the starts of the pieces that are not sent completely.
         self._at = 0
         self._waiting_at: deque[int] = deque()
 
     @property
     def is_leaving(self) -> bool:
-        """Whether pieces have not left as a whole."""
+        """Whether some pieces are not sent completely."""
         return self._at < self._source.size or self._records.num_queued > 0
 
     @property
     def num_left(self) -> int:
-        """How many numbers have left, from the first on."""
+        """The number of leading elements that have been sent."""
         return self._waiting_at[0] if self._count_waiting() else self._at
 
     def _may_send(self, received: int) -> bool:
         return not self._records.is_local or self._at <= received
 
     def _count_waiting(self) -> int:
-        """Return how many pieces have not left as a whole."""
+        """Return the number of pieces that are not sent completely."""
         while len(self._waiting_at) > self._records.num_queued:
             self._waiting_at.popleft()
         return len(self._waiting_at)
 
     def send_some(self, waiting: Waiting, received: int = 0) -> bool:
-        """Send the next piece, or what the socket takes of it; return whether anything left.
+        """Send the next piece, or a part of it; return whether any data was sent.
 
-        `received` says how many of the other's numbers have come: see Note [Sums of two machines].
+        `received` is the number of elements received: see Note [Sums of two machines].
         """
         if self._at < self._source.size and not self._count_waiting() and self._may_send(received):
             part = self._source[self._at : self._at + self._step]
@@ -98,9 +99,9 @@ class _Outgoing:
 
 
 class Pair:
-    """The records between the leaders of two machines.
+    """The exchange of records between the leaders of two machines.
 
-    Thread  the one that carries out the group's collective
+    Thread  the one that runs the group's collective
     """
 
     def __init__(self, records: Records, mine: int) -> None:
@@ -109,17 +110,17 @@ class Pair:
         self._piece = np.empty(PIECE_BYTES, np.uint8)
         # Memory for the call that is being received.
         self._call = NOTHING
-        # Whether the other has sent its array with its call, in this turn.
+        # Whether the other leader has sent its array with its call in this turn.
         self._has_array = False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         self._records.close()
 
     def meet(
         self, turn: int, text: bytes, data: Bytes, agrees: Agrees, waiting: Waiting
     ) -> tuple[bytes, Bytes]:
-        """Exchange texts and data of calls; return the other's."""
+        """Exchange the texts and data of calls; return the other leader's."""
         records = self._records
         self._enqueue_call(turn, _CALL, text, data)
         theirs = self._await_call(turn, waiting, lambda: records.send_some(waiting))
@@ -131,7 +132,9 @@ class Pair:
     def meet_and_exchange(
         self, turn: int, text: bytes, mine: Array, theirs: Array, agrees: Agrees, waiting: Waiting
     ) -> bytes:
-        """Exchange calls; return the other's, and fill `theirs` with its array if they agree."""
+        """Exchange calls and return the other's; fill `theirs` with its array if the calls
+        agree.
+        """
         self._enqueue_call(turn, _CALL_AND_ARRAY, text, NOTHING)
         outgoing = _Outgoing(self._records, turn, mine)
         found, _ = self._await_call(turn, waiting, lambda: outgoing.send_some(waiting))
@@ -146,7 +149,7 @@ class Pair:
         return found
 
     def reduce(self, turn: int, source: Array, result: Array, op: str, waiting: Waiting) -> None:
-        """Write the reduction into result, which may be the source; the calls have agreed."""
+        """Write the reduction into result, which may be the source. The calls must have agreed."""
         is_in_place = source is result
         theirs = np.empty_like(source) if is_in_place else result
         added = 0
@@ -158,14 +161,14 @@ class Pair:
 
         outgoing = _Outgoing(self._records, turn, source)
         for received in self._receive_pieces(turn, outgoing, theirs, waiting):
-            # A number that has not left yet is not replaced.
+            # In place, an element is only replaced after it has been sent.
             added = add(min(received, outgoing.num_left) if is_in_place else received)
         add(source.size)
 
     def _receive_pieces(
         self, turn: int, outgoing: _Outgoing, theirs: Array, waiting: Waiting
     ) -> Iterator[int]:
-        """Fill `theirs`, and send what goes out; yield how many numbers have come."""
+        """Send the outgoing array, and fill `theirs`; yield the number of received elements."""
         records, at = self._records, 0
         while at < theirs.size or outgoing.is_leaving:
             has_sent = outgoing.send_some(waiting, at)
@@ -177,7 +180,9 @@ class Pair:
                 records.sleep(waiting, reads=at < theirs.size)
 
     def _receive_piece(self, turn: int, out: Array, at: int, waiting: Waiting) -> int:
-        """Receive the piece that begins at a number; return its end, or `at` if it is not here."""
+        """Receive the piece that starts at an element; return its end, or `at` if it has not
+        arrived.
+        """
         head = self._records.receive_head(waiting)
         if head is None:
             return at
@@ -200,7 +205,7 @@ class Pair:
     def _await_call(
         self, turn: int, waiting: Waiting, send_some: Callable[[], bool]
     ) -> tuple[bytes, Bytes]:
-        """Return text and data of the other's call; send meanwhile."""
+        """Return the text and data of the other leader's call; send data in the meantime."""
         records = self._records
         while True:
             has_sent = send_some()
@@ -221,7 +226,7 @@ class Pair:
                 records.sleep(waiting, reads=True)
 
     def _drop_pieces(self, turn: int, waiting: Waiting) -> None:
-        """Receive the array of a call that differs, as far as it comes, and forget it."""
+        """Receive and drop the array of a call that differs, up to its end."""
         records = self._records
         while True:
             has_sent = records.send_some(waiting)
@@ -236,14 +241,14 @@ class Pair:
                 records.sleep(waiting, reads=True)
 
     def _flush(self, waiting: Waiting) -> None:
-        """Send what waits to be sent."""
+        """Send all queued data."""
         while self._records.num_queued:
             if not self._records.send_some(waiting):
                 self._records.sleep(waiting, reads=False)
 
 
 def _require(head: RecordHead, turn: int, numbers: tuple[int, ...], most: int) -> None:
-    """Raise MessageError for a record that the other leader does not send at this point."""
+    """Raise MessageError for a record that is invalid at this point."""
     if head.turn != turn or head.number not in numbers or head.nbytes > most:
         raise MessageError(
             f"a record of kind {head.number} in turn {head.turn} with {head.nbytes} bytes at "

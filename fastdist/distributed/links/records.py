@@ -1,16 +1,16 @@
-"""Records: sealed pieces that go from leader to leader over two connections, one each way."""
+"""Records: sealed pieces that leaders send over two connections, one in each direction."""
 
 # Note [Records]
-# A record is a head, data and a tag. The tag is over the head, the data and the record's number, so
-# a record that was changed, repeated, left out or moved ends the group before its data is used:
-# until then data is in memory of this file, or in a result that no caller has.
-# Encrypted data is received into memory that is small and stays in the caches. Data of large arrays
-# is, too, and copied: that takes a sixth less time than receiving it where it belongs, in memory
-# that no cache holds.
-# A short record may be joined with the next: it has no tag, and that of the next is over both. Its
-# words are believed once the next was opened.
-# One thread does all the work: it seals and sends what the socket takes, and receives and opens
-# meanwhile, so that no two leaders wait for each other.
+# A record is a head, data and a tag. The tag covers the head, the data and the record's number.
+# So a record that was changed, repeated, left out or moved ends the group before its data is
+# used; until then the data is in memory of this file, or in a result that no caller has.
+# Encrypted data is received into a small buffer that stays in the caches. The data of large
+# arrays is received there too and then copied: that takes a sixth less time than receiving it
+# directly into memory that is not cached.
+# A short record may be joined with the next one: it has no tag, and the tag of the next one
+# covers both. Its contents can be trusted when the next record was opened.
+# One thread does all the work: it seals and sends as much as the socket accepts, and receives
+# and opens in between, so that no two leaders wait for each other.
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ from .alarm import REASON_S, REPORT_S, Alarm, Waiting
 from .algorithms import Seals
 from .cipher import CipherError
 
-# Larger ones leave the processor's caches; smaller ones cost more calls. Among 64 KB to 1 MB this
-# is the fastest for sums of 16 and 64 MB (2 cores of an AMD EPYC, Zen 5).
+# Larger pieces do not fit in the processor's caches; smaller ones need more calls. This size is the
+# fastest one from 64 KB to 1 MB, for sums of 16 and 64 MB (2 cores of an AMD EPYC, Zen 5).
 PIECE_BYTES: Final = 512 << 10
-# Turn, number, bytes, offset. A tag takes half as long where what follows the head begins at a
-# multiple of 16 bytes of all that it is over.
+# Turn, number, bytes, offset. Computing a tag takes half as long if the data after the head starts
+# at a multiple of 16 bytes.
 _HEAD: Final = struct.Struct("<QIIQ8x")
-# A head, or a call with its head, comes with what is received before it: a call of the kernel less.
+# A head, or a call with its head, is received together with the data before it, which saves a
+# system call.
 _AHEAD_BYTES: Final = 512
-# So many records leave at a time.
+# The most records in one send.
 _MOST_JOINED: Final = 8
-# Sleeping and waking can take longer than the next piece takes to come.
+# Sleeping and waking can take longer than the arrival of the next piece.
 _SPIN_S: Final = 200e-6
 _HAS_TWO_PROCESSORS: Final = (os.cpu_count() or 1) > 1
 
@@ -52,19 +53,19 @@ Bytes = NDArray[np.uint8]
 
 
 class RecordHead(NamedTuple):
-    """The numbers at the beginning of a record."""
+    """The fields of a record's head."""
 
     turn: int
-    # The kind of the record: see pair.py and ring.py.
+    # The kind of the record, as defined in pair.py, or its step in ring.py.
     number: int
     nbytes: int
     offset: int
 
 
 class Records:
-    """A leader's connections to the leaders after and before it, and the records on them.
+    """A leader's connections to the next and the previous leader, and the records on them.
 
-    Thread  the one that carries out the group's collective; close from any, after it
+    Thread  the one that runs the group's collective; close: any, after it
     """
 
     def __init__(
@@ -81,29 +82,29 @@ class Records:
         self._from_previous = from_previous
         self._sealing = sealing
         self._opening = opening
-        # The members at the far ends.
+        # The members at the other ends.
         self.next, self.previous = neighbours
         self._alarm = alarm
         self._bell = bell
-        # Whether the next one's connection does not leave this machine.
+        # Whether the connection to the next leader stays on this machine.
         self.is_local = to_next.getsockname()[0:1] == to_next.getpeername()[0:1]
-        # Joined records that wait for the next one's tag, as bytes.
+        # The bytes of joined records that wait for the next record's tag.
         self._joined_to_send = self._joined_received = b""
-        # Records that leave: head, data and tag; and the buffer of this one that the data is in.
+        # Records to send (head, data and tag), each with the reusable buffer of its data, if any.
         self._queue: deque[tuple[list[memoryview], Bytes | None]] = deque()
         self._buffers: list[Bytes] = []
         self._head = bytearray(_HEAD.size)
-        # Data that is being received: one piece, which stays in the caches.
+        # A buffer for one piece of received data, which stays in the caches.
         self._sealed = np.empty(PIECE_BYTES, np.uint8)
         self._tag = bytearray(0 if opening is None else opening.tag_bytes)
-        # The head of a record whose data is still to come; and the memory that is still to fill.
+        # The head of a record whose data has not arrived, and the memory that is not filled yet.
         self._received: RecordHead | None = None
         self._missing = [memoryview(self._head)]
-        # Bytes received behind the end of a record, and the memory that they are in.
+        # Bytes received after the end of a record, and the memory that contains them.
         self._ahead = memoryview(b"")
         self._ahead_memory = memoryview(bytearray(_AHEAD_BYTES))
         self._spin_policy = SpinPolicy()
-        # Whether something has arrived since this leader last slept.
+        # Whether data has arrived since this leader last slept.
         self._is_flowing = False
         self._reading, self._writing, both = select.poll(), select.poll(), select.poll()
         self._both = both
@@ -116,16 +117,16 @@ class Records:
 
     @property
     def can_join(self) -> bool:
-        """Whether records may be joined: those that are encrypted are not."""
+        """Whether records may be joined; encrypted records may not."""
         return self._sealing is not None and not self._sealing.encrypts
 
     @property
     def num_queued(self) -> int:
-        """How many records have not left as a whole."""
+        """The number of records that are not sent completely."""
         return len(self._queue)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         for connection in (self._to_next, self._from_previous):
             connection.close()
         for cipher in (self._sealing, self._opening):
@@ -135,9 +136,9 @@ class Records:
     def enqueue(
         self, turn: int, number: int, data: Bytes, offset: int, *, is_joined: bool = False
     ) -> None:
-        """Seal a record; it leaves with `send_some`. Its data does not change before that.
+        """Seal and queue a record for `send_some`. Its data must not change before it is sent.
 
-        Where `can_join` is true, `is_joined` leaves its tag to the next record.
+        If `can_join` is true, `is_joined` leaves the tag to the next record.
         """
         head = _HEAD.pack(turn, number, data.nbytes, offset)
         if is_joined:
@@ -160,7 +161,7 @@ class Records:
         self._queue.append((views, buffer))
 
     def send_some(self, waiting: Waiting) -> bool:
-        """Send as much as the socket takes now; return whether anything left."""
+        """Send as much as the socket accepts now; return whether data was sent."""
         has_sent = False
         while self._queue:
             records = itertools.islice(self._queue, _MOST_JOINED)
@@ -182,9 +183,10 @@ class Records:
         return has_sent
 
     def receive_head(self, waiting: Waiting) -> RecordHead | None:
-        """Return the head of the next record; None while it is not here as a whole.
+        """Return the head of the next record; None if it has not arrived completely.
 
-        Nothing has authenticated it yet: it says where to receive what `receive_data` then opens.
+        It is not authenticated yet: it only says where to receive the data that `receive_data`
+            opens.
         """
         if self._received is None:
             if not self._fill(waiting):
@@ -195,13 +197,13 @@ class Records:
     def receive_data(
         self, out: Bytes, waiting: Waiting, *, is_cached: bool = True, is_joined: bool = False
     ) -> bool:
-        """Receive the data of the record whose head has come; False while it is not here.
+        """Receive the data of the record whose head has arrived; return False if it is incomplete.
 
-        `out` holds its bytes once this returns True, and rubbish before; the same `out` is given
-        until then. `is_cached` says whether the processor's caches may hold `out`. With
-        `is_joined` the bytes can be believed once the next record was received.
+        `out` contains the data when this returns True, and is invalid before; the same `out` must
+        be passed until then. `is_cached` says whether the processor's caches may hold `out`. With
+        `is_joined` the data can be trusted when the next record was received.
 
-        Raises  CollectiveLostError if the record is not the one that its sender has sealed
+        Raises  CollectiveLostError if the record was changed on its way
         """
         data = out
         opening = self._opening
@@ -226,7 +228,7 @@ class Records:
         return True
 
     def sleep(self, waiting: Waiting, *, reads: bool) -> None:
-        """Wait until something can be sent, or received if `reads`."""
+        """Wait until data can be sent, or received if `reads`."""
         self._alarm.require_none()
         poller = self._reading if not self._queue else self._both if reads else self._writing
         ready = self._spin(poller) if self._is_flowing else []
@@ -234,8 +236,8 @@ class Records:
             ready = poller.poll(0)
         elif not ready:
             self._is_flowing = False
-            # One that has left may have sent what this member waits for; its connection's end shows
-            # that nothing follows.
+            # A member that has left may have sent the awaited data; the end of its connection shows
+            # that no more follows.
             missing = self.previous if reads else self.next
             left_s = waiting.look([missing], REPORT_S, awaits_left=True)
             ready = poller.poll(left_s * 1000)
@@ -244,14 +246,14 @@ class Records:
             self._alarm.require_none()
 
     def _spin(self, poller: select.poll) -> list[tuple[int, int]]:
-        """Look again for as long as the next part of an array takes; return what is ready."""
+        """Poll for as long as the next part of an array may take; return the ready descriptors."""
         until = time.monotonic() + _SPIN_S
         while not (ready := poller.poll(0)) and time.monotonic() < until:
             os.sched_yield()
         return ready
 
     def _fill(self, waiting: Waiting) -> bool:
-        """Receive into what is missing; return if all is here."""
+        """Receive into the missing memory; return whether it is complete."""
         missing = self._missing
         while self._ahead and missing:
             count = min(len(self._ahead), len(missing[0]))
@@ -281,12 +283,14 @@ class Records:
 
 
 def _padded(record: bytes) -> bytes:
-    # The next part begins at a multiple of 16 bytes: see _HEAD.
+    # The next part starts at a multiple of 16 bytes: see _HEAD.
     return record + bytes(-len(record) % 16)
 
 
 def _drop(views: list[memoryview], nbytes: int) -> int:
-    """Take so many bytes from the beginning of views; return how many were more than these have."""
+    """Remove nbytes from the start of views; return how many bytes remain after the views are
+    empty.
+    """
     while views and nbytes >= len(views[0]):
         nbytes -= len(views.pop(0))
     if views and nbytes:

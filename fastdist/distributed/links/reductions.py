@@ -1,4 +1,4 @@
-"""Sums and other reductions of arrays, element by element, in the order in which they are given."""
+"""Sums and other element-wise reductions of arrays, in a given order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Note [Order and rounding of sums]
-# Members of one machine are summed in the order of their ranks, then machines: two in their order,
-# large arrays of more of them around a ring, small ones in the pairs of tree.py. Each part of the
-# result is computed by one member and copied to the others, or by all members from the same numbers
-# in the same order: all have the same bits, in every run.
-# Numbers of fewer bits than float32 are added in float32. The result is rounded once for each
-# machine, and once for each machine that is added to the sum. Others are added in their own type.
-# Integers wrap. For bool, sum is "or" and product is "and". min and max give NaN where one is NaN.
+# Members of one machine are summed in the order of their ranks, then the machines. Two machines
+# are summed in their order. With more machines, large arrays are summed around a ring, and
+# small ones in the pairs of tree.py. Each part of the result is computed by one member and
+# copied to the others, or by all members from the same numbers in the same order. So all
+# members get bitwise equal results in every run.
+# Types with fewer bits than float32 are added in float32. The result is rounded once for each
+# machine, and once for each machine that is added to the sum. Other types are added without
+# conversion. Integers wrap around. For bool, sum is "or" and product is "and". min and max give
+# NaN if any value is NaN.
 
 _UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     "sum": np.add,
@@ -31,9 +33,9 @@ _BITS: Final = ("band", "bor", "bxor")
 
 
 def require_reducible(op: str, dtype: np.dtype[Any]) -> None:
-    """Check that a reduction is defined for numbers of a type.
+    """Check that a reduction is defined for a dtype.
 
-    Raises  ValueError for an unknown reduction; TypeError for numbers that it does not have
+    Raises  ValueError for an unknown reduction; TypeError if it is not defined for the dtype
     """
     if op not in _UFUNCS:
         raise ValueError(f"reduction is {op!r}; known: {', '.join(_UFUNCS)}")
@@ -44,7 +46,7 @@ def require_reducible(op: str, dtype: np.dtype[Any]) -> None:
 
 
 def combine(op: str, arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
-    """Write the reduction of arrays, taken in their order, into out, which may be the first."""
+    """Write the reduction of arrays, in their order, into out, which may be the first array."""
     first, *others = arrays
     ufunc = _UFUNCS[op]
     if not others:
@@ -62,7 +64,7 @@ def combine(op: str, arrays: Sequence[NDArray[Any]], out: NDArray[Any]) -> None:
 
 
 def _is_short_float(dtype: np.dtype[Any]) -> bool:
-    # Those of ml_dtypes are of kind V, or f.
+    # Types of ml_dtypes have kind V or f.
     return (
         dtype.itemsize < 4
         and dtype.kind not in "iub"

@@ -1,4 +1,4 @@
-"""Several machines: their leaders sum large arrays around a ring, each connected to the next."""
+"""Several machines: their leaders sum large arrays around a ring of connections."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from .alarm import Waiting
 from .records import PIECE_BYTES, RecordHead, Records
 from .reductions import combine
 
-# Pieces of this machine that wait to be sent, besides those that are passed on.
+# The most queued pieces of this machine, in addition to pieces that are passed on.
 _MOST_QUEUED: Final = 4
 
 Array = NDArray[Any]
 
 
 class _Sum(NamedTuple):
-    """One sum around the ring: its source, its result, and how many steps it has."""
+    """One sum around the ring: its source, its result, and its steps."""
 
     turn: int
     op: str
-    # The parts of this machine's data, and of the result; the same arrays for a sum in place.
+    # The parts of this machine's data and of the result; the same arrays if the sum is in place.
     sources: list[Array]
     results: list[Array]
     mine: int
     last: int
 
     def part_of(self, number: int) -> int:
-        """Return which part arrives in a step."""
+        """Return the index of the part that arrives in a step."""
         return (self.mine - number - 1) % len(self.sources)
 
     def adds(self, number: int) -> bool:
-        """Return whether a step adds what arrives; the later ones bring results."""
+        """Return whether a step adds the arriving part; later steps bring results."""
         return number < len(self.sources) - 1
 
 
 class Ring:
-    """The records from the leader before to this one, and to the one after it.
+    """The connections from the previous leader and to the next one.
 
     The number of a record is its step in the ring.
 
-    Thread  the one that carries out the group's collective
+    Thread  the one that runs the group's collective
     """
 
     def __init__(self, records: Records) -> None:
@@ -54,7 +54,7 @@ class Ring:
         self._piece = np.empty(PIECE_BYTES, np.uint8)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         self._records.close()
 
     def reduce(
@@ -67,10 +67,10 @@ class Ring:
         count: int,
         waiting: Waiting,
     ) -> None:
-        """Write the reduction of what all machines have into result, which may be the source.
+        """Write the reduction over all machines into result, which may be the source.
 
-        `mine` of `count` is this machine's number. Reduce-scatter, then all-gather. Each piece goes
-        on as soon as it is added.
+        `mine` is this machine's index among `count`. The reduction is a reduce-scatter, then an
+        all-gather. Each piece is passed on as soon as it has been added.
         """
         bounds = [source.size * part // count for part in range(count + 1)]
         pairs = list(itertools.pairwise(bounds))
@@ -94,7 +94,9 @@ class Ring:
         self._records.enqueue(turn, number, data, start * part.itemsize)
 
     def _receive(self, its: _Sum, waiting: Waiting) -> bool:
-        """Receive the next piece, add it or place it, and pass it on; False if it is not here."""
+        """Receive the next piece, add or copy it, and pass it on; return False if it has not
+        arrived.
+        """
         head = self._records.receive_head(waiting)
         if head is None:
             return False
@@ -116,7 +118,7 @@ class Ring:
 
 
 def pieces_of(part: Array) -> list[tuple[int, int]]:
-    """Return where the pieces of a part begin and end."""
+    """Return the start and the end of each piece of a part."""
     step = max(1, PIECE_BYTES // part.itemsize)
     return [(start, min(start + step, part.size)) for start in range(0, part.size, step)]
 

@@ -1,4 +1,4 @@
-"""The memory that the members of a group on one machine share: its layout, and how it is mapped."""
+"""The shared memory of a group's members on one machine: its layout, and how it is mapped."""
 
 from __future__ import annotations
 
@@ -18,31 +18,36 @@ from . import futex
 Bytes = NDArray[np.uint8]
 
 # Note [Layout of a segment]
-# One head for each member of the machine, then small slots, rings and the board:
-#   head     words that its member alone writes, each kind on its own cache line, two texts of
+# It has one head per member of the machine, then small slots, rings and the board:
+#   head     words that only its member writes, each kind on a separate cache line, two texts of
 #            calls, the text of a failure, and two tables of sizes
-#   small    two slots for each member; contributions that fit travel with the arrival itself
-#   rings    RING_BLOCKS blocks for each member, through which contributions to a sum pass
-#   board    results, and large contributions; all members read it, and its parts have one writer
-# Data that one call writes and slower members may still read belongs to the turn's parity: a
-# member that comes to turn t + 2 knows that all have left turn t.
-# The file is sparse: pages are there once they are written. Only counters, sizes and texts are read
-# from it: each member computes where data lies, and checks the sizes of others.
+#   small    two slots per member, for contributions that are small enough for the meeting
+#   rings    RING_BLOCKS blocks per member, for contributions to a sum
+#   board    results, and large contributions; all members read it, and each part has one writer
+# Data that one call writes and slower members may still read is stored by the turn's parity:
+# when a member reaches turn t + 2, all members have left turn t.
+# The file is sparse: pages are allocated when they are written. Members read only counters,
+# sizes and texts from it; each computes the offsets of data itself, and checks the sizes of
+# others.
 
-# Words of a head, by their index; those of one line are written together.
-STAGE: Final = 0  # how many points of meeting the member has come to
-IN: Final = 8  # how many blocks of sums it has put into its ring
-OUT: Final = 16  # how many blocks of sums it has reduced
-SLEEPS: Final = 24  # set while it sleeps, or is about to
-FUTEX: Final = 32  # the word that it sleeps on; a waker changes it
-FAILURE: Final = 40  # not 0 once it has failed or left; then FAILURE_BYTES of text
+# Indices of the words of a head; words on one cache line are written together.
+STAGE: Final = 0  # the number of meeting points that the member has reached
+IN: Final = 8  # the number of blocks of sums that it has written to its ring
+OUT: Final = 16  # the number of blocks of sums that it has reduced
+SLEEPS: Final = 24  # set while the member sleeps or is about to sleep
+FUTEX: Final = 32  # the word on which it sleeps; a waker changes it
+FAILURE: Final = 40  # not 0 when it has failed or left; then FAILURE_BYTES of text are valid
 FAILURE_BYTES: Final = 41
-GONE: Final = 42  # 1 once it has left, and others have read all that it sent
-GO: Final = 48  # of a leader: the turn that all machines have agreed on, and 1 if they do not
+GONE: Final = 42  # 1 when it has left and the others have read all its messages
+# Written by a leader: GO is the turn in which the machines have met, GO_DIFFERS the last turn in
+# which their calls differed, and GO_BYTES the length of the error's text.
+GO: Final = 48
 GO_DIFFERS: Final = 49
 GO_BYTES: Final = 50
-CALL_BYTES: Final = 56  # of turns with even numbers; the next word: with odd ones
-SHARED_BYTES: Final = 58  # the same: how many of those bytes all members must have alike
+# The length of a call's text, and of its part that must be equal on all members; for turns with
+# even numbers. The next word of each is for odd ones.
+CALL_BYTES: Final = 56
+SHARED_BYTES: Final = 58
 
 _WORDS_BYTES: Final = 512
 CALL_ROOM: Final = 1024
@@ -62,11 +67,11 @@ _SHARE_OF_MEMORY: Final = 16
 
 
 class SegmentError(Exception):
-    """Why members of one machine share no memory; they then use sockets."""
+    """The reason why members of one machine share no memory; they then use sockets."""
 
 
 def why_not_viable() -> str | None:
-    """Return the reason for which members share no segment here; None if they can."""
+    """Return the reason why members cannot share a segment here; None if they can."""
     lacks = why_no_fence() or sealed_memory.why_not_viable() or futex.why_not_viable()
     if lacks is None and not os.path.isdir("/proc/self/fd"):
         lacks = "there is no /proc by which one process opens the memory of another"
@@ -74,7 +79,7 @@ def why_not_viable() -> str | None:
 
 
 def board_bytes() -> int:
-    """Return how large the board of a new segment may grow."""
+    """Return the largest size of a new segment's board."""
     memory = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
     return min(BOARD_BYTES, max(_LEAST_BOARD_BYTES, memory // _SHARE_OF_MEMORY))
 
@@ -82,7 +87,7 @@ def board_bytes() -> int:
 class Segment:
     """A mapping of the shared memory of `count` members, in a group of `size`.
 
-    Thread  any; who writes what is said by the words
+    Thread  any; the description of each word says who writes it
     """
 
     def __init__(self, mapping: mmap.mmap, count: int, size: int, board_bytes: int) -> None:
@@ -94,7 +99,7 @@ class Segment:
         self._board_at = self._rings_at + count * RING_BLOCKS * BLOCK_BYTES
         self.board_bytes = board_bytes
         self.words = memoryview(mapping).cast("Q")
-        # np.frombuffer keeps the mapping open while a view is left; np.ndarray would not.
+        # np.frombuffer keeps the mapping open as long as there are views; np.ndarray would not.
         self._bytes: Bytes = np.frombuffer(mapping, np.uint8)
         self._tables: list[list[NDArray[np.uint64]]] = [
             [
@@ -110,16 +115,16 @@ class Segment:
         return member * self.head_bytes // 8
 
     def futex_address(self, member: int) -> int:
-        """Return where the word lies that a member sleeps on."""
+        """Return the address of the word on which a member sleeps."""
         return self._address + member * self.head_bytes + FUTEX * 8
 
     def call_text(self, member: int, parity: int, length: int) -> bytes:
-        """Return the first bytes of a member's description of its call."""
+        """Return the first bytes of the text of a member's call."""
         at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
         return self._mapping[at : at + min(length, CALL_ROOM)]
 
     def write_call(self, member: int, parity: int, text: bytes) -> None:
-        """Write a member's call; the text fits."""
+        """Write the text of a member's call, which must fit."""
         at = member * self.head_bytes + _CALLS_AT + parity * CALL_ROOM
         self._mapping[at : at + len(text)] = text
 
@@ -130,7 +135,7 @@ class Segment:
         return self._mapping[at : at + min(length, FAILURE_ROOM)]
 
     def write_failure(self, member: int, text: bytes) -> None:
-        """Write the text of a member's failure, cut to the space there is."""
+        """Write the text of a member's failure, truncated to the available space."""
         text = text[:FAILURE_ROOM]
         at = member * self.head_bytes + _FAILURE_AT
         self._mapping[at : at + len(text)] = text
@@ -143,18 +148,22 @@ class Segment:
         return self._mapping[at : at + min(length, GO_ROOM)]
 
     def write_go(self, member: int, text: bytes) -> None:
-        """Write the calls of other machines, cut to the space there is."""
+        """Write a leader's text about the calls of other machines, truncated to the available
+        space.
+        """
         text = text[:GO_ROOM]
         at = member * self.head_bytes + _GO_AT
         self._mapping[at : at + len(text)] = text
         self.words[self.first_word(member) + GO_BYTES] = len(text)
 
     def table(self, member: int, parity: int) -> NDArray[np.uint64]:
-        """Return a member's table: bytes for each member of the group, then bytes from each."""
+        """Return a member's table: the bytes for each member of the group, then the bytes from
+        each.
+        """
         return self._tables[member][parity]
 
     def small(self, member: int, parity: int) -> Bytes:
-        """Return a small slot."""
+        """Return a small slot of a member."""
         at = self._small_at + (2 * member + parity) * SMALL_BYTES
         return self._bytes[at : at + SMALL_BYTES]
 
@@ -164,7 +173,9 @@ class Segment:
         return self._bytes[at : at + BLOCK_BYTES]
 
     def ring(self, member: int) -> Bytes:
-        """Return the whole ring of a member; the leader's also holds what other machines sent."""
+        """Return the complete ring of a member; the leader's also holds data from other
+        machines.
+        """
         at = self._rings_at + member * RING_BLOCKS * BLOCK_BYTES
         return self._bytes[at : at + RING_BLOCKS * BLOCK_BYTES]
 
@@ -179,26 +190,26 @@ class Segment:
         self.words.release()
         self._tables = []
         self._bytes = np.empty(0, np.uint8)
-        # A caller may still read a result; the mapping then ends with that.
+        # A caller may still read a result; the mapping then ends with that view.
         with suppress(BufferError):
             self._mapping.close()
 
 
 def head_bytes(size: int) -> int:
-    """Return the bytes of the head of one member, in a group of `size`."""
+    """Return the size of one member's head in bytes, in a group of `size`."""
     return -(-(_TABLES_AT + 32 * size) // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def segment_bytes(count: int, size: int, board: int) -> int:
-    """Return the bytes of a whole segment."""
+    """Return the size of a complete segment in bytes."""
     each = head_bytes(size) + 2 * SMALL_BYTES + RING_BLOCKS * BLOCK_BYTES
     return count * each + board
 
 
 def create(count: int, size: int, board: int) -> tuple[int, mmap.mmap]:
-    """Return descriptor and mapping of a new segment; the descriptor is the caller's to close.
+    """Return the descriptor and the mapping of a new segment; the caller must close the descriptor.
 
-    Raises  SegmentError
+    Raises  SegmentError if it cannot be created
     """
     length = segment_bytes(count, size, board)
     try:
@@ -213,9 +224,9 @@ def create(count: int, size: int, board: int) -> tuple[int, mmap.mmap]:
 
 
 def open_other(pid: int, descriptor: int, count: int, size: int, board: int) -> mmap.mmap:
-    """Return a mapping of the segment that another process has as its descriptor.
+    """Return a mapping of the segment with a descriptor of another process.
 
-    Raises  SegmentError unless it is one of that size
+    Raises  SegmentError unless it is a segment of that size
     """
     if not (pid > 0 and 0 <= descriptor < 1 << 31 and 0 < board <= BOARD_BYTES):
         raise SegmentError(f"descriptor {descriptor} of process {pid} cannot be a segment")
@@ -233,5 +244,5 @@ def open_other(pid: int, descriptor: int, count: int, size: int, board: int) -> 
 
 
 def private(size: int) -> mmap.mmap:
-    """Return memory for a member that shares its machine with no other."""
+    """Return memory for a member that shares its machine with no other member."""
     return mmap.mmap(-1, segment_bytes(1, size, board_bytes()))

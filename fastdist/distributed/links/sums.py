@@ -1,4 +1,4 @@
-"""Reductions over all members, through the memory of each machine and around a ring of machines."""
+"""Reductions over all members, through shared memory and around a ring of machines."""
 
 from __future__ import annotations
 
@@ -17,43 +17,44 @@ from .reductions import combine
 from .segment import BLOCK_BYTES, IN, OUT, RING_BLOCKS, SMALL_BYTES, Bytes
 
 # Note [Sums through shared memory]
-# Small arrays travel with the meeting: each member reads those of all, and adds them up. A large
-# array is cut into blocks, and each member adds up one part of every block. It puts the other
-# parts into its ring, and the sum of its part on the board. Two counters tell the others how far it
-# has come with each. It fills block k + 1 before it adds block k, so that members seldom wait for
-# each other, and the blocks stay in the processor's caches. Once all parts are there, nothing can
-# fail any more, and all copy them: an array is replaced as a whole, or holds what it held before.
-# Between machines the leaders then replace the sum on their boards by that of all.
+# Small arrays are sent with the meeting: each member reads all of them, and adds them. A large
+# array is divided into blocks, and each member adds one part of every block. It writes the other
+# parts to its ring, and the sum of its part to the board. Two counters tell the others how many
+# blocks it has written and added. It writes block k + 1 before it adds block k, so that members
+# rarely wait for each other, and the blocks stay in the processor's caches. When all parts are
+# complete, nothing can fail any more, and all members copy them: an array is replaced completely,
+# or has its earlier contents. Between machines, the leaders then replace the sum on their boards by
+# the sum over all machines.
 
-# Larger arrays are summed by parts, also where several machines send them with their meeting.
+# Larger arrays are summed in parts; the second limit applies to several machines.
 _MOST_SMALL_BYTES: Final = SMALL_BYTES
 _MOST_BETWEEN_BYTES: Final = 16 << 10
 
-# Parts of an array that are added at a time, where that makes copies of them.
+# The size of the parts in which an array is added if that needs copies.
 _FILL_BYTES: Final = 1 << 20
 
 Array = NDArray[Any]
-# Writes a range of the sum into an array: fill(out, start, stop).
+# Writes a range of the sum to an array: fill(out, start, stop).
 Fill = Callable[[Array, int, int], None]
-# Called once when the sum is there, to fill what the caller may read; fill is valid until then.
+# Called once when the sum is complete, to fill the caller's array; fill is valid until it returns.
 Place = Callable[[Fill], None]
 
 
 class Sums:
     """The reductions of one group.
 
-    Thread  the one that carries out the group's collective
+    Thread  the one that runs the group's collective
     """
 
     def __init__(self, meeting: Meeting) -> None:
         self._meeting = meeting
-        # How many blocks have passed through the rings.
+        # The number of blocks that have passed through the rings.
         self._num_blocks = 0
-        # The next free step of a ring of machines, in this turn.
+        # The next free step of the ring of machines in this turn.
         self._step = 0
 
     def reduce(self, call: Call, flat: Array, op: str, place: Place, waiting: Waiting) -> None:
-        """Meet all members, and place the reduction of their arrays."""
+        """Meet all members, and call place with the reduction of their arrays."""
         meeting = self._meeting
         most = _MOST_SMALL_BYTES if meeting.is_alone else _MOST_BETWEEN_BYTES
         if flat.nbytes <= most:
@@ -72,12 +73,12 @@ class Sums:
         for start in range(0, flat.size, board_size):
             part = flat[start : start + board_size]
             whole[start : start + board_size] = self._reduce_on_board(part, op, waiting, call)
-            # Nobody writes on the board before all have read it.
+            # No member may write to the board before all have read it.
             meeting.machine.meet(waiting)
         place(_copying(whole))
 
     def _reduce_at_once(self, call: Call, flat: Array, op: str, waiting: Waiting) -> Fill:
-        """Meet the other of two members, and get its array; return what adds the two."""
+        """Meet the only other member, and get its array; return a Fill that adds the two arrays."""
         meeting = self._meeting
         theirs = meeting.segment.board(0, flat.nbytes).view(flat.dtype)
         meeting.meet_and_exchange(call, flat, theirs, waiting, _detail(flat, op))
@@ -138,7 +139,7 @@ class Sums:
         return board
 
     def _reduce_here(self, part: Array, op: str, board: Array, waiting: Waiting) -> None:
-        """Add up the arrays of this machine's members, block by block."""
+        """Add the arrays of this machine's members, block by block."""
         machine, segment = self._meeting.machine, self._meeting.segment
         mine, count, dtype = machine.index, machine.count, part.dtype
         chunk = BLOCK_BYTES // count // part.itemsize

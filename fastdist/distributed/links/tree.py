@@ -1,15 +1,15 @@
-"""Meetings of the leaders of many machines, in as many rounds as the logarithm of their number."""
+"""Meetings of many machines' leaders, in a logarithmic number of rounds."""
 
 # Note [Meetings of many machines]
-# Up to MOST_DIRECT leaders send each other what they have, in one round. More of them exchange in
-# pairs: in round k, leader i and leader i + 2^k (where i has no bit k) exchange what they know of
-# the blocks of 2^k leaders that they belong to. Each sends log2(n) messages, not n - 1. Where n is
-# not a power of two, the last ones hand what they have to the first ones before that, and get the
-# result afterwards.
-# Both leaders of a pair add the same two blocks in the same order, the lower block first: all get
-# the same bits, which depend on the number of machines alone.
-# One that waits in a later round waits for one that may itself wait. It gives that one longer, so
-# that the one whose partner is missing reports first, and by name.
+# Up to MOST_DIRECT leaders send each other their data in one round. More leaders exchange in pairs:
+# in round k, leader i and leader i + 2^k (where i has no bit k) exchange their knowledge about the
+# blocks of 2^k leaders to which they belong. Each sends log2(n) messages, not n - 1. If n is not a
+# power of two, the last leaders send their data to the first ones before that, and get the result
+# afterwards.
+# Both leaders of a pair add the same two blocks in the same order, the lower block first. So all
+# get bitwise equal results, which depend only on the number of machines.
+# A leader in a later round waits for one that may be waiting itself. It waits longer than that one,
+# so that the leader whose partner is missing reports first, with the partner's name.
 # Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations
 # in MPICH" (2005), recursive doubling.
 
@@ -30,19 +30,19 @@ from .records import Bytes
 MOST_DIRECT: Final = 3
 
 _COUNT: Final = struct.Struct("<I")
-# The bytes of a text, and how many machines have it.
+# The length of a text in bytes, and the number of machines that have it.
 _TEXT: Final = struct.Struct("<II")
-# A machine, and the bytes of its data.
+# The index of a machine, and the size of its data in bytes.
 _DATA: Final = struct.Struct("<IQ")
 
-# Returns the data of two blocks as one, the lower block's given first.
+# Returns the combined data of two blocks; the lower block's data is the first argument.
 Merge = Callable[[Bytes, Bytes], Bytes]
 
 
 def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
-    """Return the actions of a leader in a meeting of `count`: (action, other leader, step).
+    """Return the actions of a leader in a meeting of `count`, as (action, other leader, step).
 
-    The actions are "send", "receive" and "exchange"; a step is the same at both ends.
+    The actions are "send", "receive" and "exchange"; a step has the same number at both ends.
     """
     power = 1 << (count.bit_length() - 1)
     extra, steps = count - power, power.bit_length() - 1
@@ -58,10 +58,10 @@ def rounds_of(number: int, count: int) -> list[tuple[str, int, int]]:
 
 
 class Known:
-    """The texts and the data of those machines that a leader knows of.
+    """The texts and data of the machines that a leader knows about.
 
-    With `merge` the data of a block is one; without, each machine keeps its own. Where texts are
-    of different calls there is no data.
+    With `merge` a block has one combined data; otherwise each machine has separate data. If texts
+    describe different calls, there is no data.
     """
 
     def __init__(self, number: int, text: bytes, data: Bytes, merge: Merge | None) -> None:
@@ -70,7 +70,7 @@ class Known:
         self._merge = merge
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return the two parts of a message: the texts, and the data."""
+        """Return the two parts of a message: the texts and the data."""
         parts = [_COUNT.pack(len(self.texts))]
         for text, machines in self.texts.items():
             parts.append(_TEXT.pack(len(text), len(machines)) + text)
@@ -80,21 +80,21 @@ class Known:
         return b"".join(parts), b"".join([_COUNT.pack(len(heads)), *heads, *blocks])
 
     def add(self, body: Sequence[Buffer], count: int) -> None:
-        """Take in what another leader of `count` knows.
+        """Add the knowledge of another leader, out of `count` leaders.
 
-        Raises  MessageError for what no leader sends
+        Raises  MessageError for an invalid message
         """
         texts, data = _decode(body, count)
         self._put(texts, data)
 
     def replace(self, body: Sequence[Buffer], count: int) -> None:
-        """Replace this leader's knowledge by that of another one."""
+        """Replace this leader's knowledge by another leader's."""
         self.texts, self.data = _decode(body, count)
 
     def in_order(self, count: int) -> list[bytes]:
-        """Return the texts of all machines, by their numbers.
+        """Return the texts of all machines, ordered by machine.
 
-        Raises  MessageError if one is missing
+        Raises  MessageError if a text is missing
         """
         by_number = {one: text for text, machines in self.texts.items() for one in machines}
         if sorted(by_number) != list(range(count)):

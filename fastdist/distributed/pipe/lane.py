@@ -33,8 +33,8 @@ class Lane(Protocol):
     """
 
     transport: str
-    # Exists if the lane was made with `watched` to another process; the reader of its events beats
-    # it.
+    # Set if the lane was made with `watched` to another process. The thread that reads the lane's
+    # events must call its beat().
     pulse: Pulse | None
 
     @property

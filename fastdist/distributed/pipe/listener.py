@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from .frames import Buffer
 
-# The name of an incoming connection. Peers can only choose names of type bytes, and not all.
+# The name of an incoming connection. Peers can choose some names of type bytes, but no others.
 Route: TypeAlias = Hashable
 
 

@@ -13,7 +13,7 @@ work.py         Work, and the thread that runs the collectives of one group in o
 arrays.py, reductions.py, object_bytes.py, sparse.py  conversion of tensors to arrays
 caller.py       finds the line of the program that calls a collective
 backends.py     names of backends; foreign.py: groups of registered backends; alone.py: groups of
-                one member; fake.py: pretended groups of any size; gloo.py: ProcessGroupGloo
+                one member; fake.py: simulated groups of any size; gloo.py: ProcessGroupGloo
 memory.py       arrays in CPU memory for transports; device_memory.py: arrays in GPU memory
 nccl.py         collectives between GPUs; based on device_transport.py (one GPU), device_work.py
                 (their Work) and device_watch.py (the thread that detects timeouts and failures)

@@ -1,4 +1,4 @@
-"""Memory: the arrays that transports take, in CPU memory (in device_memory.py, GPU memory)."""
+"""Converts tensors to a transport's arrays in CPU memory (device_memory.py: in GPU memory)."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _SPINS: Final = 500
 _PAUSE_S: Final = 0.0002
 # How long a member waits for the other members' reports after its timeout.
 _REPORTS_S: Final = 0.5
-# MPI tags of notices that a member gave up, and from where on tags are reserved for fastdist.
+# The MPI tag of notices that a member gave up, and the first tag that is reserved for fastdist.
 _GAVE_UP_TAG: Final = 0
 _RESERVED: Final = 1 << 30
 # Each tag of a program uses two MPI tags, starting here.
@@ -338,8 +338,8 @@ class MpiTransport:
         return getattr(self._mpi, _OPS[op])
 
     def _items(self, size: int) -> Any:
-        """Return an MPI type of `size` bytes, so that counts, which are below 2**31, count
-        elements.
+        """Return an MPI type of `size` bytes, so that MPI's counts, which are below 2**31, can
+        count elements instead of bytes.
         """
         kind = self._item_types.get(size)
         if kind is None:

@@ -161,5 +161,5 @@ def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
 
 
 def supports_complex(reduceOp: Any) -> bool:
-    """Return whether a reduction exists for complex numbers; those of order or bits do not."""
+    """Return whether a reduction exists for complex numbers, which have no order and no bits."""
     return reduceOp in _SUMS

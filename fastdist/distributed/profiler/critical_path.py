@@ -16,9 +16,9 @@ _OF_A_PASS: Final = frozenset({"backward", "kernel", SENT, CAME})
 def critical_events(events: Sequence[FunctionEvent], arrows: Sequence[Arrow]) -> frozenset[int]:
     """Return the ids() of the events on the critical path of each pass among events.
 
-    The path is traced from the end. Before an event comes the one that ended last among those for
-    which it may have waited: another event of its worker, or arrived gradients. Before arrived
-    gradients comes the event that sent them.
+    The path is traced backwards from the end of the pass. An event may have waited for earlier
+    events of its worker, or for gradients that had arrived there. The latest of these is the event
+    before it on the path. The event before arrived gradients is the one that sent them.
     """
     senders = {
         id(arrow.receiver): arrow.sender for arrow in arrows if arrow.receiver.category == CAME

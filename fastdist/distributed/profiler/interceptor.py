@@ -20,9 +20,9 @@ from .group_recording import group_recording
 from .ranges_as_bytes import pack_ranges, unpack_ranges
 from .served import ServedRecording
 
-# Names in a message's metadata: the job-wide id of the call or the gradients; whether events are to
-# be returned, and which; the times of the request's arrival and answer on the callee's clock; and
-# the ranges. On the callee, a request also holds its recording under a separate name.
+# Names in a message's metadata: the job-wide id of the call or the gradients; whether the callee
+# must return events, and which; the times of the request's arrival and answer on the callee's
+# clock; and the ranges. On the callee, a request also holds its recording under a separate name.
 _ID: Final = "profiler.id"
 _EVENTS: Final = "profiler.events"
 _WANTED: Final = "profiler.wanted"

@@ -33,7 +33,7 @@ class TimeLine(NamedTuple):
         """Write a file for chrome://tracing or Perfetto; it is compressed if the name ends in
         .gz.
         """
-        from ...profiler.trace import Trace  # only one worker of the group draws
+        from ...profiler.trace import Trace  # only one worker of the group exports a trace
 
         Trace(*self).export(path)
 

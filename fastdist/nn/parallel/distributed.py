@@ -54,7 +54,7 @@ class DistributedDataParallel(Module):
             gradient; or a parameter is uninitialized.
         ValueError: device_ids are not valid.
 
-        Threads: only one thread at a time may use it.
+    Threads: only one thread at a time may use it.
 
     Example:
         >>> import fastdist as fd
@@ -239,10 +239,10 @@ class DistributedDataParallel(Module):
         Args:
             state: Passed to the hook.
             hook: Called with (state, GradBucket) when the bucket's gradients are computed; returns
-                a Future of a tensor with the reduced gradients. The hook must divide by the size of
-                the group itself.
+                a Future of a tensor with the reduced gradients. The hook itself must divide by the
+                size of the group.
 
-            Raises:
+        Raises:
             TypeError, ValueError: The hook does not have this signature.
             RuntimeError: There already is a hook, or a backward pass has run.
         """

@@ -89,8 +89,7 @@ class LRScheduler:
     """
 
     last_epoch: int
-    # Whether the current step is the first one, by the constructor: the groups already have its
-    # rates.
+    # Whether the constructor is making the first step, whose rates the groups already have.
     _is_initial = False
     # Whether step is calling get_lr; users should not call it themselves.
     _get_lr_called_within_step = False

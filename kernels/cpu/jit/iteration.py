@@ -33,9 +33,9 @@ _MAX_NDIM: Final = 64
 
 # Note [Words instead of arrays]
 # The functions below keep their tables in 64-bit words on the stack and pass their addresses. With
-# NumPy arrays instead, Numba takes 6 s to compile them, not 2.3 (once per machine), and wrappers
-# for callers from Python and C, which the helpers do not have, would add to that. A plan consists
-# of: base addresses (count), shape (64), strides (64 x count, one axis after the other).
+# NumPy arrays instead, Numba takes 6 s to compile them, not 2.3 (once per machine). The helpers
+# have no wrappers for callers from Python and C, which would add to that. A plan consists of: base
+# addresses (count), shape (64), strides (64 x count, one axis after the other).
 _step = compiled(inline=True)
 _part = compiled(alone=False)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]
@@ -109,7 +109,7 @@ def _overlaps(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
     low = _get(plan, i)
     size = _get(sizes, i)
-    high = low + select(size == 0, np.int64(1), size)  # a number's first byte stands for it
+    high = low + select(size == 0, np.int64(1), size)  # count the first byte of a single number
     for axis in range(ndim):
         reach = _get(_strides_of(plan, count, axis), i) * (_get(_shape_of(plan, count), axis) - 1)
         if reach < 0:
@@ -419,7 +419,7 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
 # are counted instead of elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run a number of shares, from number `first` on, each of equally many elements or rows."""
+    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
     total, each = _get(job, 5), _get(job, 6)
     begin, end = _lesser(first * each, total), _lesser((first + shares) * each, total)
     loop, count, ndim = _get(job, 0), _get(job, 1), _get(job, 2)

@@ -127,8 +127,8 @@ class ExactRowCode(RowCode):
         return build.load(build.gep(table, [at]))
 
     def _build_sums(self, steps: Sequence[Reduce], element: Any, *, again: bool = False) -> None:
-        """Build the sums of texts along the row, computed in the type element; `again` for those
-        in an If.
+        """Build the sums of texts along the row, computed in the type `element`. `again` marks the
+        sums inside an If.
         """
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
         sums = _Sums(self, steps, element, again=again)

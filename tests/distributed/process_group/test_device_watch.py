@@ -85,7 +85,7 @@ def test_members_report_how_far_they_are_and_why_they_failed(
     made.add(Part(), progress_of(Event()))  # type: ignore[arg-type]
     made._look()
     assert json.loads(store.get("called.0")) == [4, "all_reduce", "a.py:3"]
-    # Within a second it does not check again, unless something is late.
+    # The watch does not check again within a second, unless something is late.
     made.add(Part(), progress_of(Event(), CALL._replace(sequence=5)))  # type: ignore[arg-type]
     clock.now += 0.99
     made._look()
@@ -143,7 +143,7 @@ def test_members_that_did_not_come_are_named_with_their_last_call(
         "within its timeout: rank 1 did not come (it has called none); rank 2 did not come (its "
         "last was barrier at b.py:9)"
     )
-    # It gave the others some time to report, but not much more.
+    # The watch waited 1.5 to 5 s for reports of ranks 1 and 2.
     assert 301.5 < clock.now < 305.0
     for rank in (1, 2):
         store.set(f"called.{rank}", json.dumps([4, "all_reduce", "a.py:3"]))

@@ -356,7 +356,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    monkeypatch.setattr(debug_level, "_debug_level", None)  # it is read once per process
+    monkeypatch.setattr(debug_level, "_debug_level", None)  # read once per process
 
     def member(rank: int) -> str:
         dist.all_reduce(given(rank, 1))
@@ -418,7 +418,7 @@ def test_what_nccl_reports_later_fails_all_members_by_name(status: int) -> None:
             with pytest.raises(kind) as caught:
                 work.wait(timedelta(seconds=15))
         else:
-            # Its own collective never ends; the store has the reason.
+            # This member's collective never ends; the store has the reason.
             group: Any = dist._get_default_group()
             pair = fd.empty(1, device="cuda:1")
             messages = dist.P2POp(dist.irecv, pair, 0)

@@ -68,7 +68,7 @@ def check_a_pass() -> None:
     assert product.input_shapes == [[4, 4], [4, 4]]
 
     # Two calls, each there and back, and their gradients. On one machine no message arrives before
-    # it was sent, except for the error of the clocks' sightings.
+    # it was sent, except for the error of the estimated clocks.
     pairs = [(arrow.sender.node_id, arrow.receiver.node_id) for arrow in line.arrows]
     assert sorted(set(pairs)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     assert pairs.count((0, 1)) >= 2 and pairs.count((1, 2)) >= 2
@@ -109,7 +109,7 @@ def test_all_workers_lie_on_one_time_line_with_arrows_and_the_critical_path() ->
 
 def layer_that_waits(x: fd.Tensor, w: fd.Tensor) -> fd.Tensor:
     y = layer(x, w)
-    # Its gradient takes longer than a root waits before it sends its queries.
+    # The gradient of y takes longer than a root waits before it sends its queries.
     y.register_hook(lambda g: hold_on())
     return y
 

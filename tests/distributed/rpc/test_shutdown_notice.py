@@ -61,7 +61,7 @@ def shut_down_early() -> list[str]:
 
 def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> None:
     (found, _) = run_group(shut_down_early, 2)
-    # After a pause in which w0 has called, no notice is printed; that may replace the first one.
+    # A wait in which w0 called w1 ends without a notice; this may be the first wait.
     first_s = FIRST_S if f"for {FIRST_S:g} s: " in found[0] else 2 * FIRST_S
     assert found == [
         f"worker 'w1' has waited in shutdown() for {seconds:g} s: these have not called theirs "
@@ -104,7 +104,7 @@ def test_whose_answer_is_missing_is_named() -> None:
 
 
 def serve_while_the_leader_works() -> list[str]:
-    """Wait in the barrier for a leader that has not come; its request there is a call too."""
+    """Wait in the barrier for a leader that has not come; the leader's request is a call too."""
     leaving.FIRST_S = leaving.FIRST_WITHOUT_LIMIT_S = FIRST_S
     rank = os.environ["RANK"]
     os.environ.pop("LOCAL_RANK", None)
@@ -246,7 +246,7 @@ def serve_on_one_node() -> list[int]:
 
     def note_due() -> str:
         if not way.barrier.is_waiting_for_others:
-            return ""  # it has not learned from the store yet which worker of the node asks
+            return ""  # the worker does not know yet which worker of its node asks
         found = str(find_out())
         due.append(1)
         if len(due) == 3:

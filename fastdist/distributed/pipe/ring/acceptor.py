@@ -80,7 +80,8 @@ class RingAcceptor:
         # By descriptor: connections whose handshake is not complete, and callers with a ring.
         self._asking: dict[int, socket.socket] = {}
         self._callers: dict[int, RingCaller] = {}
-        # Callers that would not ring the bell; their rings are checked before the reader sleeps.
+        # Callers that ring no bell while this reader is awake; it checks their rings before it
+        # sleeps.
         self._awake: list[RingCaller] = []
         self._in_a_row = 0
         self._spin_policy = SpinPolicy()

@@ -46,7 +46,7 @@ class RingEnd:
 
     def go_on(self) -> bool:
         """Write more pieces of a message; if some are left, the peer rings when it has space."""
-        # Without pending pieces the bell is not requested: it would wake a caller that waits for an
+        # The bell is only requested for pending pieces: it would wake a caller that waits for its
         # answer.
         is_all = not self.writer.is_busy()
         while not is_all and not self.bell.has_ended:

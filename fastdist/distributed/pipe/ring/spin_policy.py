@@ -11,7 +11,7 @@ from typing import Final
 # Spinning for longer than a short call and its answer take is worse than sleeping. A call of 8x8
 # tensors in a context is answered in 100 to 190 us. Forward and backward together take 410 us, but
 # 610 us if spinning ends after 100 us (2 cores of a shared AMD EPYC, Zen 5). With 400 us, some jobs
-# of several workers gained 5 %, and remote().to_here() lost a third.
+# of several workers gained 5 %, but remote().to_here() was a third slower.
 LOOK_NS: Final = 200_000
 _LOOKS_A_TIME: Final = 16
 # After many failures in a row, spinning is tried once in 2 ** _MOST_DOUBLINGS times.

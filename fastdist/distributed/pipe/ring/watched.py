@@ -15,8 +15,8 @@ class WatchedRingLane(RingLane):
     """A RingLane that reports connection events like a watched lane of ZeroMQ.
 
     The ring is the connection until it ends or hang_up is called; both are reported as a break.
-    Only then `instead` creates a ZeroMQ lane, which reports whether the peer is back. Before that
-    it would waste five descriptors of both ends for its socket, monitor and connection. When the
+    Only then `instead` creates a ZeroMQ lane, which reports whether the peer is back. Earlier, its
+    socket, monitor and connection would use five descriptors of both ends for nothing. When the
     ring has ended, the ZeroMQ lane also carries the messages. The reader then sends the greeting
     again, and queries the state of its calls.
 
@@ -24,7 +24,7 @@ class WatchedRingLane(RingLane):
 
     Thread  as any Lane; events() and next_connection_event: one thread, while there is a ring
     Note    after a break next_connection_event creates the ZeroMQ lane, and until then nothing is
-            sent or received. For most peers a break is the end, and it is not called again
+            sent or received. For most peers a break is final, and the method is not called again
     """
 
     def __init__(

@@ -41,8 +41,8 @@ from fastdist.distributed.sockets import (
 
 # Every frame is copied into libzmq's memory when it is sent. Without the copy, frames from 256 KiB
 # on would be a quarter faster. But then the caller's memory would have to stay unchanged for an
-# unknown time, and pyzmq would start a thread to detect its end. Large tensors for the same machine
-# use a shared-memory channel instead.
+# unknown time, and pyzmq would start a thread to learn when it is free. Large tensors for the same
+# machine use a shared-memory channel instead.
 
 # The most routes to remember; a process does not have descriptors for more connections.
 _MOST_ROUTES: Final = 1 << 17

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 from fastdist.distributed.sockets import MAX_CONNECTIONS, set_wire_limits
 from fastdist.distributed.sockets.options import HANDSHAKE_MS, MAX_FRAME_BYTES
@@ -68,10 +69,24 @@ class Limits:
         set_wire_limits(self.wire_frame_bytes, round(self.handshake_s * 1000))
 
     def towards(self, theirs: Limits) -> Limits:
-        """Return the limits for messages from a worker with these limits to one with `theirs`."""
+        """Return the limits for messages from a worker with these limits to one with `theirs`.
+
+        Note    `theirs` itself if it says the same: the workers of a job mostly have equal limits
+        """
+        if theirs == self:
+            return theirs
         return replace(
             self, **{name: min(getattr(self, name), getattr(theirs, name)) for name in _TAKEN}
         )
+
+
+@lru_cache(maxsize=16, typed=True)
+def limits_of(**values: float) -> Limits:
+    """Return the limits with these values; one object for equal ones, which is checked once.
+
+    Raises  the errors of Limits; TypeError for a value that cannot be hashed, or an unknown name
+    """
+    return Limits(**values)  # type: ignore[arg-type]
 
 
 _TAKEN = ("message_bytes", "header_bytes", "nesting", "tensors", "frame_bytes", "connections")

@@ -22,7 +22,7 @@ from fastdist.system.foreign_text import one_line
 
 from ..message.ids import MAX_WORKER_ID
 from ..message.layout import VERSION
-from ..message.limits import DEFAULT, Limits
+from ..message.limits import DEFAULT, Limits, limits_of
 from ..torch_names.argument_errors import constructor
 from .tree import FAN_OUT
 
@@ -150,7 +150,7 @@ class Record:
         told: Any = None
         try:
             told = json.loads(encoded)
-            record = cls(**{**told, "limits": Limits(**told["limits"])})
+            record = cls(**{**told, "limits": limits_of(**told["limits"])})
             _require_types(record)
             return record
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -196,10 +196,10 @@ def _fields_of(one: Record | Limits) -> dict[str, Any]:
 
 def _require_types(record: Record) -> None:
     """Raise TypeError unless each field has its type: any member can write to the store."""
-    for one in fields(record):
-        value = getattr(record, one.name)
-        if not _KINDS[str(one.type)](value):
-            raise TypeError(f"{one.name} is {value!r:.80}; expected {one.type}")
+    for name, kind, is_valid in _CHECKS:
+        value = getattr(record, name)
+        if not is_valid(value):
+            raise TypeError(f"{name} is {value!r:.80}; expected {kind}")
     if not _is_name(record.name):
         raise TypeError(f"name is {record.name!r:.80}")
 
@@ -226,6 +226,8 @@ _KINDS: Final[dict[str, Callable[[object], bool]]] = {
     "dict[str, dict[str, str]]": _is_map_of(_is_map_of(_is_text)),
     "Limits": lambda value: isinstance(value, Limits),
 }
+# A worker that joins checks about 30 records of 19 fields each.
+_CHECKS: Final = [(one.name, one.type, _KINDS[str(one.type)]) for one in fields(Record)]
 
 
 # libzmq aborts the process if it has no descriptor left to accept at its Unix socket.

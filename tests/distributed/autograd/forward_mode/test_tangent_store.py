@@ -42,7 +42,7 @@ BOUND_S = 5.0
 
 
 def wait_for_no_mirror() -> tuple[int, int]:
-    """Wait up to 5 s until none is left; return the numbers of mirrors and special modes."""
+    """Wait up to 5 s until no mirror is left; return the numbers of mirrors and special modes."""
     began, waiter = time.monotonic(), threading.Event()
     while time.monotonic() - began < BOUND_S:
         if not tangent_store().number_of_mirrors() and not modes.special:
@@ -312,7 +312,7 @@ def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
 
 
 def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
-    # The owner has already been asked about the levels that the lost worker sent.
+    # The owner has been queried about the levels that the lost worker sent.
     life(2).is_dead = True
     store.register((THEIRS,), life(2), (life(THEIRS >> 48).record.incarnation,))
     assert store.number_of_mirrors() == 0
