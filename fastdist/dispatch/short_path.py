@@ -92,8 +92,8 @@ class ShortPath:
 
     `form` is the form of a pointwise op. `general` is the statement that calls the general path.
     `target` names the tensor that the result is written into, the first operand or `out`; empty for
-    a new result. `more` is the number of results after the first. `special` is the statement for
-    calls that an interpreter may see, or that have tangents; empty if the caller has checked this.
+    a new result. `more` is the number of results after the first. `special` has the names to pass
+    on if an interpreter may see the call, or it has tangents; empty if the caller has checked this.
     A `timed` text gets checked operands, and reports the call to profiles.
     """
 
@@ -105,11 +105,12 @@ class ShortPath:
         target: str = "",
         more: int = 0,
         *,
-        special: str = "",
+        special: Sequence[str] = (),
         timed: bool = False,
     ) -> None:
         self.op, self.form, self.general, self.target = op, form, general, target
-        self.special, self.timed = special, timed
+        self.special, self.timed = _call_special(general, special, target), timed
+        self.calling_timed = f"return _timed({', '.join(special)})" if special else ""
         # The global name of the first part of the Route's key.
         self.called = "_op" if form is None else "_form" if form is op.form else "_usual"
         self.found = ["out", *[f"_r{i}" for i in range(more)]]
@@ -168,11 +169,19 @@ class ShortPath:
         if asking:
             unknown = self._not_in("_plain" if len(known) > 1 or lines else "_modes.plain")
             setting = ["_plain = _modes.plain"] if len(unknown) > 1 else []
-            lines += [*self.constants, refusing, *asking]
+            lines += [*self._timing(), *self.constants, refusing, *asking]
             return [*setting, f"if {' or '.join(unknown)}:", *_deeper(lines)]
         if not self.constants:
             return [refusing]
         return [*lines, f"if {strange}:", *_deeper([*self.constants, refusing])]
+
+    def _timing(self) -> list[str]:
+        """Return the line for tensors while only profiles are open, before slower checks."""
+        if not self.calling_timed or self.op.optional:
+            return []
+        are_plain = " and ".join(self._per_tensor("{}.__class__ in _PLAIN"))
+        asked = f"_modes.timed and _modes.special == _modes.timed and {are_plain}"
+        return [f"if {asked}: {self.calling_timed}"]
 
     def _not_in(self, plain: str) -> list[str]:
         """Return, for each tensor, the condition that its class is not among these classes."""
@@ -211,8 +220,8 @@ class ShortPath:
         given = f"{event}, _start, _clock(), _thread.ident_and_name or _thread.own()"
         return [
             "_one = _ranges.only",
-            "if _one is not None and len(_one.ops) < _one.most_ops:",
-            f"    _one.ops.append(({given}, _ranges.node_id, {number}))",
+            "if _one is not None and len(_ops := _one.ops) < _one.most_ops:",
+            f"    _ops.append(({given}, _ranges.node_id, {number}))",
             f"else: _report({event}, _start, {number})",
         ]
 
@@ -377,7 +386,7 @@ def operator_call(
     statement = _call_general(op, "None", "_attributes")
     names = _names_of(op, _general=general, _attributes=op.defaults or ())
     write = partial(ShortPath, op, op.usual, statement)
-    lines = write(special=_call_special(statement, op.tensors)).lines()
+    lines = write(special=op.tensors).lines()
     text = _function(op.name, order or op.tensors, lines)
     made: Callable[..., Any] = define_silent(text, op.name, names)
     _add_special(made.__globals__, op, op.tensors, lambda: write(timed=True).lines())
@@ -397,7 +406,7 @@ def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) ->
     target = "" if called is op else op.tensors[0]
     write, general = partial(_short_path, op, more=more), _call_general(op, "None")
     given, statement = [*op.tensors, *op.attributes], tail.strip()
-    lines = write(statement, target, special=_call_special(statement, given, target))
+    lines = write(statement, target, special=given)
     _add_special(known, op, given, lambda: write(general, target, timed=True), more)
     if not target and op.has_out:
         into = lambda: write(_call_general(op, "out"), "out")  # noqa: E731
@@ -440,9 +449,11 @@ def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
 
 
 def _call_special(general: str, given: Sequence[str], target: str = "") -> str:
-    """Return the source line for calls that an interpreter may see. If these interpreters are
-    profiles that need only times, the timed text serves the call.
+    """Return the source line for calls that an interpreter may see, which passes on `given`. If
+    these interpreters are profiles that need only times, the timed text serves the call.
     """
+    if not given:
+        return ""
     other = general.removeprefix("return ")
     if not target:
         other = other.replace("_general", "_special", 1)

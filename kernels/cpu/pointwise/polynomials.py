@@ -32,6 +32,8 @@ EXP: Final[Coefficients] = (
     0.0013814221985709867, 0.008368898684965553, 0.04166840572115475, 0.16666519130032956,
     0.49999993346442445,
 )  # fmt: skip
+# Terms of a sum with exp(0) are computed as exp of this or more, so that each is a normal number.
+LEAST_IN_SUM: Final[dict[str, float]] = {"float32": -87.0, "float64": -708.0}
 # (exp(r) - 1 - r) / r^2, |r| < ln(2) / 32, and ln(2) / 16 in float64: 4.6e-9 and 9.7e-18.
 EXP_OF_PART: Final[dict[str, Coefficients]] = {
     "float32": (0.16666862360138368, 0.5000097846954684),

@@ -63,7 +63,8 @@ class ExactRowCode(RowCode):
 
     def build_again(self, steps: list[Step]) -> None:
         """Build sums over the row in float64, for the steps of an If."""
-        self._build_sums([step for step in steps if isinstance(step, Reduce)], WIDE)
+        sums = [step for step in steps if isinstance(step, Reduce)]
+        self._build_sums(sums, WIDE, again=True)
 
     def take(self, steps: list[Step]) -> None:
         """Build a group of steps that is not a loop over the row."""
@@ -125,10 +126,12 @@ class ExactRowCode(RowCode):
         table = build.inttoptr(places["table"], I64.as_pointer())
         return build.load(build.gep(table, [at]))
 
-    def _build_sums(self, steps: Sequence[Reduce], element: Any) -> None:
-        """Build the sums of texts along the row, computed in the type `element`."""
+    def _build_sums(self, steps: Sequence[Reduce], element: Any, *, again: bool = False) -> None:
+        """Build the sums of texts along the row, computed in the type `element`. `again` marks the
+        sums inside an If.
+        """
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
-        sums = _Sums(self, steps, element)
+        sums = _Sums(self, steps, element, again=again)
         stacks = [_cgutils.alloca_once(build, ir.ArrayType(element, _DEPTH)) for _ in steps]
         depth, begin = (_cgutils.alloca_once(build, I64) for _ in range(2))
         for cell in (depth, begin):
@@ -181,8 +184,10 @@ def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
 class _Sums:
     """Builds sums of texts over a part of a row of at most 128 elements."""
 
-    def __init__(self, code: RowCode, steps: Sequence[Reduce], element: Any) -> None:
-        self.code, self.steps, self.element = code, steps, element
+    def __init__(
+        self, code: RowCode, steps: Sequence[Reduce], element: Any, *, again: bool
+    ) -> None:
+        self.code, self.steps, self.element, self.again = code, steps, element, again
         self.build = code.builder
         self.eight = Numbers(self.build, element, _EIGHT, is_exact=True)
         self.one = Numbers(self.build, element, 0, is_exact=True)
@@ -237,7 +242,8 @@ class _Sums:
                     found[name] = on.splat(value) if on.lanes else value
             return found[name]
 
-        return [evaluate(on, step.text, find, code.names) for step in self.steps]
+        has_top = not self.again
+        return [evaluate(on, step.text, find, code.names, has_top=has_top) for step in self.steps]
 
     def _load(self, own: Numbers, address: Any) -> Any:
         pointer = self.build.inttoptr(address, own.type.as_pointer())

@@ -200,7 +200,8 @@ class _Writer:
         for step in steps:
             match step:
                 case Reduce(name, "sum", text):
-                    total = self.new(f"_sum({self._full(text, again)}, 1, None, None, True, 0.0)")
+                    terms = self._full(text, True) if again else self._terms(text)
+                    total = self.new(f"_sum({terms}, 1, None, None, True, 0.0)")
                     self._keep_narrow(name, total, again)
                 case Reduce(name, "top", text):
                     top = f"_fmax({self._full(text, False)}, 1, None, None, True, -_inf)"
@@ -257,6 +258,17 @@ class _Writer:
         self.keep(name, self.new(f"{variable}.astype(_wide)"))
         key = parse(name, self.names).tree, False
         self.made[key], self.used[key] = variable, {name}
+
+    def _terms(self, text: str) -> str:
+        """Return the variable with the terms of a sum over whole rows."""
+        tree = parse(text, self.names).tree
+        match tree:
+            case Call(
+                primitive="exp", args=(Call(primitive="sub", args=(_, Name(id="top"))) as x,)
+            ):
+                self.scope["_exp_in_sum"] = exp_in_sum_of(self.dtype)
+                return self.new(f"_exp_in_sum({self._of(x, False)})")
+        return self._of(tree, False)
 
     def _full(self, text: str, wide: bool) -> str:
         """Return the variable of a text's value with one number for each element."""
@@ -355,16 +367,13 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
     rounder = number(1.5 * 2.0**shift, dtype)
     start = int(rounder.view(bits))
     at_once, least = np.array(bias - start, bits), 3 - bias
-    series = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
-    terms = [number(term, dtype) for term in reversed(series)]
-    odd_first, *odds = terms[1::2][::-1]
-    even_first, *evens = terms[::2][::-1]
-    per_ln2, one, most, least_of_all, minus_high, minus_low = [
-        number(value, dtype) for value in (1 / math.log(2), 1.0, top, bottom, -high, -low)
+    per_ln2, most, least_of_all, minus_high, minus_low = [
+        number(value, dtype) for value in (1 / math.log(2), top, bottom, -high, -low)
     ]
     maximum, minimum, multiply, add, subtract = (
         np.maximum, np.minimum, np.multiply, np.add, np.subtract,
     )  # fmt: skip
+    exp_of_part = _exp_of_part(dtype)
 
     @silent
     def exp(x: Any, out: Any = None) -> Any:
@@ -376,18 +385,7 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
         add(r, y, r)
         rest = multiply(n, minus_low, y)
         add(r, rest, r)
-        square = multiply(r, r)
-        odd, tail = multiply(square, odd_first, rest), multiply(square, even_first)
-        for made, by in ((odd, odds), (tail, evens)):
-            add(made, by[0], made)
-            for term in by[1:]:
-                multiply(made, square, made)
-                add(made, term, made)
-        multiply(odd, r, odd)
-        add(tail, odd, tail)
-        multiply(tail, square, tail)
-        add(tail, r, tail)
-        add(tail, one, tail)
+        tail = exp_of_part(r, rest)
         k = z.view(bits)
         if n.item(n.argmin()) > least and (bounded or n.item(n.argmax()) < -least):
             # One factor is enough if no number is near a limit: it gives the same bits in less
@@ -405,3 +403,54 @@ def exp_of(dtype: Any, bounded: bool) -> Run:
         return multiply(tail, z, out)
 
     return exp
+
+
+@lru_cache(maxsize=4)
+def exp_in_sum_of(dtype: Any) -> Run:
+    """Return exp for terms of a sum, with the same bits as Numbers.exp_in_sum of row_numbers.py."""
+    bits, shift, bias = (np.int32, 23, 127) if dtype.itemsize == 4 else (np.int64, 52, 1023)
+    least = number(polynomials.LEAST_IN_SUM[dtype.name], dtype)
+    per_ln2, ln2 = number(1 / math.log(2), dtype), number(math.log(2), dtype)
+    rounder = number(1.5 * 2.0**shift + bias, dtype)
+    maximum, multiply, add, subtract = np.maximum, np.multiply, np.add, np.subtract
+    exp_of_part = _exp_of_part(dtype)
+
+    @silent
+    def exp(x: Any) -> Any:
+        r = maximum(x, least)
+        multiply(r, per_ln2, r)
+        z = add(r, rounder)
+        rest = subtract(z, rounder)
+        subtract(r, rest, r)
+        multiply(r, ln2, r)
+        tail = exp_of_part(r, rest)
+        k = z.view(bits)
+        k <<= shift
+        return multiply(tail, z, tail)
+
+    return exp
+
+
+def _exp_of_part(dtype: Any) -> Callable[[Any, Any], Any]:
+    """Return the function for exp(r), |r| <= log(2) / 2; it overwrites r and its second array."""
+    series = polynomials.EXP if dtype.itemsize == 4 else polynomials.EXPM1["float64"]
+    terms = [number(term, dtype) for term in reversed(series)]
+    odd_first, *odds = terms[1::2][::-1]
+    even_first, *evens = terms[::2][::-1]
+    one, multiply, add = number(1.0, dtype), np.multiply, np.add
+
+    def exp_of_part(r: Any, rest: Any) -> Any:
+        square = multiply(r, r)
+        odd, tail = multiply(square, odd_first, rest), multiply(square, even_first)
+        for made, by in ((odd, odds), (tail, evens)):
+            add(made, by[0], made)
+            for term in by[1:]:
+                multiply(made, square, made)
+                add(made, term, made)
+        multiply(odd, r, odd)
+        add(tail, odd, tail)
+        multiply(tail, square, tail)
+        add(tail, r, tail)
+        return add(tail, one, tail)
+
+    return exp_of_part

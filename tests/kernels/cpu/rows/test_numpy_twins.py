@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu.index.indices import ALL_INSIDE
-from fastdist.kernels.cpu.rows.numpy_twins import exp_of, twin
+from fastdist.kernels.cpu.rows.numpy_twins import exp_in_sum_of, exp_of, twin
 from fastdist.kernels.cpu.rows.row_kernels import row_loop
 from fastdist.kernels.cpu.rows.small_row_steps import SMALL
 from fastdist.kernels.cpu.rows.small_tables import table
@@ -118,3 +118,14 @@ def test_exp_of_single_operations_keeps_its_ends(dtype: Any) -> None:
     assert found[0] == found[5] == np.inf
     assert found[1] == found[4] == 0.0
     assert np.isnan(found[2]) and found[3] == 1.0
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(np.float32, -87.0), (np.float64, -708.0)])
+def test_a_term_of_a_sum_is_off_in_proportion_to_its_exponent(dtype: Any, least: float) -> None:
+    exp, eps = exp_in_sum_of(np.dtype(dtype)), np.finfo(dtype).eps
+    x = np.linspace(least, 0.0, 20001).astype(dtype)
+    off = np.abs(exp(x).astype(np.longdouble) / np.exp(x.astype(np.longdouble)) - 1)
+    assert np.all(off < (2 + np.abs(x)) * eps)
+    strange = exp(np.array([0.0, -np.inf, 2 * least, np.nan], dtype))
+    assert strange[0] == 1.0 and np.isnan(strange[3])
+    assert np.all(strange[1:3] < 4 * np.finfo(dtype).tiny)
