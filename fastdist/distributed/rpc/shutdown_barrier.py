@@ -258,7 +258,8 @@ class ShutdownBarrier:
             return
         members = self._members_below()
         for worker in members:
-            self._watch(worker)
+            if not (worker.is_dead or worker.is_met):
+                self._watch(worker)
             if tree.parent_of(worker.id, self._fan_out) != self._workers.me.rank:
                 self._adopt(worker)
         with self._lock:
@@ -322,10 +323,9 @@ class ShutdownBarrier:
 
     def _watch(self, worker: Worker) -> None:
         """Connect to a member, so that its death is noticed."""
-        if not (worker.is_dead or worker.is_met):
-            # Ignore a member that cannot be reached: its next life is found by its rank.
-            with contextlib.suppress(WorkerLostError, RpcNotRunningError):
-                self._workers.reach(worker.id)
+        # Ignore a member that cannot be reached: its next life is found by its rank.
+        with contextlib.suppress(WorkerLostError, RpcNotRunningError):
+            self._workers.reach(worker.id)
 
     def _sum_of(self, gathering: Gathering) -> Report:
         """Return the sum of the work under way of this worker and all members below it."""
@@ -339,7 +339,7 @@ class ShutdownBarrier:
                     reports.append(report)
         if len(reports) == 1 and not own.lost:
             return own
-        lost = merge_lost(line for report in reports for line in report.lost)
+        lost = merge_lost([line for report in reports for line in report.lost])
         here = {lost_name(line) for line in lost} & {*names}
         returned = here.union(*(report.returned for report in reports))
         return Report(
@@ -390,7 +390,8 @@ class ShutdownBarrier:
         """Pass a verdict on to the members below, and return it."""
         self._last_report = report.round_number
         self._round = max(self._round, verdict.round_number)
-        self.lost = without(merge_lost([*report.lost, *verdict.lost]), verdict.returned)
+        lost = [*report.lost, *verdict.lost]
+        self.lost = without(merge_lost(lost), verdict.returned) if lost else lost
         self.returned = verdict.returned
         with self._lock:
             self._verdict, self._gathering = verdict, None
@@ -541,6 +542,6 @@ class ShutdownBarrier:
     def _report_of(self, member: Worker) -> Report:
         # A report of a lost member may be here before its end is known, or may come afterwards. It
         # does not count for the next life.
-        if member.is_dead or life_of(member) in self._over:
+        if member.is_dead or (self._over and life_of(member) in self._over):
             return Report()
         return self._reported.get(member, Report())

@@ -89,8 +89,10 @@ class Workers:
         # with each new life of a known rank.
         self.lost_callbacks: list[Callable[[Worker], None]] = []
         self.returned_callbacks: list[Callable[[Worker], None]] = []
-        # Notified when a worker has acknowledged our goodbye, and when a worker ends.
+        # Notified when a worker has acknowledged our goodbye, and when a worker ends; and the
+        # workers that have done neither.
         self._parting = threading.Condition()
+        self._unparted: set[Worker] = set()
         others = [one for one in self.group.members if one.incarnation != self.me.incarnation]
         self._take_in([*others, self.me])
 
@@ -341,19 +343,20 @@ class Workers:
                 arrive just before the end of a connection that a peer made, unless a thread
                 receives them at that moment
         """
-        others = [worker for worker in self.met() if not worker.is_self]
+        others = [one for one in self.met() if not (one.is_self or one.acknowledged_goodbye)]
+        with self._parting:
+            self._unparted.update(others)
         for worker in others:
             worker.say_goodbye()
         with self._parting:
-            self._parting.wait_for(
-                lambda: all(worker.is_dead or worker.acknowledged_goodbye for worker in others),
-                timeout_s,
-            )
+            self._unparted.difference_update([one for one in others if one.is_dead])
+            self._parting.wait_for(lambda: not self._unparted, timeout_s)
 
     def note_goodbye_read(self, worker: Worker) -> None:
         """Record that a worker has read everything that this worker, which leaves, has sent."""
         with self._parting:
             worker.acknowledged_goodbye = True
+            self._unparted.discard(worker)
             self._parting.notify_all()
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
@@ -391,6 +394,7 @@ class Workers:
                 self._submit(hook, worker)
             return
         with self._parting:
+            self._unparted.discard(worker)
             self._parting.notify_all()
         refusal = refusal_of(self.me, worker)
         self._callers.forget(worker, refusal)
