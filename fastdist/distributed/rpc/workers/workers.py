@@ -67,6 +67,9 @@ class Workers:
         self.group, self.me, self.context, self.progress = group, group.me, context, progress
         self._callers, self._submit, self._lender_to = callers, submit, lender_to
         self._times = times
+        # The limits by the number of members on the more crowded machine, and by nearness. Each
+        # operation on it is atomic.
+        self._timeouts: dict[tuple[int, bool], LivenessTimeouts] = {}
         # One thread reads the store at a time: an older result must not replace a newer one.
         self._refresh_lock = threading.RLock()
         # Guards all attributes below; reads do not take it. May be taken under _refresh_lock.
@@ -533,9 +536,13 @@ class Workers:
 
     def _liveness_timeouts_of(self, record: Record) -> LivenessTimeouts:
         # Either end may have to wait for a core, so the more crowded machine counts.
-        there = max(self.group.num_on_machine(one) for one in (record, self.me))
+        there = max(self.group.num_on_machine(record), self.group.num_on_machine(self.me))
         is_near = self.me.shares_host_with(record)
-        return self._times.towards(crowding=crowding(there), is_near=is_near)
+        timeouts = self._timeouts.get((there, is_near))
+        if timeouts is None:
+            timeouts = self._times.towards(crowding=crowding(there), is_near=is_near)
+            self._timeouts[there, is_near] = timeouts
+        return timeouts
 
     def _watch(self, worker: Worker) -> None:
         # A worker that is dead by now, or a refused one, needs no watching.
