@@ -67,9 +67,6 @@ class Workers:
         self.group, self.me, self.context, self.progress = group, group.me, context, progress
         self._callers, self._submit, self._lender_to = callers, submit, lender_to
         self._times = times
-        # The limits by the number of members on the more crowded machine, and by nearness. Each
-        # operation on it is atomic.
-        self._timeouts: dict[tuple[int, bool], LivenessTimeouts] = {}
         # One thread reads the store at a time: an older result must not replace a newer one.
         self._refresh_lock = threading.RLock()
         # Guards all attributes below; reads do not take it. May be taken under _refresh_lock.
@@ -92,10 +89,8 @@ class Workers:
         # with each new life of a known rank.
         self.lost_callbacks: list[Callable[[Worker], None]] = []
         self.returned_callbacks: list[Callable[[Worker], None]] = []
-        # Notified when a worker has acknowledged our goodbye, and when a worker ends; and the
-        # workers that have done neither.
+        # Notified when a worker has acknowledged our goodbye, and when a worker ends.
         self._parting = threading.Condition()
-        self._unparted: set[Worker] = set()
         others = [one for one in self.group.members if one.incarnation != self.me.incarnation]
         self._take_in([*others, self.me])
 
@@ -342,20 +337,19 @@ class Workers:
                 arrive just before the end of a connection that a peer made, unless a thread
                 receives them at that moment
         """
-        others = [one for one in self.met() if not (one.is_self or one.acknowledged_goodbye)]
-        with self._parting:
-            self._unparted.update(others)
+        others = [worker for worker in self.met() if not worker.is_self]
         for worker in others:
             worker.say_goodbye()
         with self._parting:
-            self._unparted.difference_update([one for one in others if one.is_dead])
-            self._parting.wait_for(lambda: not self._unparted, timeout_s)
+            self._parting.wait_for(
+                lambda: all(worker.is_dead or worker.acknowledged_goodbye for worker in others),
+                timeout_s,
+            )
 
     def note_goodbye_read(self, worker: Worker) -> None:
         """Record that a worker has read everything that this worker, which leaves, has sent."""
         with self._parting:
             worker.acknowledged_goodbye = True
-            self._unparted.discard(worker)
             self._parting.notify_all()
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
@@ -393,7 +387,6 @@ class Workers:
                 self._submit(hook, worker)
             return
         with self._parting:
-            self._unparted.discard(worker)
             self._parting.notify_all()
         refusal = refusal_of(self.me, worker)
         self._callers.forget(worker, refusal)
@@ -531,11 +524,7 @@ class Workers:
         # Either end may have to wait for a core, so the more crowded machine counts.
         there = max(self.group.num_on_machine(record), self.group.num_on_machine(self.me))
         is_near = self.me.shares_host_with(record)
-        timeouts = self._timeouts.get((there, is_near))
-        if timeouts is None:
-            timeouts = self._times.towards(crowding=crowding(there), is_near=is_near)
-            self._timeouts[there, is_near] = timeouts
-        return timeouts
+        return self._times.towards(crowding=crowding(there), is_near=is_near)
 
     def _watch(self, worker: Worker) -> None:
         # A worker that is dead by now, or a refused one, needs no watching.
