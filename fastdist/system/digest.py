@@ -24,6 +24,8 @@ else:
 __all__ = ["hmac_sha256", "sha256"]
 
 _BLOCK_BYTES = 64
+# Tables for bytes.translate that combine each byte of a key with a constant.
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
@@ -34,8 +36,7 @@ def hmac_sha256(key: bytes, message: bytes) -> bytes:
     if len(key) > _BLOCK_BYTES:
         key = _digest(key)
     padded = key.ljust(_BLOCK_BYTES, b"\0")
-    inner = _digest(bytes(byte ^ 0x36 for byte in padded) + message)
-    return _digest(bytes(byte ^ 0x5C for byte in padded) + inner)
+    return _digest(padded.translate(_OUTER) + _digest(padded.translate(_INNER) + message))
 
 
 def _digest(data: bytes) -> bytes:

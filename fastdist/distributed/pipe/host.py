@@ -14,7 +14,7 @@ def boot_id() -> str:
             files
     """
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         import uuid  # a module of 0.1 MB, which Linux does not need

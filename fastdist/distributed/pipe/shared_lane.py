@@ -89,7 +89,8 @@ class SharedLane:
             self._reader_called = False
             self._reader_sleeps = False
             while True:
-                self._flush()
+                if self._unsent:
+                    self._flush()
                 # Queries the socket first, because a receive without a message costs ten times as
                 # much.
                 events = self.lane.events()
@@ -97,7 +98,7 @@ class SharedLane:
                     frames = self.lane.try_receive()
                     if frames is not None:
                         break
-                elif not events & self._wanted():
+                elif not (events & WRITABLE and self._unsent and not self._held):
                     self._reader_sleeps = True
                     return None
         try:
@@ -136,7 +137,7 @@ class SharedLane:
                 unsent.popleft()
 
     def _needs_reader(self) -> bool:
-        return self.lane.takes_edges and bool(self.lane.events() & self._wanted())
-
-    def _wanted(self) -> int:
-        return READABLE | WRITABLE if self._unsent and not self._held else READABLE
+        if not self.lane.takes_edges:
+            return False
+        wanted = READABLE | WRITABLE if self._unsent and not self._held else READABLE
+        return bool(self.lane.events() & wanted)

@@ -10,6 +10,7 @@ caller's clock.
 line. It has aligned clocks, an arrow from each send to its receive, and a marked critical path of
 each pass.
 
+on_demand.py        loads all others at the first profile
 calls.py            the caller's half: names of calls, and the recordings for their events
 served.py           the callee's half: records a request, in all threads that work for it
 interceptor.py      the data that messages carry for both halves
@@ -30,9 +31,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.missing import load_later
-from ..rpc.agent import add_hooks
 from ..rpc.torch_names import remote_profiler_manager
-from . import calls, group_worker
+from . import on_demand
 
 if TYPE_CHECKING:
     from .group import profile
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimeLine", "profile", "remote_profiler_manager"]
 
-calls.install()
-group_worker.install()
-add_hooks(calls.worker_starts, calls.worker_stops, group_worker.worker_lost)
+on_demand.install()
 
 # Loaded on first use, because most workers never use them.
 load_later(__name__, {"TimeLine": "merged", "profile": "group"})

@@ -18,7 +18,6 @@ from fastdist.distributed.rpc.message.types import MessageType, call_type_of
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 
 from ...concurrency.future import Executor, Future, outcome_of
-from ...graph import recordings
 from ...instrumentation.time_ranges import TimeRange, clock, time_ranges
 from ..rpc import agent as agents
 from ..rpc import interceptors
@@ -205,28 +204,23 @@ class _OneCall:
 
 
 calling: Final = CallingInterceptor()
-_serving: Final = ServingInterceptor()
+serving: Final = ServingInterceptor()
 # Guards the two fields below. It may be acquired while graph/recordings.py's lock is held.
 _lock = threading.Lock()
 _profiled: ProfiledCalls | None = None
 _is_recording = False
 
 
-def install() -> None:
-    """Prepare to serve profiled calls, and to profile calls as soon as a recording starts."""
-    interceptors.install("profiler", _serving)
-    recordings.watch(_recording_changed)
-    agents.watch_agent(_agent_changed)
-
-
-def _recording_changed(is_open: bool) -> None:
+def recording_changed(is_open: bool) -> None:
+    """Profile this worker's calls from now on, or no more; called by graph/recordings.py."""
     global _is_recording
     with _lock:
         _is_recording = is_open
         _look(agents.current_agent_or_none())
 
 
-def _agent_changed(agent: RpcAgent | None) -> None:
+def agent_changed(agent: RpcAgent | None) -> None:
+    """Profile the calls of another agent, if a recording is open."""
     with _lock:
         _look(agent)
 
@@ -245,17 +239,7 @@ def _look(agent: RpcAgent | None) -> None:
     if _profiled is not None and not (is_wanted and _profiled.agent is agent):
         _profiled.agent.use_plain_calls()
         _profiled = None
-        interceptors.install("profiler", _serving)
+        interceptors.install("profiler", serving)
     if _profiled is None and is_wanted and agent is not None:
         interceptors.install("profiler", calling)
         _profiled = agent.client.users = ProfiledCalls(agent)
-
-
-def worker_starts(worker_id: int) -> None:
-    """Set this process's worker id for events."""
-    time_ranges.node_id = worker_id
-
-
-def worker_stops() -> None:
-    """Reset the worker id, because this process has left its group."""
-    time_ranges.node_id = -1

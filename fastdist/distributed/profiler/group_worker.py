@@ -6,12 +6,11 @@ import threading
 from typing import Final
 
 from fastdist.distributed.rpc.message.metadata_fields import number, text, texts
-from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers.worker import Worker
 
 from ...core.errors import RpcError
 from ...instrumentation.time_ranges import Wanted, clock, wanted_of
-from ..rpc.handlers import Reply, register_handler
+from ..rpc.handlers import Reply
 from ..rpc.message.message import Message
 from . import group_recording
 from .ranges_as_bytes import pack_ranges
@@ -26,12 +25,8 @@ _fetcher: Worker | None = None
 _packed = b""
 
 
-def install() -> None:
-    """Register the handler of requests from the profiling worker."""
-    register_handler(MessageType.PROFILE_GROUP_REQ, _asked)
-
-
-def _asked(request: Message) -> Reply:
+def answer(request: Message) -> Reply:
+    """Answer a request of the profiling worker."""
     metadata, sender = request.metadata, request.peer
     what = text(metadata, "do", sender.id)
     if what == "begin":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import time
 from typing import Any
@@ -31,6 +32,8 @@ from .zmq_agent import ZmqAgent
 _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
+# The process that has imported this module: a fork of it has other ids.
+_importer_id = os.getpid()
 
 
 def begin_life() -> None:
@@ -169,7 +172,9 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     _store = met.store
     agents.set_current_agent(agent)
     watch_end(_leave_at_exit)
-    release_unused_memory()  # left over from the imports
+    # Left over from the imports. A fork shares its parent's pages, and writes would copy them.
+    if os.getpid() == _importer_id:
+        release_unused_memory()
 
 
 def _run_own_restart_hooks() -> None:

@@ -9,7 +9,7 @@
 #   GIVING_UP  notifies owners of its references' end,    all have acknowledged    the same, or
 #              and releases the store                                              SHUTDOWN_TIMEOUT
 #   GATHERING  the barrier again, for these messages      nothing is under way     the same, but not
-#                                                         anywhere                 before LEAST_S
+#              (not if no member has sent any)            anywhere                 before LEAST_S
 #   PARTING    sends a goodbye (BYE) to connected peers   all have read its        LINGER_S
 #                                                         messages (FAREWELL)
 #                                                         or ended
@@ -21,8 +21,9 @@
 # GATHERING wait only for the work here. A worker that the others have given up (is_out in
 # workers/workers.py) is fenced: each stage before CLOSING fails immediately with a GivenUpError.
 #
-# The store is closed before the last barrier. When a worker returns from shutdown and joins again,
-# it must not find the old store, which is about to end.
+# The store is closed before the last barrier ends. When a worker returns from shutdown and joins
+# again, it must not find the old store, which is about to end. GATHERING is left out only if rank 0
+# decides that and is the only worker that can host the store: it gives up before its verdict.
 #
 # workers/session.py has the view of the other workers: LEAVING after the goodbye, SETTLING when its
 # connection has ended, then DEAD. A worker that is killed, frozen or cut off becomes DEAD in any
@@ -31,6 +32,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import logging
 import os
 import time
@@ -83,18 +85,24 @@ class Stage(enum.Enum):
 class Leaving:
     """Takes this worker out of its group, stage by stage.
 
-    `give_up(deadline)` releases all references and, in a static group, closes the store.
+    `give_up(deadline)` releases all references and, in a static group, closes the store;
+    `owes_notices()` returns whether that may send notices.
 
     Thread  leave: one at a time; `stage` and `for_whom_it_waits`: any
     """
 
-    def __init__(self, agent: RpcAgent, give_up: Callable[[float], None]) -> None:
+    def __init__(
+        self, agent: RpcAgent, give_up: Callable[[float], None], owes_notices: Callable[[], bool]
+    ) -> None:
         workers = agent.workers
         self._agent, self._workers, self._group = agent, workers, workers.group
         self._counts = agent.counts
         self._give_up = give_up
-        self.barrier = ShutdownBarrier(agent, self.absent)
-        workers.returned_callbacks.append(self.barrier.member_returned)
+        self.barrier = barrier = ShutdownBarrier(agent, self.absent)
+        barrier.owes_notices = owes_notices
+        if self._group.me.rank == 0 and not self._group.takes_members_later:
+            barrier.give_up = functools.partial(give_up, 0.0)
+        workers.returned_callbacks.append(barrier.member_returned)
         self.stage = Stage.SERVING
         self._waits_since = 0.0  # when the present wait began; 0 without one
         self._lost: list[str] = []
@@ -112,12 +120,13 @@ class Leaving:
         for call in find_interrupted():
             # This is a signal handler: the call that it interrupted cannot end before it returns.
             call.abandon()
-        self._wait_for_all(Stage.COMING, timeout_s)
+        is_last = self._wait_for_all(Stage.COMING, timeout_s)
         began = began if timeout_s else time.monotonic()
         deadline = began + (timeout_s or constants.SHUTDOWN_TIMEOUT_S)
         self.stage = Stage.GIVING_UP
         self._give_up(deadline)
-        self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
+        if not is_last:
+            self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
         self.stage = Stage.PARTING
         self._workers.part(LINGER_S)
         if self._lost and self._group.is_static and _LAUNCHED not in os.environ:
@@ -126,12 +135,15 @@ class Leaving:
                 f"{'its' if len(self._lost) == 1 else 'their'} work may be unfinished"
             )
 
-    def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:
-        """Wait until no call is under way in the group; in a dynamic group, on this worker."""
+    def _wait_for_all(self, stage: Stage, timeout_s: float) -> bool:
+        """Wait until no call is under way in the group; in a dynamic group, on this worker.
+
+        Return whether that was the last wait.
+        """
         self._workers.require_member()
         self.stage = stage
         self._waits_since = time.monotonic()
-        is_bounded = timeout_s > 0 or stage is not Stage.COMING
+        is_last, is_bounded = False, timeout_s > 0 or stage is not Stage.COMING
         self._tell_after(self._waits_since, FIRST_S if is_bounded else FIRST_WITHOUT_LIMIT_S)
         try:
             if not self._group.is_static:
@@ -139,7 +151,7 @@ class Leaving:
             else:
                 if stage is Stage.COMING:
                     self._group.tell_shutdown()
-                self.barrier.wait(timeout_s)
+                is_last = self.barrier.wait(timeout_s)
             # Being given up also ends all its calls, so check that it is still a member.
             self._workers.require_member()
         finally:
@@ -150,6 +162,7 @@ class Leaving:
                 lost = merge_lost([*self._workers.lost(), *self.barrier.lost])
                 self._lost = without(lost, self.barrier.returned)
                 self._tell_who_was_lost()
+        return is_last
 
     def _wait_until_idle(self, timeout_s: float) -> None:
         if not self._counts.wait_until_idle(timeout_s):

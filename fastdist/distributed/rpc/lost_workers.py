@@ -55,8 +55,10 @@ def without(lost: Iterable[str], names: Collection[str]) -> list[str]:
     return [line for line in lost if lost_name(line) not in names]
 
 
-def merge_lost(lost: Iterable[str]) -> list[str]:
+def merge_lost(lost: Collection[str]) -> list[str]:
     """Return one line for each lost worker: the one with the most precise reason."""
+    if not lost:
+        return []
     found: dict[str, str] = {}
     for line in sorted(lost, key=lambda line: (CAUSE in line, ENDED in line)):
         found[line.partition(": ")[0]] = line

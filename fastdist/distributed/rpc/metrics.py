@@ -150,8 +150,6 @@ class CallCounts:
 
     def _given_up(self) -> dict[Request, str]:
         """Return the calls whose Futures are not done and whose callers have given up."""
-        if not self._without_value:
-            return {}
         now, calls = time.monotonic(), list(self._without_value.items())
         return {one: what for one, what in calls if one.deadline is not None and one.deadline < now}
 
@@ -160,6 +158,8 @@ class CallCounts:
 
         Either those whose callers still wait or, with given_up, those whose callers do not.
         """
+        if not self._without_value:
+            return ""
         gone = self._given_up()
         names = [
             what for one, what in list(self._without_value.items()) if (one in gone) == given_up
@@ -169,7 +169,7 @@ class CallCounts:
 
     def wait_for_own_calls(self, timeout_s: float | None) -> bool:
         """Wait until all calls of this worker have ended; return False at the timeout."""
-        return self._wait(lambda: self.client_active == 0, timeout_s)
+        return self._wait(lambda: not self._own_calls, timeout_s)
 
     def wait_until_idle(self, timeout_s: float | None) -> bool:
         """Wait until no call made or received here is under way; return False at the timeout.
@@ -195,7 +195,8 @@ class CallCounts:
                 self._num_waiting -= 1
 
     def _under_way(self) -> int:
-        return self.client_active + self.server_active - len(self._given_up())
+        num_given_up = len(self._given_up()) if self._without_value else 0
+        return len(self._own_calls) + self.server_active - num_given_up
 
     def activity(self) -> tuple[int, int]:
         """Return the number of calls made and received that are under way, and the total number.

@@ -55,6 +55,8 @@ class NoticeSender:
         self._alarms: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
+        # Whether there was ever a notice to send.
+        self.was_used = False
 
     def start(self) -> None:
         """Start the thread."""
@@ -90,6 +92,7 @@ class NoticeSender:
 
         if to.is_dead:
             return
+        self.was_used = True
         try:
             sent = self._send(to, kind, (), metadata, timeout_s=timeout_s, retries=retries)
         except Exception as error:  # the other workers must still be notified
@@ -103,6 +106,7 @@ class NoticeSender:
         Note    does nothing after `close`
         """
         if not self._closed:
+            self.was_used = True
             self._notes.put((send, addressee, item))
 
     def flush(self) -> None:

@@ -10,7 +10,8 @@
 # a call between its two reports. Then, between all reports of the first round and all reports of
 # the second, no member had a call and no message could still cause one. (A request that its caller
 # has given up may still run.) A report says whether something has changed, but not how often: it
-# may reach two members if an ancestor was lost.
+# may reach two members if an ancestor was lost. If the reports also say that no member has notices
+# to send, there is no second barrier: see leaving.py.
 #
 # No member waits for one that died. The parent of the dead member waits for its children instead,
 # and notifies them, since they may not have noticed the death. They report again, to their nearest
@@ -72,6 +73,8 @@ _LATE_S = 1.0
 _HELD_UP_S = 3.0
 # The answer that ends a member's wait so that it reports again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})
+# The verdict for a member that finds the others, or itself, gone.
+_LEFT = Verdict(is_over=True, is_last=True)
 
 
 class ShutdownBarrier:
@@ -107,6 +110,10 @@ class ShutdownBarrier:
         # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
+        # Set by Leaving. Whether this worker has notices to send before it leaves; and how the root
+        # gives up the store before the last verdict, or None if a second barrier is needed.
+        self.owes_notices: Callable[[], bool] = lambda: True
+        self.give_up: Callable[[], None] | None = None
         # Guards all attributes below. Futures are completed without it.
         self._lock = threading.RLock()
         self._gathering: Gathering | None = None
@@ -138,8 +145,8 @@ class ShutdownBarrier:
         if gathering is not None:
             gathering.done.try_complete(_REPORT_AGAIN)
 
-    def wait(self, timeout_s: float) -> None:
-        """Run rounds until nothing is under way anywhere.
+    def wait(self, timeout_s: float) -> bool:
+        """Run rounds until nothing is under way anywhere; return whether this was the last barrier.
 
         Without a timeout (0) the first round waits as long as the missing members live. A worker
         that only serves may wait here for the end of the job. Calls under way after that have the
@@ -170,6 +177,7 @@ class ShutdownBarrier:
             if verdict.somebody_gives_up and is_late and not verdict.is_over:
                 # A busy member may have given up meanwhile and left.
                 raise too_busy(verdict.busy or before.busy, timeout_s)
+        return verdict.is_last
 
     def _one_round(
         self, deadline: float, timeout_s: float, before: Verdict | None = None
@@ -192,13 +200,16 @@ class ShutdownBarrier:
                 raise self._explain(self._worker_above(), timeout_s, before)
             self._workers.require_member()
             if not self._workers.is_open:
-                return Verdict(is_over=True)
+                return _LEFT
             if gathering.done.value() is _REPORT_AGAIN:
                 continue
             report = self._sum_of(gathering)
             above = self._worker_above()
             if above.is_self:
-                return self._end_round(self._judge(report), report)
+                verdict = self._judge(report)
+                if verdict.is_last and self.give_up is not None:
+                    self.give_up()
+                return self._end_round(verdict, report)
             kind, metadata = MessageType.SHUTDOWN_BARRIER_REQ, metadata_of(report)
             try:
                 self._asked = self._agent.send(above, kind, (), metadata, patience_s() or 0.0)
@@ -211,7 +222,7 @@ class ShutdownBarrier:
                 continue
             except RpcNotRunningError:
                 # It got the final verdict from its parent, and left before this worker got it.
-                return Verdict(is_over=True)
+                return _LEFT
             if reply is not _REPORT_AGAIN:
                 return self._end_round(
                     filled_with_defaults(Verdict, reply.metadata, above.id), report
@@ -229,7 +240,8 @@ class ShutdownBarrier:
         # Read now, as the store may end once all members have been here.
         lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
         calls = (self._round, under_way, has_changed, gives_up, busy)
-        gathering = Gathering(Report(*calls, self._seen_over(), lost, after=after.token))
+        own = Report(*calls, self._seen_over(), lost, (), after.token, self.owes_notices())
+        gathering = Gathering(own)
         with self._lock:
             self._begun = begun
             self._gathering = gathering
@@ -246,7 +258,8 @@ class ShutdownBarrier:
             return
         members = self._members_below()
         for worker in members:
-            self._watch(worker)
+            if not (worker.is_dead or worker.is_met):
+                self._watch(worker)
             if tree.parent_of(worker.id, self._fan_out) != self._workers.me.rank:
                 self._adopt(worker)
         with self._lock:
@@ -310,10 +323,9 @@ class ShutdownBarrier:
 
     def _watch(self, worker: Worker) -> None:
         """Connect to a member, so that its death is noticed."""
-        if not (worker.is_dead or worker.is_met):
-            # Ignore a member that cannot be reached: its next life is found by its rank.
-            with contextlib.suppress(WorkerLostError, RpcNotRunningError):
-                self._workers.reach(worker.id)
+        # Ignore a member that cannot be reached: its next life is found by its rank.
+        with contextlib.suppress(WorkerLostError, RpcNotRunningError):
+            self._workers.reach(worker.id)
 
     def _sum_of(self, gathering: Gathering) -> Report:
         """Return the sum of the work under way of this worker and all members below it."""
@@ -327,7 +339,7 @@ class ShutdownBarrier:
                     reports.append(report)
         if len(reports) == 1 and not own.lost:
             return own
-        lost = merge_lost(line for report in reports for line in report.lost)
+        lost = merge_lost([line for report in reports for line in report.lost])
         here = {lost_name(line) for line in lost} & {*names}
         returned = here.union(*(report.returned for report in reports))
         return Report(
@@ -341,6 +353,7 @@ class ShutdownBarrier:
             lost=tuple(without(lost, returned)),
             returned=tuple(sorted(returned)),
             after=own.after,
+            owes_notices=any(report.owes_notices for report in reports),
         )
 
     # ---- members above this worker in the tree -------------------------------------------------
@@ -362,20 +375,23 @@ class ShutdownBarrier:
         is_again = not self._over_when_judged.issuperset(report.over)
         self._over_when_judged.update(report.over)
         is_quiet = report.under_way == self._verdict.under_way == 0 and not report.has_changed
+        is_over = is_quiet and not is_again
         calls = (report.under_way, ", ".join(report.busy), report.gives_up, report.round_number)
         return Verdict(
-            *(*calls, is_quiet and not is_again, is_again),
+            *(*calls, is_over, is_again),
             over=report.over,
             lost=report.lost,
             returned=report.returned,
             token=f"{self._workers.me.incarnation:x} {report.round_number}",
+            is_last=is_over and not report.owes_notices and self.give_up is not None,
         )
 
     def _end_round(self, verdict: Verdict, report: Report) -> Verdict:
         """Pass a verdict on to the members below, and return it."""
         self._last_report = report.round_number
         self._round = max(self._round, verdict.round_number)
-        self.lost = without(merge_lost([*report.lost, *verdict.lost]), verdict.returned)
+        lost = [*report.lost, *verdict.lost]
+        self.lost = without(merge_lost(lost), verdict.returned) if lost else lost
         self.returned = verdict.returned
         with self._lock:
             self._verdict, self._gathering = verdict, None
@@ -526,6 +542,6 @@ class ShutdownBarrier:
     def _report_of(self, member: Worker) -> Report:
         # A report of a lost member may be here before its end is known, or may come afterwards. It
         # does not count for the next life.
-        if member.is_dead or life_of(member) in self._over:
+        if member.is_dead or (self._over and life_of(member) in self._over):
             return Report()
         return self._reported.get(member, Report())

@@ -34,6 +34,8 @@ class Verdict(NamedTuple):
     returned: tuple[str, ...] = ()
     # Identifies this verdict among those of other roots.
     token: str = ""
+    # Whether members leave without a second barrier, as none has anything to give up.
+    is_last: bool = False
 
 
 class Report(NamedTuple):
@@ -51,6 +53,8 @@ class Report(NamedTuple):
     returned: tuple[str, ...] = ()
     # The token of the verdict that it follows.
     after: str = ""
+    # Whether any member has to notify others before it leaves, of the end of its references.
+    owes_notices: bool = False
 
 
 class Gathering:

@@ -115,7 +115,7 @@ class ZmqAgent(RpcAgent):
         workers.lost_callbacks.append(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.notice_sender, id_offset())
         self.use_plain_calls()
-        self.leaving = Leaving(self, self._give_up)
+        self.leaving = Leaving(self, self._give_up, self._owes_notices)
         keeper = keeper_of(store, workers, lambda: self.leaving.needs_store)
         if keeper is not None:
             workers.lost_callbacks.append(keeper.handle_lost)
@@ -190,6 +190,11 @@ class ZmqAgent(RpcAgent):
         self.rrefs.delete_all(deadline)
         if self.group.is_static:
             self.store.close()
+
+    def _owes_notices(self) -> bool:
+        # If the last to close the store removes it, all close it before one of them joins again.
+        is_counted = self.store.ends_with_last_user
+        return is_counted or self.notice_sender.was_used or self.rrefs.has_any()
 
     def ends_at_exit(self, why: str) -> None:
         self.drain_s = DRAIN_AT_EXIT_S

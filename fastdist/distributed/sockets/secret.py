@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import re
 import stat
 from collections.abc import Mapping
 from typing import NoReturn
@@ -14,6 +13,7 @@ from fastdist.core.errors import AuthenticationError
 from fastdist.system.digest import hmac_sha256
 
 SECRET_BYTES = 32
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 
 
 class JobSecret:
@@ -46,7 +46,7 @@ class JobSecret:
         """
         text = text.strip()
         try:
-            if re.fullmatch(r"[0-9a-fA-F]{64}", text):
+            if len(text) == 2 * SECRET_BYTES and _HEXADECIMAL.issuperset(text):
                 return cls(bytes.fromhex(text), origin)
             standard = text.replace("-", "+").replace("_", "/").rstrip("=")
             return cls(

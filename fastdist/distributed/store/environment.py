@@ -203,7 +203,7 @@ class _Reader:
         for name in names:
             value = self.environment.get(name)
             if value:
-                if not re.fullmatch(r"\d{1,9}", value):
+                if not (value.isdecimal() and len(value) <= 9):
                     raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
                 return int(value)
         if default is not None:

@@ -49,6 +49,7 @@ class FileStore(LocalStore):
     """
 
     _hears_of_changes = False
+    ends_with_last_user = True
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class PrefixStore(Store):
         super().__init__(store.timeout)
         self.prefix = prefix
         self.underlying_store = store
+        self.ends_with_last_user = store.ends_with_last_user
 
     def watch(self, prefix: str) -> Watch:
         """Return a watch on all keys of this view that begin with prefix; close it after use."""

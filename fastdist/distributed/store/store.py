@@ -86,6 +86,9 @@ class Store:
             or is gone
     """
 
+    # Whether the last of its users to close it removes it.
+    ends_with_last_user = False
+
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         self._process_id = os.getpid()
         self.set_timeout(timeout)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 import threading
 import time
@@ -87,6 +89,7 @@ class Member:
         self.lives: dict[Member, Any] = {}
         self.barrier = ShutdownBarrier(self, list)  # type: ignore[arg-type]
         self.error: BaseException | None = None
+        self.was_last = False
         # The member's time in the barrier: in total, and without time when the machine was busy.
         self.took_s = self.moved_s = 0.0
 
@@ -133,7 +136,7 @@ class Member:
         began = time.monotonic()
         with Standstill() as stood:
             try:
-                self.barrier.wait(timeout_s)
+                self.was_last = self.barrier.wait(timeout_s)
             except ShutdownIncomplete as error:
                 self.error = error
         self.took_s = time.monotonic() - began
@@ -172,6 +175,18 @@ def test_all_leave_when_nothing_is_under_way() -> None:
     join(start(group, 5.0))
     assert [member.error for member in group] == [None] * 3
     assert max(member.moved_s for member in group) < 2
+
+
+@pytest.mark.parametrize("owing", [None, 0, 2])
+def test_no_second_barrier_follows_if_no_member_owes_notices(owing: int | None) -> None:
+    group, left_at_end = make_group(), list[bool]()
+    # Rank 0 gives up the store before any other member knows that it may leave.
+    group[0].barrier.give_up = lambda: left_at_end.extend(one.was_last for one in group)
+    for rank, member in enumerate(group):
+        member.barrier.owes_notices = functools.partial(operator.eq, rank, owing)
+    join(start(group, 5.0))
+    assert [member.was_last for member in group] == [owing is None] * 3
+    assert left_at_end == ([False] * 3 if owing is None else [])
 
 
 def test_a_member_that_went_before_the_leader_met_it_is_no_error_of_who_reports() -> None:

@@ -103,7 +103,7 @@ class Client:
         Units   timeout_s: 0 waits forever, UNSET_RPC_TIMEOUT takes the default
         """
         message = self.new_message(to, kind, tensors, metadata)
-        call = FutureCall(self, message, timeout_s, kind.name if what is None else what)
+        call = FutureCall(self, message, timeout_s, kind._name_ if what is None else what)
         self.number(call)
         try:
             pack_request(call, value, self.device_map_to)

@@ -168,6 +168,10 @@ class RRefContext:
             self._step(held, Event.GIVEN_UP)
         self._notice_sender.flush()
 
+    def has_any(self) -> bool:
+        """Return whether this worker has references, or has passed some that did not arrive yet."""
+        return bool(self._held or self._forks)
+
     def close(self) -> None:
         """Forget all references and values."""
         with self._lock:

@@ -296,8 +296,8 @@ class Worker:
         # Edge-triggered descriptors do not report messages from before they were watched.
         self._read_connection()
         self._read()
-        self._look_again()
         if not self.is_self:
+            self._step(Event.TICK)
             self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
 
     def _watch_process(self) -> None:

@@ -522,7 +522,7 @@ class Workers:
 
     def _liveness_timeouts_of(self, record: Record) -> LivenessTimeouts:
         # Either end may have to wait for a core, so the more crowded machine counts.
-        there = max(self.group.num_on_machine(one) for one in (record, self.me))
+        there = max(self.group.num_on_machine(record), self.group.num_on_machine(self.me))
         is_near = self.me.shares_host_with(record)
         return self._times.towards(crowding=crowding(there), is_near=is_near)
 

@@ -208,6 +208,7 @@ class SimThreading:
 
     Condition = SimCondition
     Event = SimEvent
+    RLock = staticmethod(threading.RLock)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(threading, name)

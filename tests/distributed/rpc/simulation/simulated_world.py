@@ -146,7 +146,8 @@ class World:
 
     def soon(self, owner: Process | None, function: Callable[..., object], *arguments: Any) -> None:
         """Schedule a function after the short delay of a thread."""
-        self.at(self.now + self.rng.random() * 0.002, owner, function, *arguments)
+        when = self.clock.now + self.rng.random() * 0.002
+        heapq.heappush(self._events, (when, next(self._numbers), owner, function, arguments))
 
     def run_until(self, end: float) -> None:
         """Run all events up to a time."""
@@ -208,7 +209,9 @@ class World:
             return next(iter(self._waiters), None)
         waiting, touched = self._waiting, self._touched
         near = [waiter for process in touched for waiter in waiting.get(process, ())]
-        for waiter in sorted(near, key=self._waiters.__getitem__):
+        if len(near) > 1:
+            near.sort(key=self._waiters.__getitem__)
+        for waiter in near:
             if waiter.may_go_on(self):
                 return waiter
         touched.clear()
