@@ -78,6 +78,9 @@ def jvp(
         strict: Whether to raise an error if a result does not depend on the arguments.
         has_aux: Whether func returns (result, aux).
 
+    Raises:
+        RuntimeError: The tangents do not fit primals in number, shape or dtype.
+
     Example:
         >>> from fastdist.func import jvp
         >>> jvp(torch.sin, (torch.zeros(2),), (torch.ones(2),))
@@ -170,6 +173,10 @@ def jacfwd(
         has_aux: Whether func returns (result, aux).
         randomness: "error", "same" or "different" random numbers in the columns, as in vmap.
 
+    Raises:
+        RuntimeError: argnums is out of range.
+        ValueError: An argument is not floating-point or complex.
+
     Example:
         >>> from fastdist.func import jacfwd
         >>> jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
@@ -234,6 +241,10 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     Args:
         func: The function; it returns one number.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
+
+    Raises:
+        ValueError: An argument is not floating-point or complex.
+        RuntimeError: argnums is out of range.
 
     Example:
         >>> from fastdist.func import hessian

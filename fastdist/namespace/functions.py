@@ -126,6 +126,9 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
         condition: A tensor of bool that broadcasts with this one.
         other: A number or a tensor.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
         >>> x.where(x > 0, 0.0)
@@ -145,6 +148,10 @@ def new_zeros(
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `zeros`.
+
+    Raises:
+        TypeError: A length is not an integer, or none is given.
+        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1, dtype=torch.float64).new_zeros(2)
@@ -169,6 +176,10 @@ def new_ones(
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `ones`.
 
+    Raises:
+        TypeError: A length is not an integer, or none is given.
+        RuntimeError: A length is negative.
+
     Example:
         >>> torch.ones(1, dtype=torch.int64).new_ones(2)
         tensor([1, 1])
@@ -190,6 +201,10 @@ def new_empty(
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `empty`.
+
+    Raises:
+        TypeError: A length is not an integer, or none is given.
+        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1, dtype=torch.int8).new_empty(2, 3).dtype
@@ -226,6 +241,10 @@ def new_full(
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `full`.
+
+    Raises:
+        TypeError: size is not a tuple of integers, or fill_value is not a number.
+        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1).new_full((2,), 7)
@@ -374,6 +393,10 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         dimension: The axis.
         size: The length of a window.
         step: The distance between the starts of two windows.
+
+    Raises:
+        IndexError: dimension is out of range.
+        RuntimeError: size is longer than the axis, or step is not positive.
 
     Example:
         >>> torch.arange(5).unfold(0, 3, 2)

@@ -38,6 +38,9 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
         output_size: The height and width of the result, or one number for both; None keeps the
             length of that axis.
 
+    Raises:
+        RuntimeError: In a call, the input has neither 3 nor 4 axes.
+
     Example:
         >>> nn.AdaptiveAvgPool2d(1)(torch.zeros(1, 3, 4, 4)).shape
         fastdist.Size([1, 3, 1, 1])

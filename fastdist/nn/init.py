@@ -117,6 +117,9 @@ def uniform_(
         b: The upper bound.
         generator: The generator to draw from; the default one if None.
 
+    Raises:
+        RuntimeError: tensor is neither floating-point nor complex, or a is above b.
+
     Example:
         >>> nn.init.uniform_(torch.empty(2, 3)).shape
         fastdist.Size([2, 3])
@@ -137,6 +140,9 @@ def normal_(
         mean: The mean of the normal distribution.
         std: The standard deviation of the normal distribution.
         generator: The generator to draw from; the default one if None.
+
+    Raises:
+        RuntimeError: tensor is neither floating-point nor complex, or std is negative.
 
     Example:
         >>> nn.init.normal_(torch.empty(2, 3)).shape
@@ -186,6 +192,9 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     Args:
         tensor: The tensor to fill.
         val: The number.
+
+    Raises:
+        TypeError: val is not a number.
 
     Example:
         >>> nn.init.constant_(torch.empty(2), 3.0)
@@ -287,6 +296,9 @@ def xavier_uniform_(
         gain: A factor, such as `calculate_gain` returns.
         generator: The generator to draw from; the default one if None.
 
+    Raises:
+        ValueError: tensor has fewer than two axes.
+
     Example:
         >>> nn.init.xavier_uniform_(torch.empty(3, 2)).abs().max() < 1.2
         tensor(True)
@@ -317,6 +329,9 @@ def kaiming_uniform_(
         mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: The function after this layer, which determines the gain.
         generator: The generator to draw from; the default one if None.
+
+    Raises:
+        ValueError: tensor has fewer than two axes, or mode or nonlinearity is unknown.
 
     Example:
         >>> nn.init.kaiming_uniform_(torch.empty(3, 2)).shape

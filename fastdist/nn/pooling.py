@@ -73,6 +73,10 @@ class MaxPool2d(_MaxPool):
         return_indices: Whether to return the indices of the maxima as well.
         ceil_mode: Whether to keep windows that start inside the image but end outside.
 
+    Raises:
+        RuntimeError: In a call, the padding is more than half the kernel, or the input has neither
+            3 nor 4 axes.
+
     Example:
         >>> nn.MaxPool2d(2)(torch.zeros(1, 1, 4, 4)).shape
         fastdist.Size([1, 1, 2, 2])

@@ -103,6 +103,9 @@ class profile(KeyAverages):
             consist of ops; both take longer than usual. An op of 9 us takes 1 us more with
             shapes, 0.3 us with flops, 3 us with stacks (more if they are deep), 4 us with memory
 
+    Raises:
+        TypeError: An activity is not a ProfilerActivity.
+
     Example:
         >>> with torch.profiler.profile() as profile:
         ...     y = torch.ones(2, 2) @ torch.ones(2, 2)

@@ -66,6 +66,9 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
     `Parameter(data, requires_grad=True)` shares memory with data.
 
+    Raises:
+        RuntimeError: requires_grad is true, and data is neither floating-point nor complex.
+
     Example:
         >>> weight = nn.Parameter(torch.zeros(2))
         >>> weight.requires_grad

@@ -113,6 +113,10 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     Returns:
         A tensor, which is data itself if that is a tensor of the right dtype and device.
 
+    Raises:
+        ValueError: Lists have unequal lengths.
+        TypeError: A value is not a number.
+
     Example:
         >>> x = torch.ones(2)
         >>> torch.as_tensor(x) is x
@@ -181,6 +185,10 @@ def full(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
+    Raises:
+        TypeError: size is not a tuple of integers, or fill_value is not a number.
+        RuntimeError: A length is negative.
+
     Example:
         >>> torch.full((2, 2), 7)
         tensor([[7, 7],
@@ -212,6 +220,10 @@ def zeros(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.zeros(2, 3)
@@ -245,6 +257,10 @@ def ones(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
+
     Example:
         >>> torch.ones(2, 3)
         tensor([[1., 1., 1.],
@@ -276,6 +292,10 @@ def empty(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.empty(2, 3).shape
@@ -309,6 +329,9 @@ def zeros_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))
@@ -344,6 +367,9 @@ def ones_like(
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
 
+    Raises:
+        TypeError: input is not a tensor.
+
     Example:
         >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
         tensor([1, 1])
@@ -376,6 +402,9 @@ def empty_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.empty_like(torch.ones(2, 3)).shape
@@ -412,6 +441,9 @@ def full_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        TypeError: fill_value is not a number.
 
     Example:
         >>> torch.full_like(torch.zeros(2), 7)

@@ -169,6 +169,10 @@ def rand(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
+    Raises:
+        RuntimeError: A length is negative, or dtype is neither floating-point nor complex.
+        TypeError: A length is not an integer.
+
     Example:
         >>> torch.rand(2, 3).max() < 1
         tensor(True)
@@ -200,6 +204,10 @@ def randn(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+
+    Raises:
+        RuntimeError: A length is negative, or dtype is neither floating-point nor complex.
+        TypeError: A length is not an integer.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -238,6 +246,10 @@ def randint(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+
+    Raises:
+        RuntimeError: low is not below high, or a bound does not fit dtype.
+        TypeError: size is not a tuple of integers.
 
     Example:
         >>> torch.randint(0, 10, (2, 3)).shape
@@ -347,6 +359,9 @@ def randperm(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
+    Raises:
+        RuntimeError: n is negative, or does not fit dtype.
+
     Example:
         >>> torch.randperm(4).sort().values
         tensor([0, 1, 2, 3])
@@ -425,6 +440,9 @@ def randn_like(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        RuntimeError: The dtype is neither floating-point nor complex.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape

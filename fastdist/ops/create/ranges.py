@@ -182,6 +182,9 @@ def linspace(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
 
+    Raises:
+        RuntimeError: steps is negative.
+
     Example:
         >>> torch.linspace(0, 1, 5)
         tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
@@ -248,6 +251,9 @@ def eye(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+
+    Raises:
+        RuntimeError: n or m is negative.
 
     Example:
         >>> torch.eye(2)

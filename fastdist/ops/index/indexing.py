@@ -78,6 +78,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
     Raises:
         RuntimeError: An index is out of range.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -253,6 +254,11 @@ def scatter(
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        IndexError: dim is out of range.
+        RuntimeError: An index is out of range or not an integer, or the dtypes of input and src
+            differ.
+
     Example:
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
         tensor([[0., 0., 1.],
@@ -399,6 +405,10 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim or an index is out of range.
+        RuntimeError: index is neither int32 nor int64, or has several axes.
 
     Example:
         >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))

@@ -122,6 +122,9 @@ def searchsorted(
         side: "left" or "right", instead of right.
         sorter: Indices that sort the rows of sorted_sequence.
 
+    Raises:
+        RuntimeError: The leading axes differ, or the sequence has no axes.
+
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
         tensor([1, 3])
@@ -227,7 +230,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     largest integer.
 
     Dtype   int64; with weights float32 if they are float32, else float64
-    Raises  NotImplementedError for complex weights, which would lose their imaginary part
+    Raises  NotImplementedError for complex weights, which would lose their imaginary part;
+            RuntimeError if input is not one axis of integers that are not negative
 
     Args:
         input: A vector of non-negative integers.

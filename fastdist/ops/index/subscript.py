@@ -482,6 +482,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
 
+    Raises:
+        TypeError: input is not a tensor.
+
     Example:
         >>> torch.nonzero(torch.tensor([[0, 1], [2, 0]]))
         tensor([[0, 1],

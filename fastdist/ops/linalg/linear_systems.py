@@ -165,6 +165,9 @@ def inverse(input: Tensor) -> Tensor:
     Args:
         input: A square matrix, or a batch of them.
 
+    Raises:
+        RuntimeError: The matrices are not square, or one is singular.
+
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
         tensor([[0.5000, 0.0000],

@@ -49,6 +49,10 @@ def linalg_vector_norm(
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in.
 
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
         tensor(7.)
@@ -137,6 +141,10 @@ def linalg_norm(
         dim: The axis of vectors, or the two of matrices; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex, or ord does not fit the axes.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))

@@ -41,6 +41,9 @@ def relu(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
 
+    Raises:
+        RuntimeError: input is bool or complex.
+
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
         tensor([0., 2.])
@@ -66,6 +69,9 @@ def sigmoid(input: Tensor) -> Tensor:
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -357,6 +363,9 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
+
+    Raises:
+        NotImplementedError: input is not floating-point.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))

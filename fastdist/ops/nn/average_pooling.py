@@ -193,6 +193,9 @@ def avg_pool2d(
         count_include_pad: Whether added zeros count as elements of a window.
         divisor_override: The divisor of sums, instead of the number of elements.
 
+    Raises:
+        RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
+
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
         fastdist.Size([1, 1, 2, 2])

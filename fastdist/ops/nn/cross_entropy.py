@@ -399,6 +399,7 @@ def cross_entropy(
 
     Raises:
         IndexError: A target is not a class.
+        RuntimeError: The shapes do not fit, or input is not floating-point.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])

@@ -200,6 +200,9 @@ def mse_loss(
         reduction: "mean", "sum", or "none" for one loss per element.
         weight: A weight for each element.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
         tensor(2.)

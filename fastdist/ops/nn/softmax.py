@@ -27,6 +27,10 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
         dim: The axis along which the exponentials of the result add up to 1.
         dtype: The dtype to compute in, and of the result.
 
+    Raises:
+        NotImplementedError: input is not floating-point, and dtype is None.
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
         tensor([-1.3133, -0.3133])
@@ -140,6 +144,10 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
         dtype: The dtype to compute in, and of the result.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)

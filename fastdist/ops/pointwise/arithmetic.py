@@ -39,6 +39,10 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
+
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
         tensor([11., 12.])
@@ -57,7 +61,8 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor
+    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+            broadcast
 
     Args:
         input: The tensor.
@@ -121,6 +126,10 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -234,7 +243,8 @@ def _(node: OpNode) -> str:
 def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer raised to a Python number that is a negative integer
+    Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+            RuntimeError if the shapes do not broadcast
 
     Args:
         input: The base: a tensor or a number.
@@ -276,6 +286,9 @@ def neg(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
 
+    Raises:
+        RuntimeError: input is bool.
+
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
         tensor([-1,  2])
@@ -295,6 +308,9 @@ def abs(input: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape; real for complex input.
 
+    Raises:
+        NotImplementedError: input is bool.
+
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
         tensor([1.5000, 2.0000])
@@ -310,6 +326,9 @@ def sign(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        NotImplementedError: input is complex; use sgn.
 
     Example:
         >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -329,6 +348,9 @@ def reciprocal(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
         tensor([0.5000, 0.2500])
@@ -341,6 +363,9 @@ def square(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -358,6 +383,9 @@ def sqrt(input: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape; integers give the default dtype.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
         tensor([2.0000, 1.4142])
@@ -370,6 +398,9 @@ def rsqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))

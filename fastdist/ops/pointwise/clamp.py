@@ -90,6 +90,10 @@ def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = Non
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        NotImplementedError: input is complex.
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
         tensor([0., 2.])

@@ -17,6 +17,9 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
     Returns:
         A tensor of bool.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> torch.eq(torch.tensor([1, 2]), 2)
         tensor([False,  True])
@@ -70,6 +73,9 @@ def isnan(input: Tensor) -> Tensor:
     Returns:
         A tensor of bool of the same shape.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.isnan(torch.tensor([1.0, float("nan")]))
         tensor([False,  True])
@@ -86,6 +92,9 @@ def isinf(input: Tensor) -> Tensor:
     Returns:
         A tensor of bool of the same shape.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
         tensor([False,  True])
@@ -101,6 +110,9 @@ def isfinite(input: Tensor) -> Tensor:
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -153,6 +165,9 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
 
     Returns:
         A tensor of bool.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))

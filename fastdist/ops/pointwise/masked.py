@@ -53,6 +53,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
 
+    Raises:
+        RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
+
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
         tensor([0., 2.])

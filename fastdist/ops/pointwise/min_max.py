@@ -31,6 +31,10 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
 
+    Raises:
+        NotImplementedError: An argument is complex.
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
         tensor([3, 5])
@@ -52,6 +56,10 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+
+    Raises:
+        NotImplementedError: An argument is complex.
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))

@@ -14,6 +14,9 @@ def floor(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
 
+    Raises:
+        NotImplementedError: input is bool or complex.
+
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
         tensor([ 1., -2.])
@@ -29,6 +32,9 @@ def ceil(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))

@@ -22,6 +22,9 @@ def exp(input: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape; integers give the default dtype.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
         tensor([1.0000, 2.7183])
@@ -50,6 +53,9 @@ def log(input: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape; integers give the default dtype.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
         tensor([0.0000, 0.6931,   -inf])
@@ -64,6 +70,9 @@ def log2(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -80,6 +89,9 @@ def log10(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.log10(torch.tensor([100.0]))
         tensor([2.])
@@ -92,6 +104,9 @@ def log1p(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -169,6 +184,9 @@ def sin(input: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape; integers give the default dtype.
 
+    Raises:
+        TypeError: input is neither a tensor nor a number.
+
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
         tensor([0.0000, 0.8415])
@@ -184,6 +202,9 @@ def cos(input: Tensor) -> Tensor:
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -290,6 +311,9 @@ def tanh(input: Tensor) -> Tensor:
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))

@@ -43,6 +43,9 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
         dim: The axis along which to add.
         dtype: The dtype in which to add, and of the result.
 
+    Raises:
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
         tensor([1, 3, 6])

@@ -30,6 +30,10 @@ def diff(
         prepend: A tensor to insert before input.
         append: A tensor to append to input.
 
+    Raises:
+        RuntimeError: input has no axes, or n is negative.
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))
         tensor([3, 5])

@@ -124,6 +124,10 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
     Returns:
         A tensor; with dim a pair with the fields `values` and `indices`.
 
+    Raises:
+        IndexError: dim is out of range, or its axis has no elements.
+        RuntimeError: input is bool or complex.
+
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))
         tensor(2)

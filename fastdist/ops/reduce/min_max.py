@@ -69,6 +69,10 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
 
+    Raises:
+        IndexError: dim is out of range, or an axis to reduce has no elements.
+        NotImplementedError: input is complex.
+
     Example:
         >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
         tensor([7, 5])
@@ -83,6 +87,10 @@ def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+
+    Raises:
+        IndexError: dim is out of range, or an axis to reduce has no elements.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -231,6 +239,10 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     Returns:
         A tensor of int64.
 
+    Raises:
+        IndexError: dim is out of range, or input has no elements.
+        RuntimeError: input is bool or complex.
+
     Example:
         >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
         tensor([1, 0])
@@ -254,6 +266,10 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
     Returns:
         A tensor of int64.
+
+    Raises:
+        IndexError: dim is out of range, or input has no elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -305,6 +321,7 @@ def max(
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -341,6 +358,7 @@ def min(
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])

@@ -63,6 +63,10 @@ def var(
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
         tensor(1.)
@@ -161,6 +165,10 @@ def std(
         correction: The number to subtract from the number of elements. None means 1, or 0 if
             unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.std(torch.tensor([1.0, 2.0, 3.0]))
@@ -476,6 +484,10 @@ def norm(
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
         dtype: The dtype to compute in.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))

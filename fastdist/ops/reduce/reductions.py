@@ -146,7 +146,8 @@ def mean(
 ) -> Tensor:
     """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
-    Raises  RuntimeError for integers and bool, unless dtype is floating
+    Raises  RuntimeError for integers and bool, unless dtype is floating; IndexError if dim is out
+            of range
 
     Args:
         input: The tensor.
@@ -196,6 +197,9 @@ def prod(
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype in which to multiply, and of the result.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -256,6 +260,9 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Returns:
         A tensor of bool; for uint8 input, of uint8.
 
+    Raises:
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
         tensor([False,  True])
@@ -278,6 +285,9 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
     Returns:
         A tensor of bool; for uint8 input, of uint8.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -370,6 +380,9 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)

@@ -98,6 +98,10 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     Returns:
         A pair with the fields `values` and `indices`.
 
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is complex.
+
     Example:
         >>> torch.sort(torch.tensor([3, 1, 2]))
         fastdist.return_types.sort(
@@ -116,6 +120,10 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
         stable: Whether equal elements keep their order; here they always do.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -144,6 +152,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     Returns:
         A pair with the fields `values` and `indices`.
 
+    Raises:
+        IndexError: dim is out of range, or the axis has fewer than k elements.
+        RuntimeError: input is bool or complex.
+
     Example:
         >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
         fastdist.return_types.topk(
@@ -164,7 +176,7 @@ def unique(
     """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
     their number.
 
-    Raises  RuntimeError for slices without elements
+    Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
         input: The tensor.

@@ -42,6 +42,9 @@ def clone(input: Tensor) -> Tensor:
     Returns:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
 
+    Raises:
+        RuntimeError: memory_format is one of images, and input has another number of axes.
+
     Example:
         >>> x = torch.ones(2)
         >>> y = x.clone()
@@ -243,6 +246,9 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        RuntimeError: memory_format is one of images, and the tensor has another number of axes.
 
     Example:
         >>> torch.zeros(2, 3).t().contiguous().stride()

@@ -178,6 +178,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
 
+    Raises:
+        RuntimeError: input has neither one nor two axes.
+
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
         tensor([[1, 0],
@@ -200,6 +203,9 @@ def trace(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        RuntimeError: The tensor is not a matrix.
 
     Example:
         >>> torch.eye(3).trace()

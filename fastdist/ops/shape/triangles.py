@@ -53,6 +53,9 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
 
+    Raises:
+        RuntimeError: input has fewer than two axes.
+
     Example:
         >>> torch.triu(torch.ones(2, 2))
         tensor([[1., 1.],
