@@ -450,7 +450,7 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
         tensor([11., 12.])
     """
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-    """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
 def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input + value * tensor1 / tensor2.
 
@@ -864,8 +864,7 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
     Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
             that are smooth in the squares of euclidean distances, and NaN for other functions.
-            Forward mode supports only squares there, unless a gradient is recorded with
-                    create_graph
+            Forward mode supports only squares there, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.
@@ -903,23 +902,24 @@ def celu(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     Raises  RuntimeError if alpha is 0
     """
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Return the product of matrices; linalg.multi_dot is its successor."""
+    """Return the product of several matrices; replaced by linalg.multi_dot."""
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     """Return input with its channels (axis 1) reordered: the first of each group, then the second
     of each group, and so on.
     """
 def cholesky(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return Cholesky's factor; linalg.cholesky is its successor."""
+    """Return the Cholesky factor; replaced by linalg.cholesky."""
 def cholesky_inverse(input: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return the inverse of the matrix whose Cholesky factor is input.
 
-    Raises  LinAlgError for a 0 on the diagonal
+    Raises  LinAlgError if an element of the diagonal is 0
     """
 def cholesky_solve(input: Tensor, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-    Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+    Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
+            not triangular
     """
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return at most `chunks` views along dim, all of the same size except the last one.
@@ -1052,7 +1052,8 @@ def conj(input: Tensor) -> Tensor:
     Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
             resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
             read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-            type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
+            type(). The view of an instance of a user's subclass is not an instance of that
+            subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.
@@ -1066,13 +1067,13 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, plus bias. padding is the number of zeros
-    added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
@@ -1091,7 +1092,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
@@ -1115,7 +1116,7 @@ def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequ
 def copysign(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input with the sign of other; this includes the signs of zeros and NaNs."""
 def corrcoef(input: Tensor) -> Tensor:
-    """Return the correlations of the rows of input, between -1 and 1."""
+    """Return the correlation coefficients of the rows of input, between -1 and 1."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the cosine of each element, in radians.
 
@@ -1153,12 +1154,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
 def count_nonzero(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
     """Return the number of nonzero elements over dim."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Return the covariances of the rows of input; fweights says how often each column was seen,
-    aweights how much it counts.
+    """Return the covariances of the rows of input. fweights holds the number of observations for
+    each column, and aweights the weight of each column.
     """
 def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the cross products of vectors of three elements along dim, the first such axis unless
-    given.
+    """Return the cross products of vectors of three elements along dim, by default the first axis
+    of length 3.
     """
 def cummax(input: Tensor, dim: builtins.int, *, out: Any = None) -> return_types.cummax:
     """Return the cumulative maximum along dim, and its last index; NaN after the first NaN."""
@@ -1192,7 +1193,7 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def deg2rad_(input: Tensor) -> Tensor:
     """Convert angles from degrees to radians."""
 def det(input: Tensor) -> Tensor:
-    """Return the determinant; see linalg.det."""
+    """Return the determinant; an alias of linalg.det."""
 def detach(input: Tensor) -> Tensor:
     """Return a tensor over the same memory that is not in any graph and has no tangents."""
 def detach_(input: Tensor) -> Tensor:
@@ -1304,7 +1305,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor(11)
     """
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of them sparse: an older name of mm."""
+    """Return the product of two matrices, the first of which is sparse: an older name of mm."""
 def dsplit(input: Tensor, indices_or_sections: Sizes | Tensor) -> tuple[Tensor, ...]:
     """Return views of parts along the third axis."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
@@ -1312,19 +1313,19 @@ def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 def eig(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.eig."""
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
-    """Return the sum of products that equation says, such as "ij,jk->ik".
+    """Return the sum of products that equation describes, such as "ij,jk->ik".
 
-    A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
-    taken in from left to right, two at a time, as one batched matrix product each. Numbers may
-    stand for letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
+    Letters that do not occur in the result are summed over; `...` stands for axes that broadcast.
+    Operands are multiplied from left to right, each time by one batched matrix product. Integers
+    may replace letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
 
     Args:
-        equation: A letter for each axis of each operand, "," between operands, "->" before the axes
-            of the result.
+        equation: One letter for each axis of each operand, "," between operands, and "->" before
+            the axes of the result.
         *operands: The tensors.
 
     Returns:
-        A tensor with the axes of the result.
+        A tensor with the axes of the result, in their order.
 
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
@@ -1536,7 +1537,7 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
     Raises  RuntimeError for integers and bool
     """
 def frobenius_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the root of the sum of squares over dim, one axis or two."""
+    """Return the root of the sum of squares over dim, which is one axis or two axes."""
 def from_numpy(array: NDArray) -> Tensor:
     """Return a Tensor that shares memory with a NumPy array.
 
@@ -1614,13 +1615,13 @@ def gcd_(input: Tensor, other: Operand) -> Tensor:
 def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input >= other."""
 def geqrf(input: Tensor, *, out: Any = None) -> return_types.geqrf:
-    """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
-    householder_product takes them.
+    """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
+    reflections, as householder_product accepts them.
 
-    Note    without derivatives, as in PyTorch
+    Note    it has no derivatives, as in PyTorch
     """
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the products of each element of one vector with each of another.
+    """Return the outer product: each element of one vector times each element of another.
 
     Args:
         input: The tensor.
@@ -1692,21 +1693,21 @@ def imag(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
     """
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source written at the indices index along dim."""
+    """Return input with the slices of source written at the indices `index` along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value written to its slices at the indices index along dim."""
+    """Return input with value written to its slices at the indices `index` along dim."""
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Return a copy of input with values written, or added, at indices."""
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Write values into input[indices], or add them there; return input."""
 def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source combined at the indices index along dim. They are
+    """Return input with the slices of source combined at the indices `index` along dim. They are
     reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy of the slices of input at the indices index along dim.
+    """Return a copy of the slices of input at the indices `index` along dim.
 
     Args:
         input: The tensor.
@@ -1720,12 +1721,12 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor
                 [4, 4]])
     """
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the sums of products along the last axes."""
+    """Return the sums of products along the last axes of both tensors."""
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inverse; see linalg.inv.
+    """Return the inverse; an alias of linalg.inv.
 
     Args:
-        input: A square matrix, or a batch of them.
+        input: A square matrix, or a batch of square matrices.
 
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1832,15 +1833,15 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isreal(input: Tensor) -> Tensor:
     """Return True where the imaginary part is 0, which includes all real numbers."""
 def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-    """Return the signal whose stretches have these transforms: the input of stft with the same
-    arguments; for other transforms the signal whose stretches are nearest, by squares.
+    """Return the signal with these transforms: the input of stft with the same arguments. If no
+    signal has these transforms, return the least-squares approximation.
 
-    length cuts it, or adds zeros behind
-    Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-    Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
+    length truncates it, or pads it with zeros
+    Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
+    Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
     """
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return Kronecker's product: each element of input times all of other."""
+    """Return the Kronecker product: each element of input times all of other."""
 def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
     """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
 def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: Tensor | None = None, bias: Tensor | None = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
@@ -2018,8 +2019,8 @@ def logaddexp2(input: Operand, other: Operand, *, out: Tensor | None = None) -> 
 def logcumsumexp(input: Tensor, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
     """Return log(cumsum(exp(input))) along dim, without overflow."""
 def logdet(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
-    complex matrices the one whose imaginary part is in (-pi, pi].
+    """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
+    matrices, return the logarithm whose imaginary part is in (-pi, pi].
     """
 def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether both elements are not 0.
@@ -2090,11 +2091,11 @@ def lstsq(*args: Any, **kwargs: Any) -> Any:
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return whether input < other."""
 def lu(A: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+    """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+    """Return X with A @ X = input; replaced by linalg.lu_solve."""
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> return_types.lu_unpack:
-    """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
+    """Return (P, L, U) from the result of lu_factor; parts that were not requested are empty."""
 def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input with elements replaced by value where mask is true.
 
@@ -2130,8 +2131,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """Return the matrix product.
 
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
-            is a row on the left, a column on the right, and its axis is gone from the result
-    Raises  RuntimeError if the inner axes differ
+            counts as a row on the left and as a column on the right, and its axis is dropped
+    Raises  RuntimeError if the inner axes have different lengths
 
     Args:
         input: The tensor.
@@ -2144,9 +2145,9 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         fastdist.Size([5, 2, 4])
     """
 def matrix_exp(input: Tensor) -> Tensor:
-    """Return the exponential of matrices; see linalg.matrix_exp."""
+    """Return the exponential of matrices; an alias of linalg.matrix_exp."""
 def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-    """Return input times itself, n times; see linalg.matrix_power."""
+    """Return the product of n factors input; an alias of linalg.matrix_power."""
 def matrix_rank(*args: Any, **kwargs: Any) -> Any:
     """Raise RuntimeError: removed from PyTorch; use linalg.matrix_rank, where `symmetric` is called `hermitian`."""
 @overload
@@ -2719,7 +2720,7 @@ def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
         tensor([ True, False])
     """
 def nuclear_norm(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ..., keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum of the singular values."""
+    """Return the nuclear norm, the sum of the singular values."""
 def numel(input: Tensor) -> builtins.int:
     """Return the number of elements."""
 def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
@@ -2755,15 +2756,17 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         tensor([1, 1])
     """
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the first columns of a product of reflections; see linalg.householder_product."""
+    """Return the first columns of a product of reflections; an alias of
+    linalg.householder_product.
+    """
 def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
-    see linalg.householder_product.
+    """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
+    reflections; see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the products of each element of one vector with each of another.
+    """Return the outer product: each element of one vector times each element of another.
 
     Args:
         input: The tensor.
@@ -2781,19 +2784,19 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False) -> Tensor:
     """Return the norms of x1 - x2 + eps along the last axis."""
 def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of the rows of A, less their mean if center; see svd_lowrank. Columns of V
-    are the principal directions.
+    """Return (U, S, V) for the rows of A, minus their mean if center; see svd_lowrank. The columns
+    of V are the principal directions.
 
-    Raises  ValueError for a q above the shorter side, or a negative niter
+    Raises  ValueError for a q larger than the shorter side, or a negative niter
     """
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     """Return the distance of order p between each row of input and each later row."""
 def permute(input: Tensor, *dims: Sizes) -> Tensor:
     """Return a view with the axes in the order dims.
 
-    *dims: All axes in their new order, as numbers or as one tuple.
+    Args:
         input: The tensor.
-        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+        *dims: All axes in their new order, as numbers or as one tuple.
 
     Raises:
         RuntimeError: An axis is missing or given twice.
@@ -2803,7 +2806,7 @@ def permute(input: Tensor, *dims: Sizes) -> Tensor:
         fastdist.Size([4, 2, 3])
     """
 def pinverse(input: Tensor, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
-    """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+    """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
     """Return images with r times the height and width and 1 / r**2 times the channels.
 
@@ -2885,7 +2888,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """Return input with source written at flat indices, or added there if accumulate."""
 def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
-    """Return (Q, R); linalg.qr is its successor."""
+    """Return (Q, R); replaced by linalg.qr."""
 def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
     """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
     if any element is NaN.
@@ -3318,9 +3321,9 @@ def sinh_(input: Tensor) -> Tensor:
 def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
     """Return a copy of input with src written to start:end:step along dim."""
 def slogdet(input: Tensor, *, out: Any = None) -> return_types.slogdet:
-    """Return (sign, logabsdet); see linalg.slogdet."""
+    """Return (sign, logabsdet); an alias of linalg.slogdet."""
 def smm(input: Tensor, mat: Tensor) -> Tensor:
-    """Return the product of a sparse and a dense matrix as a sparse one."""
+    """Return the product of a sparse and a dense matrix as a sparse matrix."""
 def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 
@@ -3356,11 +3359,11 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         indices=tensor([1, 2, 0]))
     """
 def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sizes = ..., *, dtype: DTypeLike | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Tensor:
-    """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
-    are summed. With a size alone it is all zeros.
+    """Return the sparse tensor with values at the coordinates indices, of shape (sparse axes, n).
+    Entries with equal coordinates are summed. Given only a size, return zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
-    Note    places are checked even without check_invariants: outside of size there is no memory
+    Note    coordinates are checked even without check_invariants, because kernels rely on them
     """
 def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
     """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
@@ -3380,7 +3383,7 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: builtins.int = 0) -> tuple[Tensor, ...]:
     """Return views with the lengths split_sizes along dim."""
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of them sparse."""
+    """Return the product of two matrices, the first of which is sparse."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the square root of each element; NaN below 0.
 
@@ -3449,7 +3452,8 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor with a new axis, as long as the list; its dtype is the one to which all promote.
+        A tensor with a new axis, whose length is the number of tensors. Its dtype is the one to
+        which all promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
@@ -3478,12 +3482,12 @@ def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
 def std_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return std and the mean over dim."""
 def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-    """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
-    unless told), each faded in and out by window.
+    """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
+    hop_length samples apart, by default n_fft // 4.
 
-    center=True puts the first stretch about the first sample, with what pad_mode says before it;
-    normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
-    Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+    center=True centers the first frame on the first sample, with padding before it by pad_mode;
+    normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+    Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
     """
 def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -3546,7 +3550,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         tensor([[4., 6.]])
     """
 def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+    """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
         input: The tensor.
@@ -3558,8 +3562,8 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
         tensor([3., 2.])
     """
 def svd_lowrank(A: Tensor, q: builtins.int = 6, niter: builtins.int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of which U @ diag(S) @ V.mH is near A, or A - M; q is somewhat above the
-    rank, niter the number of iterations by which random directions become A's.
+    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M. q should be slightly
+    larger than the rank; niter is the number of subspace iterations that improve the approximation.
 
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
@@ -3583,7 +3587,7 @@ def t(input: Tensor) -> Tensor:
         fastdist.Size([3, 2])
     """
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements of the flattened input at the indices index."""
+    """Return the elements of the flattened input at the indices `index`."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return elements of input at indices along dim, or of the flattened input if dim is None."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -3661,7 +3665,9 @@ def tensor_split(input: Tensor, indices_or_sections: Sizes | Tensor, dim: builti
     by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
     """
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
-    """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
+    """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
+    of b), or two lists of axes.
+    """
 def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, *, out: Tensor | None = None) -> Tensor:
     """Return input where it is above threshold, and value elsewhere."""
 def tile(input: Tensor, *dims: Sizes) -> Tensor:
@@ -3695,8 +3701,8 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         indices=tensor([2, 0]))
     """
 def trace(input: Any) -> Any:
-    """Return the sum of a matrix's diagonal; of a function, one that calls it and returns a Trace:
-    `print(trace(fn)(x))` shows its ops, with shapes, dtypes and the lines that called them.
+    """Return the sum of a matrix's diagonal. For a function, return one that calls it and returns a
+    Trace: `print(trace(fn)(x))` shows its ops, with shapes, dtypes and source lines.
     """
 def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """Return a view with two axes swapped.
@@ -3719,7 +3725,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: builtins.i
     dx (1).
     """
 def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-    """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+    """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: DTypeLike = ..., device: DeviceLike = ...) -> Tensor:
@@ -3869,7 +3875,7 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
         fastdist.Size([2, 1])
     """
 def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
-    """Return the powers of a vector's elements as rows, the highest first unless increasing."""
+    """Return the powers of a vector's elements as rows, in descending order unless increasing."""
 def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
     """Return the variance over dim: the sum of squared deviations divided by (number of elements -
     correction).
@@ -3892,7 +3898,7 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
 def var_mean(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None) -> tuple[Tensor, Tensor]:
     """Return var and the mean over dim."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+    """Return the inner product of two vectors, with the first one conjugated if it is complex."""
 def view_as_complex(input: Tensor) -> Tensor:
     """Return a view of pairs of real numbers along the last axis as complex numbers.
 

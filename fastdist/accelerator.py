@@ -1,4 +1,4 @@
-"""The accelerator of this machine, if it has one: the first NVIDIA GPU."""
+"""The accelerators of this machine, which are its NVIDIA GPUs."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ _REFUSED_ROOMS = frozenset(
     {"_decomp", "_export", "_functorch", "_guards", "_prims_common", "masked", "nested"}
 )
 
-# The namespaces of the modules `torch` that `fill_torch` has filled: at most two, of two folders.
+# The namespaces of the modules `torch` that `fill_torch` has filled: at most two modules, because
+# `torch` may exist in FOLDER and in site-packages.
 _filled: list[dict[str, Any]] = []
 
 

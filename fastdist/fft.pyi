@@ -18,16 +18,16 @@ def fft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, no
 def fft2(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return fftn along the last two axes."""
 def fftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return to which frequencies the numbers of fft belong, of n samples d apart: 0 first, those
-    below 0 behind the others.
+    """Return the frequencies of the numbers of fft, for n samples with distance d: 0 and the
+    positive ones, then the negative ones.
     """
 def fftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return fft along each of dim: all axes, or as many of the last as s has lengths."""
+    """Return fft along each axis in dim. By default these are all axes, or the last len(s) axes."""
 def fftshift(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
-    """Return input with the place 0 moved to the middle of dim, of all axes unless told."""
+    """Return input rotated so that index 0 is in the middle of dim, by default of all axes."""
 def hfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the real transform of n numbers of which input is the first half, and the other its
-    conjugates.
+    """Return the real transform of n numbers. input holds the first half of them; the other half
+    are its conjugates.
     """
 def hfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return hfftn along the last two axes."""
@@ -42,22 +42,24 @@ def ifftn(input: Tensor, s: Any = None, dim: builtins.int | Sequence[builtins.in
 def ifftshift(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
     """Return the inverse of fftshift."""
 def ihfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the half that hfft makes real numbers of."""
+    """Return the inverse of hfft: the half spectrum of real numbers."""
 def ihfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return ihfftn along the last two axes."""
 def ihfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the half that hfftn makes real numbers of."""
+    """Return the inverse of hfftn: the half spectrum of real numbers."""
 def irfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the real numbers that rfft makes input of: n, an even number unless told."""
+    """Return the inverse of rfft, n real numbers; by default n is even."""
 def irfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return irfftn along the last two axes."""
 def irfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the real numbers that rfftn makes input of."""
+    """Return the inverse of rfftn."""
 def rfft(input: Tensor, n: builtins.int | None = None, dim: builtins.int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the first n // 2 + 1 numbers of fft of real ones, from which the others follow."""
+    """Return the first n // 2 + 1 numbers of fft for real input; they determine the other
+    numbers.
+    """
 def rfft2(input: Tensor, s: Any = None, dim: Sizes = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return rfftn along the last two axes."""
 def rfftfreq(n: builtins.int, d: builtins.float = 1.0, *, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
-    """Return to which frequencies the numbers of rfft belong, of n samples d apart."""
+    """Return the frequencies of the numbers of rfft, for n samples with distance d."""
 def rfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: builtins.int | Sequence[builtins.int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return rfft along the last of dim, and fft of that along the others."""
+    """Return rfft along the last axis in dim, followed by fft along the other axes."""

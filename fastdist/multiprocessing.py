@@ -108,7 +108,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 class ProcessException(FastdistError, RuntimeError):
-    """A process that `spawn` started has failed; has its index and its process id."""
+    """A process that `spawn` started has failed. The error holds its index and its process id."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)

@@ -1,6 +1,4 @@
-"""Helpers for tests of code that uses fastdist: comparisons that explain differences, and
-samples.
-"""
+"""Helpers for tests of code that uses fastdist: comparisons with explanations, and samples."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ _MOST_PROCESSES = 9
 def num_processes(config: pytest.Config, has_gpu: Callable[[], bool]) -> int:
     """Return how many processes share the tests.
 
-    For all tests: three for jobs, and one less than there are cores for tests that compute, since
-    jobs leave about one core free. With a GPU two, as each process holds a context and a memory
-    pool on it. For compiling CUDA sources, one per core. For a few files, GPU tests alone, or a
-    machine with one core: none but this process.
+    For all tests: three for jobs, and one less than there are cores for tests that compute,
+    since jobs leave about one core free. With a GPU: two, as each process holds a context and a
+    memory pool on it. For compiling CUDA sources: one per core. For a few files, for GPU tests
+    only, or on a machine with one core: none, so this process runs all.
     """
     cores = os.cpu_count() or 1
     if not names_no_tests(config) or config.option.markexpr == "gpu" or cores == 1:

@@ -1,5 +1,4 @@
-"""Find phrases in prose that an English-speaking engineer reads twice, with limits that only
-shrink.
+"""Find phrases in prose that an engineer reads twice, with limits that only shrink.
 
 Usage: python -m tests.plain_words [--list] [PATH ...]     count them: by kind, rule and package
        python -m tests.plain_words --check                 fail where a package is above its limit

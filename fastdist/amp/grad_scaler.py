@@ -296,7 +296,7 @@ class GradScaler:
 
 
 def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
-    """Return whether an optimiser skips a step on the device, so that the host need not wait."""
+    """Return whether an optimiser skips a step on the device, so that the host does not wait."""
     return CPU not in found and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
 
 

@@ -26,6 +26,7 @@ def unscale(parameters: Iterable[Tensor], scale: Tensor) -> dict[Device, Tensor]
     """Divide the gradients of parameters by a factor, without waiting for the device.
 
     Return for each device a 0-d float32 flag: 1 if a gradient was not finite, else 0.
+
     Raises  ValueError for gradients in float16
     """
     found: dict[Device, Tensor] = {}

@@ -51,7 +51,7 @@ def pulled_together(
 
 
 def _lifted(given: Any, depth: int) -> Any:
-    """Return given with its batch levels above depth applied to the unbatched tensor inside."""
+    """Remove the batch levels of `given` up to depth, and keep the levels above."""
     if level_of((given,)) <= depth:
         return base_of(given, depth)
     return batched(_lifted(given.value, depth).movedim(depth, 0), given.level)

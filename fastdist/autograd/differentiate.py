@@ -79,16 +79,14 @@ def grad(
 
     Args:
         outputs: A tensor, or several.
-        inputs: The tensors to differentiate by: one, several, or a dict. For a dict the result is a
-            dict.
+        inputs: The tensors to differentiate by: one, several, or a dict, which gives a dict.
         grad_outputs: The gradient of each output; may be left out for outputs with one element.
-        retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
-            None.
+        retain_graph: Whether to keep the graph for a second pass; if None, as create_graph.
         create_graph: Whether to record the pass, for second derivatives.
         only_inputs: Ignored; accepted for old programs. No `.grad` is ever changed.
         allow_unused: Whether to return None for an input that no output depends on.
-        is_grads_batched: Whether the first axis of each of grad_outputs is a batch of passes; the
-            gradients then have it too. It is one pass if all Nodes accept batches.
+        is_grads_batched: Whether the first axis of each of grad_outputs, and of the gradients, is
+            a batch of passes. They run as one pass if all Nodes accept batches.
         materialize_grads: Whether to return zeros for an input that no output depends on.
 
     Example:
@@ -122,8 +120,7 @@ def grad(
         found = tuple(
             [_zeros_for(x, create_graph) if g is None else g for g, x in zip(found, asked)]
         )
-    # With allow_unused some are None; the annotation says Tensor, as in PyTorch.
-    return found  # type: ignore[return-value]
+    return found  # type: ignore[return-value]  # some may be None; PyTorch's type is kept
 
 
 def _batched(

@@ -114,8 +114,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
     if isinstance(tensor, LazyConjNeg):
         seen = make_dual(tensor.value, tensor.change(tangent), level=at)
         return lazy_view(seen, tensor.change)
-    # For reverse mode it is a view; tangents are not shared with its base: Note [Tangents of
-    # views].
+    # The dual is a view in the reverse-mode graph, but has separate tangents: see Note [Tangents
+    # of views].
     dual: Tensor = view.general((tensor,), (tensor._layout.shape,))
     extra_of(dual).tangent_root = OWN_TANGENT
     for outer in levels_of((tensor,)):

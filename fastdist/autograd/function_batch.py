@@ -99,11 +99,11 @@ class CtxOfBatch:
         self.__dict__ = call.users
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward, as `saved_tensors`."""
+        """Keep tensors for backward, which reads `saved_tensors`."""
         self.__call.saved = self.__keep(self.__ctx.save_for_backward, tensors)
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for jvp, as `saved_tensors`."""
+        """Keep tensors for jvp, which reads `saved_tensors`."""
         self.__call.saved_for_jvp = self.__keep(self.__ctx.save_for_forward, tensors)
 
     def __keep(self, save: Any, tensors: Sequence[Any]) -> list[bool]:
@@ -120,7 +120,7 @@ class CtxOfBatch:
         self.__ctx.mark_non_differentiable(*[self.__call.plain(one) for one in tensors])
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose what backward and jvp see for an undefined gradient or tangent."""
+        """Choose whether an undefined gradient or tangent is passed as zeros or None."""
         self.__ctx.set_materialize_grads(value)
 
     @property
@@ -213,7 +213,7 @@ def apply_to_batch(
 
 
 def is_missing(method: Any) -> Any:
-    """Mark a method of Function as one that a subclass may override."""
+    """Mark a method of Function as missing: a subclass may define it."""
     method.is_missing = True
     return method
 

@@ -8,7 +8,7 @@ from ..tensor.tensor import Tensor
 
 
 # Note [Whose names stand on ctx]
-# A user may set any name on ctx. The Node has attributes of its own (edges, hooks, layout), so it
+# A user may set any name on ctx. The Node already has attributes (edges, hooks, layout), so it
 # is a separate object. The Node holds the user's attributes in a dict. It does not reference a ctx,
 # which avoids a reference cycle. Each call creates a new ctx as a view of that dict.
 class FunctionCtx:

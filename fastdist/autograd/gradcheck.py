@@ -280,7 +280,7 @@ def _product(
 
 
 def _rows(func: Callable[..., Any], given: Sequence[Any], k: int) -> list[Array]:
-    """Return what _differences returns, computed by backward passes."""
+    """Return each output's Jacobian by input k, as _differences does, by backward passes."""
     size = given[k].numel()
     found = []
     for y in _outputs(func, given):

@@ -28,8 +28,8 @@ __all__ = [
 
 
 class _Matmul:
-    """Switches of matrix products. TF32 is the setting of set_float32_matmul_precision, under
-    another name; the other switches change nothing.
+    """Switches of matrix products. `allow_tf32` is another name for the setting of
+    set_float32_matmul_precision; the other switches change nothing.
     """
 
     allow_fp16_reduced_precision_reduction = True

@@ -1,5 +1,4 @@
-"""Threads: Futures, the thread pool for callbacks and requests, and locks that signal handlers
-lend.
+"""Futures, the thread pool for callbacks and requests, and locks that signal handlers lend.
 
 `future.py` has the Future and its callbacks. `unread_errors.py` warns about an error that no caller
 reads. `thread_pool.py` runs work, and one of its threads reads messages. `pool_watcher.py` detects

@@ -35,9 +35,10 @@ class Future(Generic[T]):
     Note    callbacks run in `executor` if one is given, otherwise in the thread that completes the
             Future. If the Future is done already, a new callback runs immediately in the thread
             that adds it
-            Note    if the Future is dropped with an unread error, the error is logged as a warning.
-                    It counts as read if wait(), value() or exception() was called, or if a callback
-                    got the Future
+    Note    if the Future is dropped with an unread error, the error is logged as a warning. It
+            counts as read if wait(), value() or exception() was called, or if a callback got the
+            Future
+
     Args:
         devices: The GPUs on whose streams the value may be used.
         executor: The pool in which callbacks run; the completing thread if None.
@@ -335,7 +336,7 @@ _COMPLETED_TWICE = (
 
 
 class InternalFuture(Future[T]):
-    """A Future that users cannot access; errors that nobody reads are not logged."""
+    """A Future that users cannot access; its unread errors are not logged."""
 
     __slots__ = ()
     _told_as = None
@@ -449,7 +450,7 @@ def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> Non
 
 
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a Future of the list itself, done when all are done or as soon as one has an error.
+    """Return a Future of the list of futures, done when all are done or once one has an error.
 
     Raises  TypeError for an element that is not a Future
     """

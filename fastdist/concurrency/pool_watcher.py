@@ -21,8 +21,8 @@ class Pool(Protocol):
     name: str
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Check the pool. Return the number of works led, whether to go on watching, and the
-        seconds until the next check.
+        """Check the pool. Return the number of works that the leader has run, whether to go on
+        watching, and the seconds until the next check.
         """
 
 

@@ -17,7 +17,6 @@ from .pool_watcher import LOOK_EVERY_S, PoolWatcher
 _logger = logging.getLogger(__name__)
 
 # Note [Leader and followers]
-# Note [Leader and followers]
 # A message should run on the thread that received it. Passing it to another thread costs 6-20 us,
 # or more if a sleeping core must wake up. So one thread of the pool, the leader, blocks in
 # source.take(). It runs the work that it takes, and stays the leader meanwhile, because most
@@ -207,8 +206,8 @@ class ThreadPool:
                 self._wake_or_start()
 
     def look(self, seen: int) -> tuple[int, bool, float]:
-        """Check for long work. Return the number of works led, whether to go on watching, and the
-        seconds until the next check.
+        """Check for long work. Return the number of works that the leader has run, whether to
+        go on watching, and the seconds until the next check.
         """
         now = time.monotonic()
         with self._lock:

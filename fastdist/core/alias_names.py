@@ -1,6 +1,4 @@
-"""The table of module aliases, which module_aliases.py loads after all other look-ups
-have failed.
-"""
+"""The table of module aliases. module_aliases.py loads it when all other look-ups have failed."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from typing import Final
 
 class Determinism:
     """The state of use_deterministic_algorithms: 0 for False, 1 for True with warn_only, 2 for
-    True.
-    It is 0 at first. Results are reproducible unless a user passed False explicitly.
+    True. It is 0 at first. Results are reproducible unless a user passed False explicitly.
 
     Thread  any
     """

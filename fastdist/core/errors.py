@@ -11,7 +11,8 @@ from .moved_modules import earlier_names
 # +-- ShapeError, DTypeError, DeviceError, ScalarSyntaxError, GraphError, VersionError
 # |                +-- KernelError, OutOfMemoryError
 # +-- DeclarationError, LinAlgError
-# +-- EngineError                      an engine cannot provide processes; WorkerFailedError
+# +-- EngineError                      an engine cannot provide processes
+# |   +-- WorkerFailedError
 # +-- ContextError                     a distributed autograd context that does not exist
 # |   +-- ContextReleasedError
 # +-- FutureError, SharedMemoryError, MissingFolderError
@@ -34,9 +35,8 @@ class FastdistError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # tblib, which Dask loads, changes how exceptions are pickled. For a class with its own
-        # __init__
-        # it calls __new__ of the first base, which fails if another base is an OSError. A class
-        # with its own __reduce__ is called with its arguments instead.
+        # __init__ it calls __new__ of the first base, which fails if another base is an OSError. A
+        # class with its own __reduce__ is called with its arguments instead.
         reduced: Any = super().__reduce__()
         return tuple(reduced)
 
@@ -62,7 +62,7 @@ class NoKernelError(DTypeError, NotImplementedError):
 
 
 class NoDataError(FastdistError, NotImplementedError):
-    """The values of a tensor on the device "meta", which has none, were read.
+    """The values of a tensor on the device "meta", where tensors have no values, were read.
 
     `op` is the name of the op that read them; it is empty if user code read them.
     """

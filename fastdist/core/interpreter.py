@@ -1,6 +1,4 @@
-"""The base class of interpreters, and the tuple of the interpreters that are open in each
-thread.
-"""
+"""The base class of interpreters, and for each thread the tuple of its open interpreters."""
 
 from __future__ import annotations
 

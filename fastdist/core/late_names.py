@@ -1,4 +1,4 @@
-"""Names that a module offers without loading them: objects of other modules, and refusing names.
+"""Names that a module offers without loading them: objects of other modules, and names that raise.
 
 `find_late` (missing.py) reads these tables when a module lacks a name. Most programs never load
 them.

@@ -1,6 +1,4 @@
-"""The finder of modules in which all names are refused, and of modules with two names in
-PyTorch.
-"""
+"""The finder of modules with only refused names, and of modules with two names in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of the op that a thread runs, found on its stack. Error messages use it, not calls."""
+"""The name of the op that a thread runs, read from its stack. This is slow: only errors use it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _GENERATED: Final = "<fastdist "
 _NODE: Final = "<fastdist Node of "
 _DERIVATIVE: Final = "<fastdist derivative "
 _GRADIENT: Final = "the gradient of "
-# Composites and factories have no generated function. Their name is `function` in a frame of these
-# modules.
+# Composites and factories have no generated function. Frames of these modules hold them in the
+# variable `function`.
 _CALLS: Final = ("fastdist.dispatch.composite", "fastdist.interpreters.torch_function")
 
 
@@ -25,9 +25,8 @@ PARTS: Final[dict[str, Callable[[Mapping[str, object]], str]]] = {}
 
 
 def running_op() -> str:
-    """Return the name of the outermost op that the calling thread runs. In a backward pass it is
-    "the
-    gradient of NAME"; outside of ops it is an empty string.
+    """Return the name of the outermost op that the calling thread runs, "the gradient of NAME" in a
+    backward pass, or an empty string outside of ops.
     """
     frame: FrameType | None = sys._getframe(1)
     inner = frame

@@ -14,7 +14,7 @@ import numpy as np
 # Values with at most this many parts and characters are shown in full.
 _MOST_PARTS: Final = 100
 _MOST_CHARACTERS: Final = 1000
-# Of larger values, this many items per container, nesting levels and characters per leaf are shown.
+# Larger values show this many items per container, nesting levels and characters per leaf.
 _ITEMS: Final = 4
 _LEVELS: Final = 3
 _CHARACTERS: Final = 60

@@ -14,8 +14,8 @@ from .interpreter import Interpreter, list_open, of_thread, without
 # Calls on plain Tensors cost nothing extra. If a subclass overrides `__torch_function__`, the class
 # OfferedMethods precedes Tensor in its method resolution order, and has its methods, operators and
 # properties (tensor/subclasses.py). A function calls the override at a point where it checks for
-# subclasses anyway. An op does so on the general path, to which its short path sends such operands
-# (interpreters/torch_function.py). A composite does so for classes that it has not seen before, and
+# subclasses anyway. An op does so on the general path (interpreters/torch_function.py); its short
+# path leaves such operands to it. A composite does so for classes that it has not seen before, and
 # it never caches classes with an override (dispatch/composite.py). A handwritten function does so
 # on its slow path. A mode (overrides.TorchFunctionMode) comes before the arguments, and applies to
 # plain Tensors as well. While one is open, `modes.tracers` is not 0, so every call takes its slow
@@ -149,9 +149,7 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call only this thread's mode, for calls whose arguments have no override or get
-    theirs later.
-    """
+    """Call only this thread's mode: the arguments have no overrides, or theirs are called later."""
     return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 

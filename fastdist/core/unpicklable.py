@@ -20,8 +20,8 @@ def find_unpicklable(
     """Return the innermost part of value that dump fails on. The caller knows that value fails.
 
     Each part is pickled separately, so value is pickled once per level: call this only to compose
-    an error message. For a value that is nested too deeply the result is value itself, because the
-    largest part that can be pickled only reflects the recursion limit.
+    an error message. If the value is nested too deeply, the result is value itself: the part at
+    which pickling fails then depends only on the recursion limit.
     """
     found, levels = Culprit(name, value, error), 0
     # A value may contain itself, so each object is visited once.

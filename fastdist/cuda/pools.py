@@ -1,4 +1,4 @@
-"""Memory pools: tensors that are made in a block get memory from a pool of their own."""
+"""Memory pools: tensors that are made in a block get memory from a separate pool."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from ..core.errors import NoKernelError
 from ..tensor.tensor import Tensor
 from .op import OPS
 
-# The kernel names in PyTorch's errors, for ops where the name is not the op's plus "_cpu".
+# Ops whose kernel name in PyTorch's errors is not the op's name followed by "_cpu".
 _KERNELS: Final = {
     **{name: f"{name}_vml_cpu" for name in ("exp", "floor", "round", "sqrt")},
     **{name: name for name in ("bmm", "dot", "isfinite", "isinf", "masked_fill", "pow")},

@@ -141,7 +141,8 @@ def _offer_inplace(
 ) -> Any:
     """Offer an in-place method to its operands and interpreters; return a result or NOT_TAKEN."""
     if modes.tracers and level_of(operands):
-        # A number that differs between the calls has a batch axis, which fill_ would not accept.
+        # A number that differs between the calls of a vmap has a batch axis, which fill_ would not
+        # accept.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
     found = offer(method, operands, more or {})

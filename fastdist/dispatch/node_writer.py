@@ -199,7 +199,8 @@ def _wrapped(g: Any, layout: Layout) -> Tensor | None:
 # Note [Functions in steps]
 # The gradient that relu or max_pool passes back depends on the input only in steps, so its own
 # derivative is 0. PyTorch returns zeros for it, not None: then the second derivative of a network
-# of such layers does not raise an error about unused inputs. Only passes with create_graph pay.
+# of such layers does not raise an error about unused inputs. This costs time only in passes with
+# create_graph.
 
 
 def with_zero_second_order(
@@ -298,8 +299,8 @@ class NodeWriter:
         """Return the statements that save values; the edges are in _e0, _e1 and so on. The text of
         a short path has these statements inline.
 
-        `number` is the expression that saves a number `{}`. is_new says that `out` is a new tensor:
-        it has no Storage yet, and no other thread has it.
+        `number` is the template of the expression that saves a number, with `{}` for its name.
+        is_new says that `out` is a new tensor: it has no Storage yet, and no other thread has it.
         """
         at = {name: f"{node}.{place}" for name, place in self.place.items()}
         naming = f"{at['naming_route']} = " if self.op.node_namer else ""
@@ -333,7 +334,7 @@ class NodeWriter:
         return lines
 
     def save(self) -> str:
-        """Return the method that saves the values of a call."""
+        """Return the source of `save`, which saves the values of a call."""
         parts = {"out": "out = outs[0]", "others": "others = _as_fresh(outs[1:])"}
         lines = [parts[name] for name in self.results if name in parts]
         lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.op.several else []
@@ -354,8 +355,8 @@ class NodeWriter:
         ]
 
     def apply(self) -> str:
-        """Return the method on raw arrays. Routes have no raw gradients for ops with several
-        results.
+        """Return the source of `apply`, which computes raw gradients. For an op with several
+        results it always uses Tensors, because Routes have no raw gradients for these ops.
         """
         lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _route, keep)"
         if self.op.several:
@@ -428,7 +429,7 @@ class NodeWriter:
         return [*lines, f"_found = ({results})"]
 
     def apply_recorded(self) -> str:
-        """Return the method on Tensors."""
+        """Return the source of `apply_recorded`, which computes gradients as Tensors."""
         op, asked = self.op, set().union(*self.needed)
         layouts = "".join(f"{name}_layout, " for name in op.tensors)
         lines = [
@@ -477,7 +478,7 @@ class NodeWriter:
         return " = ".join(["self.route", *[f"self.{self.place[n]}" for n in self.held], "None"])
 
     def release(self) -> str:
-        """Return the method that releases saved values. A Node that saved none may run again."""
+        """Return the source of `release`. A Node without saved values may run again after it."""
         holds = self._holds(local=False)
         forget = f"if {holds}: {self._forget()}" if holds else self._forget()
         return _method("release(self)", [forget if self.held else "pass"])

@@ -285,9 +285,7 @@ def declarator(
 
 
 def public_function(op: Op) -> Callable[..., Any]:
-    """Generate the public function with the user's signature, so that Python checks its
-    arguments.
-    """
+    """Generate the public function with the user's signature, by which Python checks arguments."""
     names: dict[str, Any] = {"_op": op, "_general": op.general_call()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)

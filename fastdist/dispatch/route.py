@@ -108,7 +108,9 @@ class Route:
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
     def writes_by(self, write: Callable[..., Any]) -> None:
-        """Let this function write results into memory of the result's shape and dtype."""
+        """Store `write` as the function that writes results into memory of their shape and
+        dtype.
+        """
         self.write, own, first = write, self.layout, self.layouts[0]
         assert first is not None
         if (own.dtype, own.shape, own.device) == (first.dtype, first.shape, first.device):

@@ -129,7 +129,6 @@ def fitted(tangent: Tensor, layout: Layout) -> Tensor:
 # `tls.grad` is the grad mode of a thread; reading it takes 40 ns. The short paths, where this is
 # measurable, read `modes.grad_off` first, and skip `tls.grad` while no thread has turned grad mode
 # off.
-# read.
 #
 # A batch has neither an edge nor tangents; the tensor inside it has them. Ops get that tensor, but
 # a composite gets the batch itself. A composite that checks `x._edge` or `levels_of((x,))` directly

@@ -82,8 +82,8 @@ def grad(
 def _captured(
     roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
 ) -> list[Tensor | None]:
-    # Check the inputs first: if one is on a GPU, the engine must run, and GradPass need not walk
-    # the graph.
+    # Check the inputs first: if one is on a GPU, the engine must run, and a walk by GradPass would
+    # be wasted.
     if not (modes.special or modes_engine.always) and _are_on_cpu(inputs):
         chosen = GradPass([edge for edge, _ in roots], inputs)
         if chosen.is_on_cpu:

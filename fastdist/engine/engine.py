@@ -101,8 +101,8 @@ class Engine:
         the pass is done.
 
         CPU Nodes that become ready are pushed to cpu_queue, which is the caller's. Without it they
-        go to the queue of their pass, which need not be the one that the caller waits for. `awake`
-        is the queue that this thread serves: its owner needs no wake-up.
+        go to the queue of their pass, which may differ from the pass that the caller waits for.
+        `awake` is the queue that this thread serves: its owner needs no wake-up.
         """
         task = item.graph_task
         if task is None:
@@ -198,9 +198,9 @@ class Engine:
     ) -> tuple[Node, InputBuffer] | None:
         """Run one Node: hooks, captures and the Node, and pass its results on.
 
-        `here` is the current stream of the calling thread. Among Nodes that become ready on that
-        stream, for the queue `mine`, the one that would be taken next is returned instead of
-        queued.
+        `here` is the current stream of the calling thread. Of the Nodes that become
+        ready on that stream and belong to the queue `mine`, it returns the one that runs first, and
+        does not queue it.
         """
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:

@@ -22,8 +22,8 @@ class Capture:
     """An input of a pass whose gradient is captured: its slot at the Node, and its index among the
     results.
 
-    Each of `hooks` is called first, with the gradient and whether the pass owns it; it may replace
-    the gradient. Distributed autograd accumulates gradients in such a hook.
+    `hooks` are called with the gradient, and whether the pass owns it; each may replace the
+    gradient. Distributed autograd accumulates gradients in such a hook.
     """
 
     __slots__ = ("hooks", "input_idx", "output_idx")
@@ -91,7 +91,7 @@ class GraphTask:
         # already. Distributed autograd sets its current context this way.
         self.thread_state: Callable[[], Any] | None = None
         self.streams: dict[Any, Any] = {}
-        # Further streams on which its Nodes run; the value is the stream that waits for them.
+        # Pairs: a further stream on which its Nodes run, and the stream that waits for it.
         self.other_streams: list[tuple[Any, Any]] = []
         self.owner_queue: ReadyQueue | None = cpu_ready_queue
         self.nodes_in_graph: set[Node] = set()
@@ -141,9 +141,7 @@ class GraphTask:
         self.future.try_complete(list(self.captured_vars))
 
     def _call_back(self) -> None:
-        """Run the final callbacks in the state in which Nodes run, in whichever thread ends the
-        pass.
-        """
+        """Run the final callbacks with the grad mode, streams and context of the pass's Nodes."""
         before = tls.grad, tls.inline_pass, running.graph_task, running.depth
         state = None if self.thread_state is None else self.thread_state()
         with ExitStack() as stack:

@@ -10,7 +10,7 @@ numpy_mlp.py       the same model written out in NumPy, to compare gradients wit
 digits_record.py   the display during the training, and the report at its end
 digits_measures.py the measurements that each worker makes with hooks
 digits_profile.py  some steps under the profiler of all workers, as an HTML page
-digits_summary.py  the figures as text and pictures, and a check of the promised results
+digits_summary.py  the figures as text and pictures, and a check of the results
 time_line.py       a picture of the work of each worker over time
 stopwatch.py       the time that a worker spends on each kind of work
 
@@ -46,7 +46,7 @@ Shared parts:
 
 catalogue.py       the names of all programs
 job.py             joining a job, and ending together
-demo.py            options, a progress bar, curves, and the promised result
+demo.py            options, a progress bar, curves, and a check of the result
 texts.py           texts from Python's standard library
 progress.py        a bar on a terminal, plain lines elsewhere
 svg.py             SVG shapes, text and axes

@@ -1,4 +1,4 @@
-"""An actor learns to balance poles on carts, with a critic that says what to expect."""
+"""An actor learns to balance poles on carts, with a critic that estimates returns."""
 
 from __future__ import annotations
 

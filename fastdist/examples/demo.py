@@ -100,7 +100,7 @@ class Demo:
     ) -> int:
         """Print the result, write the picture (default: the curves), and return the exit status.
 
-        A result is promised for the default seed with the default number of steps, or more.
+        The bound on the result applies only to the default seed with at least the default steps.
         """
         if not self.is_shown:
             return 0

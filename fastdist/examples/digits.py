@@ -38,7 +38,7 @@ WORKERS = ("trainer", "worker1", "worker2")
 
 
 def train(settings: Settings) -> list[str]:
-    """Train the model from the trainer, report the result, and return the broken promises."""
+    """Train the model from the trainer; print results, and return a sentence per failed check."""
     fastdist.manual_seed(settings.seed)
     digits = load_digits(settings.seed)
     layers = make_layers()
@@ -148,7 +148,7 @@ class Part(nn.Module):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run this process's rank of the job.
 
-    Raises  SystemExit with a message if a promise did not hold
+    Raises  SystemExit with a message if a result is outside of its limit
     """
     settings = parse_settings(arguments)
     rank = rank_in_job(WORKERS, "-m fastdist.examples.digits", "demo")

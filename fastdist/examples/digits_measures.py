@@ -44,7 +44,7 @@ def watch_part(part: rpc.RRef[Any]) -> None:
 def watch_module(module: nn.Module) -> None:
     """Measure forward and backward of a module by its hooks."""
     watch = stopwatch()
-    # The start of the latest forward pass, and the end of the backward time counted already.
+    # The start of the latest forward pass, and the time up to which backward passes are counted.
     began_s = counted_s = 0.0
 
     def forward_begins(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -94,7 +94,7 @@ class Record:
         return self._training.test_losses[0][1]
 
     def finish(self, comparison: Comparison) -> list[str]:
-        """Print the summary, draw the pictures, and return the broken promises."""
+        """Print the summary, draw the pictures, and return a sentence per failed check."""
         reports = [report(), *(rpc.rpc_sync(worker, report) for worker in self._others)]
         print(summary(self._training, comparison, reports))
         try:

@@ -27,7 +27,7 @@ class Settings:
 
     @property
     def is_as_shipped(self) -> bool:
-        """Return whether the promised results apply to these settings."""
+        """Return whether the limits on the results apply to these settings."""
         return self.epochs >= _EPOCHS and (self.batch_size, self.lr) == (_BATCH_SIZE, _LR)
 
 

@@ -1,4 +1,4 @@
-"""The final report of the digits job, and a check of its promised results."""
+"""The final report of the digits job, and a check that results are within their limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Training:
 def broken_promises(
     training: Training, comparison: Comparison, *, may_be_worse: bool = False
 ) -> list[str]:
-    """Return a sentence for each promise that was not kept.
+    """Return a sentence for each result that is outside of its limit.
 
     With settings other than the defaults the model may learn less: `may_be_worse`.
     """
@@ -46,7 +46,7 @@ def broken_promises(
         ("one process", comparison.from_one_process),
         ("NumPy", comparison.from_numpy),
     ):
-        # Written so that NaN breaks the promise too.
+        # Written so that NaN counts as outside of the limit too.
         if not difference <= MOST_GRADIENT_DIFFERENCE:
             broken.append(
                 f"gradients differ from {other} by {difference:.1e}, more than "
@@ -86,7 +86,7 @@ def _what_came_out(training: Training, comparison: Comparison) -> list[tuple[str
 
 def _where_the_time_went(training: Training, reports: Sequence[Report]) -> list[tuple[str, str]]:
     parts = {kind: sum(report.totals.get(kind, 0.0) for report in reports) for kind in _COMPUTING}
-    # Workers step in parallel, each its own parameters: the slower one counts.
+    # Workers run their optimisers in parallel, so the time of the slowest one counts.
     parts["optimiser"] = max(report.totals.get("optimiser", 0.0) for report in reports)
     waiting = max(0.0, training.elapsed_s - sum(parts.values()))
     forward, backward, optimiser = (f"{kind} {seconds:.1f}" for kind, seconds in parts.items())

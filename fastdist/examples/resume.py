@@ -76,8 +76,8 @@ def train(settings: argparse.Namespace) -> str:
 
 
 def endless(data: TensorDataset) -> Iterator[tuple[Tensor, ...]]:
-    """Yield batches forever. The order depends on the epoch alone, so a number is a
-    position in it.
+    """Yield batches forever. The order depends on the epoch alone, so a position is a
+    single number.
     """
     epoch = 0
     while True:

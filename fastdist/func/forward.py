@@ -162,16 +162,13 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of func in forward mode, all columns in one
-    batch.
-
-    The result has the layout of jacrev's.
+    """Return a function that computes the Jacobian of func in forward mode, laid out as by jacrev.
 
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
-        randomness: "error", "same" or "different" random numbers in the columns, as in vmap.
+        randomness: "error", "same" or "different" random numbers in the columns, a batch of vmap.
 
     Raises:
         RuntimeError: argnums is out of range.

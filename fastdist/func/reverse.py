@@ -74,7 +74,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     returns (gradient, aux).
 
     Args:
-        func: The function; it returns one number, or (number, other) with has_aux.
+        func: The function; it returns one number, or (number, aux) with has_aux.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (number, aux).
 

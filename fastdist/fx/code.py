@@ -199,7 +199,7 @@ class Writer:
 
 
 def last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """Map each Node to the Nodes whose last reader it is: their results are freed after it."""
+    """Map each Node to the Nodes that it is the last to read: their results are freed after it."""
     seen: set[Node] = set()
     found: dict[Node, list[Node]] = {}
     for node in reversed(nodes):

@@ -156,7 +156,7 @@ class ForwardADLevel:
 
     @staticmethod
     def current() -> ForwardADLevel | None:
-        """Return the innermost level from the calling thread's view; None if there is none.
+        """Return the innermost level of the calling thread; None if there is none.
 
         Note    a thread that serves a remote caller sees the caller's level and the levels that it
                 has opened since; any other thread sees the last level opened in this process

@@ -78,6 +78,7 @@ def count_hooks(number: int) -> None:
 def disable_hooks(message: str | None) -> str | None:
     """Make push_hooks raise message in this thread, or allow it again if message is None. Return
     the previous message.
+
     Raises  RuntimeError with message while hooks are open
     """
     if message is not None and _hooks.stack:

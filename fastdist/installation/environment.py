@@ -31,7 +31,7 @@ class InstallError(FastdistError):
 
 
 class Environment(NamedTuple):
-    """The folders of one Python: the one for modules, and that of its pip.conf."""
+    """The folders of a Python environment: site-packages, and the folder of its pip.conf."""
 
     site_packages: str
     prefix: str

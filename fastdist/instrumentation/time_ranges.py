@@ -321,7 +321,7 @@ class TimeRanges:
 
     @staticmethod
     def thread_name() -> str:
-        """Return the name of the calling thread that its ranges have."""
+        """Return the name of the calling thread, as its ranges have it."""
         return own_thread.name_or_find()
 
     def listen(self, recording: Recording) -> None:

@@ -269,7 +269,7 @@ def cast_one(value: Tensor, wanted: DType) -> Tensor:
     edge = value._edge
     if edge is None or not edge.is_accumulate or wanted is float32 or not casts.is_cached:
         return value.to(wanted)
-    # The key has grad mode, because a cast made without it is in no graph.
+    # The key includes grad mode, because a cast made in no_grad is not in the graph.
     cache, key, storage = casts.cache, (id(value), tls.grad, wanted), value._storage
     version = 0 if storage is None else storage.version
     found = cache.get(key)

@@ -236,7 +236,7 @@ def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
 
 
 def _not_again(*tensors: Tensor) -> None:
-    """Stands for a read of values in a trace. It cannot be repeated: their later use is unknown."""
+    """Stands for a read of values in a trace, which cannot be repeated: their use is unknown."""
 
 
 def traced(

@@ -28,7 +28,7 @@ _WRITTEN_BY_HAND = ("as_strided_", "detach_", "resize_as_", "zero_")
 
 
 def declared_in(home: str) -> dict[str, Any]:
-    """Return a dict of all functions that are declared for a home, one of HOMES."""
+    """Return a dict of all functions whose declaration has this home (see HOMES)."""
     names = {name: op.public for name, op in OPS.items() if home in op.homes}
     composites = [one for one in COMPOSITES.values() if home in one.homes]
     return names | {one.name.rpartition(".")[2]: one.call for one in composites}

@@ -68,8 +68,8 @@ def is_inference(self: Tensor) -> bool:
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
-    arguments are sizes for uninitialized memory, data to copy, or a Tensor, of which another handle
-    is returned.
+    arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
+    it is returned.
 
     Raises  TypeError for a Tensor of another dtype or device
 

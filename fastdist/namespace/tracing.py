@@ -26,8 +26,7 @@ class Trace:
     the function read (`x.item()`, `if x > 0`) keep their values. A separate call in the trace shows
     where they were read.
 
-    Note    `backward()` works on raw arrays, so its ops are not recorded; those of
-            `func.grad` are
+    Note    `backward()` works on raw arrays, so its ops are not recorded; those of `func.grad` are
     """
 
     def __init__(

@@ -41,8 +41,7 @@ def vmap(
 
     Args:
         func: The function; it gets one slice of each argument.
-        in_dims: The axis along which to slice each argument; None for an argument that is not
-            sliced.
+        in_dims: The axis along which to slice each argument; None if it is not sliced.
         out_dims: The position of the new axis in each result.
         randomness: "error", "same" or "different" random numbers for the slices.
         chunk_size: The number of slices per batch; all if None.

@@ -139,13 +139,13 @@ def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     of each group, and so on.
     """
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of signals under a sliding weight, plus bias. padding is the number of zeros
-    added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of images under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
@@ -164,7 +164,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         fastdist.Size([1, 8, 6, 6])
     """
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes | str = 0, dilation: Sizes = 1, groups: builtins.int = 1) -> Tensor:
-    """Return the sums of volumes under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """
@@ -199,7 +199,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
 
     Args:
-        input: The logits, one for each class; they need not be normalized.
+        input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,).
         size_average: Deprecated; see reduction.
@@ -259,7 +259,7 @@ def elu(input: Tensor, alpha: builtins.float = 1.0, inplace: builtins.bool = Fal
 def elu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
     """Return input where it is positive, and alpha * (exp(input) - 1) elsewhere."""
 def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None, max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0, scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
-    """Return the rows of weight with the indices input. The row padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
     Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight
@@ -341,16 +341,16 @@ def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = 
     Shape   (N, C, ...) -> the same
     """
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: DTypeLike | None = None) -> Tensor:
-    """Return the products of groups of matrices, as a mixture of experts needs them: offs, int32,
-    tells where each group ends along the axis of a matrix that is not stacked.
+    """Return the products of groups of matrices, as used in a mixture of experts. offs, of int32,
+    has the end of each group along the axis that is divided into groups.
 
-    Shape   (M, K) and (G, K, N) give (M, N), its rows in groups; (G, M, K) and (K, N) the same, its
-            columns in groups; (M, K) and (K, N) give (G, M, N), K in groups; two stacks of G
-            products of pairs, without offs
-    Note    what lies behind the last group is 0, and along K it is left out. offs is read on the
-            host
-    Raises  RuntimeError for offs that fall or reach beyond the axis, and for a bias, which PyTorch
-            does not take either
+    Shape   (M, K) and (G, K, N) give (M, N), whose rows are grouped; (G, M, K) and (K, N) give
+            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped; two
+            batches of G matrices give G products, without offs
+    Note    the result is 0 for rows and columns after the last group, and elements of K after the
+            last group are ignored. offs is read on the host
+    Raises  RuntimeError for offs that decrease or exceed the axis, and for a bias, which PyTorch
+            does not support either
     """
 def gumbel_softmax(logits: Tensor, tau: Tensor | builtins.float = 1, hard: builtins.bool = False, eps: builtins.float = 1e-10, dim: builtins.int = -1) -> Tensor:
     """Return the softmax of logits with Gumbel noise, at temperature tau. If hard, return a one-hot
@@ -465,7 +465,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Args:
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
-        bias: A vector of out_features elements; none if None.
+        bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -569,9 +569,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
 def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None, training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True, attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True, is_causal: builtins.bool | builtins.int = False) -> tuple[Tensor, Tensor | None]:
     """Return the attention of num_heads heads, and their weights if need_weights.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); the axis
-            batch may be left out everywhere; weights are (batch, heads, n, m) unless
-            average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
+            without batch; weights are (batch, heads, n, m) unless average_attn_weights
     """
 def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Tensor | None = None, size_average: builtins.bool | None = None, reduce: builtins.bool | None = None, reduction: str = 'mean') -> Tensor:
     """Return the mean over the other classes of max(0, margin - target's score + their score)**p.

@@ -1,6 +1,4 @@
-"""Results in channels_last memory for inputs in channels_last memory, as from PyTorch's
-image ops.
-"""
+"""Results in channels_last memory for such inputs, as from PyTorch's image ops."""
 
 from __future__ import annotations
 

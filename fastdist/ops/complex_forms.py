@@ -68,9 +68,9 @@ def _logsumexp(input: Tensor, dim: Dims, keepdim: bool) -> Any:
 def _logcumsumexp(input: Tensor, dim: int) -> Any:
     if not input._layout.shape:
         return input * 1
-    # s[k] = sum(exp(input[:k + 1] - top[k])) is computed by a recurrence: s[k] is a multiple of s[k
-    # - 1] plus a term. The whole value with the largest real part is subtracted, so that angles are
-    # relative to it.
+    # s[k] = sum(exp(input[:k + 1] - top[k])) is computed by a recurrence: s[k] is a multiple of
+    # s[k - 1] plus a term. The whole value with the largest real part is subtracted, so that angles
+    # are relative to it.
     right = real_part(input.detach()).masked_fill(input.isnan(), math.nan)
     most, place = cummax_along(right, dim)
     found = input.gather(dim, place)

@@ -19,7 +19,7 @@ _PLAIN = frozenset({bool, int, float, complex})
 
 
 def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[Any, Any], bool]:
-    """Return the numbers of data as an array, and whether any of them has a dtype, as NumPy scalars
+    """Return the numbers of data as an array, and whether some number has a dtype, as NumPy scalars
     and tensors have. wanted is the dtype that the user requested.
 
     Raises  ValueError for lists of unequal length, lists nested more than 64 deep, or an integer

@@ -1,6 +1,4 @@
-"""Functions that PyTorch has removed: they exist only to raise an error that names a
-replacement.
-"""
+"""Functions that PyTorch has removed: they only raise an error that names a replacement."""
 
 from __future__ import annotations
 

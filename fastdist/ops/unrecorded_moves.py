@@ -30,8 +30,8 @@ _KEYS: Final = frozenset({int, bool, str, float, type(None)})
 
 
 def by_table(moves: Callable[..., bool] | None = None) -> Callable[[F], F]:
-    """Return a decorator, used with `before`, for a composite whose result is a new tensor of
-    elements of its first argument, its only tensor.
+    """Return a decorator, used with `before`, for a composite that takes one tensor, its first
+    argument, and returns a new tensor of elements of it.
 
     moves takes the other arguments, and returns whether the composite only moves elements for them.
     The composite runs at the first call with a layout and such arguments, and in all other cases.

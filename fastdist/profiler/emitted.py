@@ -16,8 +16,9 @@ _next_op_id: Final[Callable[[], int]] = itertools.count(1).__next__
 
 
 class emit_nvtx:
-    """A block in which ops, gradients and record_function blocks are NVTX ranges. `nsys profile
-    python train.py` shows them above the kernels that they launch.
+    """A block in which ops, gradients and record_function blocks are NVTX ranges.
+
+    `nsys profile python train.py` shows them above the kernels that they launch.
 
     Range names are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]"; record_shapes
     adds the sizes. `seq` is the number of the Node that the op records; it is a guess if several

@@ -50,12 +50,10 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Return the value in a file of fastdist's or PyTorch's save(). f is a path, or a file object
-    with read() and seek().
+    """Return the value in a file of fastdist's or PyTorch's save().
 
     With weights_only, the default, load reads only tensors, numbers, strings and plain containers,
-    and runs no code from the file. Without it a file can run any code: use this only for files that
-    you trust.
+    and runs no code from the file. Without it a file can run any code, so it must be trusted.
 
     Note    reads PyTorch's formats before 1.6 too. With weights_only, each byte of the pickle takes
             at most about 2 us and 160 bytes of memory, and tensors take at most the size of the
@@ -71,8 +69,7 @@ def load(
         weights_only: Whether to read only data; True if None.
         mmap: Whether to map a path into memory, so that tensors are read on access. The file is
             never changed.
-        **pickle_load_args: Options of the unpickler, such as the encoding of Python 2 strings
-            ("utf-8").
+        **pickle_load_args: Options of the unpickler, such as the encoding of Python 2 strings.
 
     Example:
         >>> import io
@@ -101,8 +98,7 @@ def load(
         else:
             found = _load_all(records, pickle_module or pickle, pickle_load_args)
         if isinstance(records, LegacyRecords):
-            # Leave the position after this value: several calls of torch.save() may have written
-            # one file.
+            # Leave the position after this value: a file may contain several.
             file.seek(records.end)
         return found
 

@@ -105,7 +105,7 @@ _BITS: Final = ("conj", "neg")
 
 
 def bytes_of_copy(value: Any) -> int:
-    """Return the number of bytes that a Parameter or a tensor subclass copies of value: all for a
+    """Return how many bytes are copied to make a Parameter or a subclass from value: all bytes of a
     conjugate or negative view, otherwise none.
     """
     return value.nbytes if type(value) is LazyConjNeg else 0

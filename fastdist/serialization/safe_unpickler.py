@@ -19,7 +19,7 @@ from .rebuilding import bytes_of_copy, give_attributes, give_state, size_of_stat
 from .safe_globals import find_safe, is_added, plain_call
 
 _MOST_LEVELS: Final = 500
-# A string of at most this length is a key of no cost.
+# A key that is a string of at most this length is not counted.
 _SHORT: Final = 64
 _COST_OF_A_SET: Final = 2
 _FLOAT: Final = struct.Struct(">d")

@@ -298,7 +298,7 @@ class _Reducers:
         self._reduce = reduce
 
     def get(self, kind: type, default: Any = None) -> Any:
-        """Return the reducer for instances of kind; from Python 3.13 on, default is not None."""
+        """Return the reducer for instances of kind; Python 3.13 and later pass a default."""
         if issubclass(kind, Tensor):
             return self._reduce
         return copyreg.dispatch_table.get(kind, default)

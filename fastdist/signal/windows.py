@@ -64,7 +64,7 @@ def blackman(M: int, *, sym: bool = True, **more: Any) -> Tensor:
 
 @checked
 def cosine(M: int, *, sym: bool = True, **more: Any) -> Tensor:
-    """Return the cosine window, half a period; its zeros are half a step outside."""
+    """Return half a period of a cosine; its zeros are half a step outside the window."""
     _require("cosine", M, more)
     steps = _steps(M, sym) + 1
     return _made(lambda np: np.sin(math.pi * (np.arange(M) + 0.5) / steps), more)

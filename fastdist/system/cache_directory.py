@@ -35,8 +35,7 @@ def cache_directory(name: str = "") -> str | None:
     """Return the cache directory, or a subfolder of it, and create it; None if it cannot be used.
 
     That is the case if it is not writable, or if other users could write to it: its files are code
-    that runs as this user. The second case is logged once. that runs in the user's name. The log
-    reports the latter, once.
+    that runs as this user. The second case is logged once.
     """
     path, why = _find(name)
     if why:

@@ -71,9 +71,9 @@ def map_shared(descriptor: int, size: int, what: str) -> mmap.mmap:
 
     Raises  OSError
 
-    Note    mmap.mmap keeps a duplicate of its descriptor, which would be four for each peer of a
-            worker. Python 3.13 has an option against that. In older versions, an anonymous mapping
-            of mmap.mmap is replaced by the memory.
+    Note    mmap.mmap keeps a duplicate of its descriptor: a worker would keep four for each
+            peer. Python 3.13 has an option against that. In older versions, an anonymous mapping of
+            mmap.mmap is replaced by the memory.
     """
     if sys.version_info >= (3, 13):
         mapping = mmap.mmap(descriptor, size, trackfd=False)

@@ -147,7 +147,7 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
 def integers(name: str, sizes: Any) -> list[int]:
     """Return sizes as Python integers.
 
-    Raises  TypeError if one of them is not an integer
+    Raises  TypeError for an entry that is not an integer
     """
     try:
         return [size.__index__() for size in all_of(sizes)]

@@ -98,8 +98,8 @@ class Layout:
     @classmethod
     def of_number(cls, dtype: DType) -> Layout:
         """Return the layout of a Python number that is wider than the half types it is combined
-        with.
-        It differs from the layout of a 0-d tensor, because ops treat such tensors differently.
+        with. It differs from the layout of a 0-d tensor, because ops treat such tensors
+        differently.
         """
         return cls._interned.get((dtype,)) or cls._make(dtype, CPU, (), None, (dtype,))
 

@@ -37,11 +37,11 @@ class TensorMethods:
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> NDArray:
-        """Let NumPy take this tensor as an array."""
+        """Convert this tensor to a NumPy array, for np.asarray."""
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
-        """Let NumPy's functions of tensors return tensors."""
+        """Convert the results of NumPy functions on tensors to tensors."""
     def __contains__(self, element: Operand) -> builtins.bool:
-        """Return whether some element equals element, a number or a tensor that broadcasts."""
+        """Return whether any element equals `element`, a number or a tensor that broadcasts."""
     def __copy__(self) -> Tensor:
         """Return another Tensor over the same memory. It is a leaf, even if self is the result of an
         op.
@@ -81,7 +81,7 @@ class TensorMethods:
     def __irshift__(self, other: Operand) -> Tensor: ...
     def __isub__(self, other: Operand) -> Tensor: ...
     def __iter__(self) -> Iterator[Tensor]:
-        """Walk the rows: views that share one Node, so that their gradients are put together once."""
+        """Iterate over the rows: views with a common Node, which collects their gradients."""
     def __itruediv__(self, other: Operand) -> Tensor: ...
     def __ixor__(self, other: Operand) -> Tensor: ...
     def __le__(self, other: Operand) -> Tensor: ...
@@ -108,7 +108,7 @@ class TensorMethods:
                 saved; views become separate tensors, unless multiprocessing sends them as shared memory
         """
     def __reversed__(self) -> Tensor:
-        """Return a copy with the rows in the opposite order."""
+        """Return a copy with the first axis in reverse order."""
     def __rfloordiv__(self, other: Operand) -> Tensor: ...
     def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
@@ -137,7 +137,9 @@ class TensorMethods:
     def _nnz(self) -> Any:
         """Return the nnz of a sparse tensor, coalesced or not."""
     def _repr_context(self) -> tuple[str, str | None]:
-        """Return the dtype that printing leaves out, and the tangent at the innermost level."""
+        """Return the default dtype, which printing omits, and the tangent at the innermost level as
+        text.
+        """
     def _typed_storage(self) -> TypedStorage:
         """Return the whole memory that this tensor is a part of, as elements of its dtype."""
     def _values(self) -> Any:
@@ -253,7 +255,7 @@ class TensorMethods:
             tensor([11., 12.])
         """
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-        """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+        """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
         """In-place version of addbmm: writes the result into this tensor and returns it."""
     def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
@@ -368,10 +370,10 @@ class TensorMethods:
             tensor([False,  True])
         """
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
-        """Write callable(x) over each element x, one after the other; it is slow.
+        """Replace each element x by callable(x), one after another; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device, or
-                where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one that is not on the CPU,
+                or if callable does not return a number
         """
     def arccos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arc cosine of each element: the angle in radians, from 0 to pi.
@@ -491,10 +493,10 @@ class TensorMethods:
     def as_strided_scatter(self, src: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None) -> Tensor:
         """Return a copy of input with src written to its as_strided view."""
     def as_subclass(self, cls: Any) -> Any:
-        """Return this tensor as a cls, over the same memory and at the same place of the graph.
+        """Return this tensor as an instance of cls, with the same memory and position in the graph.
 
-        Raises  TypeError for a value that is not a subclass of Tensor; RuntimeError for a view that is
-                not resolved as another class than Tensor: it would not be a view then
+        Raises  TypeError if cls is not a subclass of Tensor; RuntimeError for a conjugate or negative
+                view, unless cls is Tensor
         """
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arc sine of each element: the angle in radians, from -pi/2 to pi/2."""
@@ -535,19 +537,20 @@ class TensorMethods:
     def atanh_(self) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
     def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Inputs | None = None) -> None:
-        """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
-        alone: of one, several or those in a dict, tensors or edges of the graph.
+        """Add this tensor's gradients to the `.grad` of the graph's leaves, or only of `inputs`.
 
-        Thread  runs here; other threads' passes through the same leaves may overlap
-        Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
-                given
+        Thread  runs in the calling thread; passes of other threads through the same leaves may overlap
+        Raises  RuntimeError if it does not require grad, or if it has several elements and no gradient
+                is given
 
         Args:
-            gradient: The gradient of what is sought by this tensor, of its shape; may be left out for a
-                single number, where it is 1.
-            retain_graph: Whether a second pass may run through the same graph; as create_graph if None.
-            create_graph: Whether the pass is recorded, for second derivatives.
-            inputs: The leaves whose `.grad` is added to; all if None.
+            gradient: The gradient with respect to this tensor, of its shape; may be left out for a
+                tensor with one element, and is then 1.
+            retain_graph: Whether to keep the graph for a second pass; the value of create_graph if
+                None.
+            create_graph: Whether to record the pass, for second derivatives.
+            inputs: The tensors or graph edges whose `.grad` to add to: one, several, or a dict; all
+                leaves if None.
 
         Example:
             >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -726,17 +729,18 @@ class TensorMethods:
             fastdist.int8
         """
     def cholesky(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Cholesky's factor; linalg.cholesky is its successor."""
+        """Return the Cholesky factor; replaced by linalg.cholesky."""
     def cholesky_inverse(self, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse of the matrix whose Cholesky factor is input.
 
-        Raises  LinAlgError for a 0 on the diagonal
+        Raises  LinAlgError if an element of the diagonal is 0
         """
     def cholesky_solve(self, input2: Tensor, upper: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
         """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
         Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-        Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+        Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
+                not triangular
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         """Return at most `chunks` views along dim, all of the same size except the last one.
@@ -823,14 +827,17 @@ class TensorMethods:
             tensor([1., 1.])
         """
     def coalesce(self) -> Tensor:
-        """Return the same sparse tensor with the entries of each place added up and places rising."""
+        """Return the tensor with entries summed that have equal coordinates, and with coordinates
+        sorted.
+        """
     def conj(self) -> Tensor:
         """Return a view of complex numbers as their conjugates; real tensors are returned unchanged.
 
         Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
                 resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
                 read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-                type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
+                type(). The view of an instance of a user's subclass is not an instance of that
+                subclass. A sparse tensor is copied
 
         Args:
             input: The tensor.
@@ -876,7 +883,7 @@ class TensorMethods:
     def copysign_(self, other: Operand) -> Tensor:
         """Return input with the sign of other; this includes the signs of zeros and NaNs."""
     def corrcoef(self) -> Tensor:
-        """Return the correlations of the rows of input, between -1 and 1."""
+        """Return the correlation coefficients of the rows of input, between -1 and 1."""
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the cosine of each element, in radians.
 
@@ -910,8 +917,8 @@ class TensorMethods:
     def count_nonzero(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return the number of nonzero elements over dim."""
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """Return the covariances of the rows of input; fweights says how often each column was seen,
-        aweights how much it counts.
+        """Return the covariances of the rows of input. fweights holds the number of observations for
+        each column, and aweights the weight of each column.
         """
     def cpu(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in main memory.
@@ -929,8 +936,8 @@ class TensorMethods:
             device(type='cpu')
         """
     def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Return the cross products of vectors of three elements along dim, the first such axis unless
-        given.
+        """Return the cross products of vectors of three elements along dim, by default the first axis
+        of length 3.
         """
     def cuda(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor on a GPU. Return the tensor itself if it is already there, in that memory
@@ -986,9 +993,9 @@ class TensorMethods:
     def deg2rad_(self) -> Tensor:
         """Convert angles from degrees to radians."""
     def dense_dim(self) -> builtins.int:
-        """Return how many axes each value has."""
+        """Return the number of axes of each value."""
     def det(self) -> Tensor:
-        """Return the determinant; see linalg.det."""
+        """Return the determinant; an alias of linalg.det."""
     def detach(self) -> Tensor:
         """Return the same memory outside of any graph, and without tangents.
 
@@ -1062,9 +1069,10 @@ class TensorMethods:
     def digamma_(self) -> Tensor:
         """Return the derivative of lgamma."""
     def dim_order(self, *, ambiguity_check: builtins.bool = False) -> tuple[builtins.int, ...]:
-        """Return the axes from the slowest to the fastest in memory.
+        """Return the axes in order of decreasing stride.
 
-        Raises  RuntimeError, with ambiguity_check, where axes of length 1 or walked twice leave it open
+        Raises  RuntimeError, with ambiguity_check, if axes of length 1 or equal strides make the order
+                ambiguous
         """
     def dist(self, other: Tensor, p: builtins.float = 2) -> Tensor:
         """Return the norm of input - other."""
@@ -1249,18 +1257,18 @@ class TensorMethods:
     def expm1_(self) -> Tensor:
         """Return exp(input) - 1, precise near 0."""
     def exponential_(self, lambd: builtins.float = 1, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with exponential numbers of rate lambd; none of them is 0 or infinite."""
+        """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
     def fill_(self, value: Any) -> Tensor:
         """Write value, a number or a 0-d tensor, into every element.
 
         Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
         """
     def fill_diagonal_(self, fill_value: Scalar, wrap: builtins.bool = False) -> Tensor:
-        """Write fill_value where all indices are equal.
+        """Set the elements whose indices are all equal to fill_value.
 
-        With wrap, a tall matrix gets a further diagonal after each width + 1 rows.
+        With wrap, in a tall matrix the diagonal starts again after each width + 1 rows.
 
-        Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
+        Raises  RuntimeError for a 1-d tensor, or for more than two axes of unequal lengths
         """
     def fix(self, *, out: Tensor | None = None) -> Tensor:
         """Return input rounded towards 0; the gradient is 0."""
@@ -1388,17 +1396,17 @@ class TensorMethods:
     def ge_(self, other: Operand) -> Tensor:
         """Return whether input >= other."""
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
-        """Fill this tensor with the number of trials until the first success, of probability p: 1, 2
-        ...
+        """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
+        probability p.
         """
     def geqrf(self, *, out: Any = None) -> return_types.geqrf:
-        """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
-        householder_product takes them.
+        """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
+        reflections, as householder_product accepts them.
 
-        Note    without derivatives, as in PyTorch
+        Note    it has no derivatives, as in PyTorch
         """
     def ger(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the products of each element of one vector with each of another.
+        """Return the outer product: each element of one vector times each element of another.
 
         Args:
             input: The tensor.
@@ -1486,15 +1494,15 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at the indices index along dim."""
+        """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source written at the indices index along dim."""
+        """Return input with the slices of source written at the indices `index` along dim."""
     def index_copy_(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """In-place version of index_copy: writes the result into this tensor and returns it."""
     def index_fill(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
-        """Return input with value written to its slices at the indices index along dim."""
+        """Return input with value written to its slices at the indices `index` along dim."""
     def index_fill_(self, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
         """In-place version of index_fill: writes the result into this tensor and returns it."""
     def index_put(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
@@ -1502,13 +1510,13 @@ class TensorMethods:
     def index_put_(self, indices: Any, values: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """Write values into input[indices], or add them there; return input."""
     def index_reduce(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source combined at the indices index along dim. They are
+        """Return input with the slices of source combined at the indices `index` along dim. They are
         reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
         """
     def index_reduce_(self, dim: builtins.int, index: Tensor, source: Tensor, reduce: str, *, include_self: builtins.bool = True) -> Tensor:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return a copy of the slices of input at the indices index along dim.
+        """Return a copy of the slices of input at the indices `index` along dim.
 
         Args:
             input: The tensor.
@@ -1524,7 +1532,7 @@ class TensorMethods:
     def indices(self) -> Tensor:
         """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
     def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the sums of products along the last axes."""
+        """Return the sums of products along the last axes of both tensors."""
     def int(self, memory_format: MemoryFormat | None = ...) -> Tensor:
         """Return the tensor in int32; itself if its dtype and layout are these already.
 
@@ -1536,10 +1544,10 @@ class TensorMethods:
             fastdist.int32
         """
     def inverse(self, *, out: Tensor | None = None) -> Tensor:
-        """Return the inverse; see linalg.inv.
+        """Return the inverse; an alias of linalg.inv.
 
         Args:
-            input: A square matrix, or a batch of them.
+            input: A square matrix, or a batch of square matrices.
 
         Example:
             >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1549,13 +1557,13 @@ class TensorMethods:
     def ipu(self, device: DeviceLike = ..., non_blocking: builtins.bool = False, **more: Any) -> Tensor:
         """Raise RuntimeError: there is no ipu here."""
     def is_coalesced(self) -> builtins.bool:
-        """Return whether no two entries are of one place, and places rise."""
+        """Return whether coordinates are distinct and sorted."""
     def is_conj(self) -> builtins.bool:
         """Return whether the tensor is a lazily conjugated view."""
     def is_distributed(self) -> builtins.bool:
-        """Return False: a tensor lies in one process."""
+        """Return False: a tensor belongs to one process."""
     def is_inference(self) -> builtins.bool:
-        """Return False: what inference_mode made is an ordinary tensor."""
+        """Return False: tensors made in inference_mode are ordinary tensors."""
     @property
     def is_ipu(self) -> builtins.bool: ...
     @property
@@ -1580,7 +1588,7 @@ class TensorMethods:
         Raises  RuntimeError if input does not have exactly one element
         """
     def is_pinned(self, device: DeviceLike = ...) -> builtins.bool:
-        """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
+        """Return whether the tensor is in pinned (page-locked) CPU memory."""
     @property
     def is_quantized(self) -> builtins.bool: ...
     def is_same_size(self, other: Tensor) -> builtins.bool:
@@ -1664,15 +1672,15 @@ class TensorMethods:
     def isreal(self) -> Tensor:
         """Return True where the imaginary part is 0, which includes all real numbers."""
     def istft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, normalized: builtins.bool = False, onesided: builtins.bool | None = None, length: builtins.int | None = None, return_complex: builtins.bool = False) -> Tensor:
-        """Return the signal whose stretches have these transforms: the input of stft with the same
-        arguments; for other transforms the signal whose stretches are nearest, by squares.
+        """Return the signal with these transforms: the input of stft with the same arguments. If no
+        signal has these transforms, return the least-squares approximation.
 
-        length cuts it, or adds zeros behind
-        Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-        Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
+        length truncates it, or pads it with zeros
+        Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
+        Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
         """
     def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return Kronecker's product: each element of input times all of other."""
+        """Return the Kronecker product: each element of input times all of other."""
     def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None) -> return_types.kthvalue:
         """Return (values, indices) of the k-th smallest element along dim; NaN sorts last."""
     def lcm(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1843,8 +1851,8 @@ class TensorMethods:
     def logcumsumexp(self, dim: builtins.int, *, out: Tensor | None = None) -> Tensor:
         """Return log(cumsum(exp(input))) along dim, without overflow."""
     def logdet(self) -> Tensor:
-        """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
-        complex matrices the one whose imaginary part is in (-pi, pi].
+        """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
+        matrices, return the logarithm whose imaginary part is in (-pi, pi].
         """
     def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return whether both elements are not 0.
@@ -1944,9 +1952,9 @@ class TensorMethods:
     def lt_(self, other: Operand) -> Tensor:
         """Return whether input < other."""
     def lu(self, pivot: builtins.bool = True, get_infos: builtins.bool = False, *, out: Any = None) -> tuple[Tensor, ...]:
-        """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+        """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+        """Return X with A @ X = input; replaced by linalg.lu_solve."""
     @property
     def mH(self) -> Tensor: ...
     @property
@@ -1954,14 +1962,14 @@ class TensorMethods:
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
         """Replace each element e by callable(e, x's element, y's element); this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-                another device, or where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+                not on the CPU, or if callable does not return a number
         """
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Write callable(x, y) over each element x, y being other's there; it is slow.
+        """Replace each element x by callable(x, y), with y from other at the same index; this is slow.
 
-        Raises  RuntimeError for a tensor that requires grad, TypeError for one of another dtype or on
-                another device, or where callable returns no number
+        Raises  RuntimeError for a tensor that requires grad; TypeError for one of another dtype or
+                not on the CPU, or if callable does not return a number
         """
     def masked_fill(self, mask: Operand, value: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input with elements replaced by value where mask is true.
@@ -2012,8 +2020,8 @@ class TensorMethods:
         """Return the matrix product.
 
         Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
-                is a row on the left, a column on the right, and its axis is gone from the result
-        Raises  RuntimeError if the inner axes differ
+                counts as a row on the left and as a column on the right, and its axis is dropped
+        Raises  RuntimeError if the inner axes have different lengths
 
         Args:
             input: The tensor.
@@ -2026,9 +2034,9 @@ class TensorMethods:
             fastdist.Size([5, 2, 4])
         """
     def matrix_exp(self) -> Tensor:
-        """Return the exponential of matrices; see linalg.matrix_exp."""
+        """Return the exponential of matrices; an alias of linalg.matrix_exp."""
     def matrix_power(self, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
-        """Return input times itself, n times; see linalg.matrix_power."""
+        """Return the product of n factors input; an alias of linalg.matrix_power."""
     @overload
     def max(self, *, out: Tensor | None = ...) -> Tensor:
         """Return the maximum of all elements, (values, indices) along dim, or the maximum of two
@@ -2281,8 +2289,8 @@ class TensorMethods:
         positions.
         """
     def module_load(self, other: Tensor, assign: builtins.bool = False) -> Tensor:
-        """Return the tensor that load_state_dict stores in this one's place: other's numbers in this
-        memory, or with assign other itself, outside of its graph.
+        """Return the tensor that load_state_dict stores instead of this one. It has other's values in
+        this memory; or with assign, it is other itself, detached.
         """
     def moveaxis(self, source: Any, destination: Any) -> Tensor:
         """Return a view with the axes `source` moved to the positions `destination`.
@@ -2522,26 +2530,27 @@ class TensorMethods:
             tensor([-1,  2])
         """
     def new(self, *args: Any, device: DeviceLike = ...) -> Tensor:
-        """Return memory of the sizes given or a copy of the data given, in this tensor's dtype and on
-        its device, as the old constructors do; or another handle to the Tensor given.
+        """Create a tensor in this tensor's dtype and on its device, as the old constructors do. The
+        arguments are sizes for uninitialized memory, or data to copy. For a Tensor, another handle to
+        it is returned.
 
         Raises  TypeError for a Tensor of another dtype or device
 
         Args:
             *args: Sizes, or data to copy.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
 
         Example:
             >>> torch.ones(1).new([1, 2])
             tensor([1., 2.])
         """
     def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return uninitialized memory of size, in this tensor's dtype and on its device unless given.
+        """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `empty`.
 
         Example:
@@ -2549,17 +2558,17 @@ class TensorMethods:
             fastdist.int8
         """
     def new_empty_strided(self, size: Sizes, stride: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return memory of size whose elements lie stride apart, in this tensor's dtype and on its
-        device unless told otherwise.
+        """Return uninitialized memory of size and strides, by default in this tensor's dtype and on its
+        device.
         """
     def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise.
+        """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
 
         Args:
             size: The lengths of the axes, as a tuple.
             fill_value: The number.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `full`.
 
         Example:
@@ -2567,12 +2576,12 @@ class TensorMethods:
             tensor([7., 7.])
         """
     def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return ones of size, in this tensor's dtype and on its device unless told otherwise.
+        """Return ones of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `ones`.
 
         Example:
@@ -2580,14 +2589,14 @@ class TensorMethods:
             tensor([1, 1])
         """
     def new_tensor(self, data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return a copy of data, in this tensor's dtype and on its device unless told otherwise."""
+        """Return a copy of data, by default in this tensor's dtype and on its device."""
     def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
-        """Return zeros of size, in this tensor's dtype and on its device unless told otherwise.
+        """Return zeros of size, by default in this tensor's dtype and on its device.
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
-            device: Where the result lives; where this tensor lives if None.
+            device: The device of the result; this tensor's if None.
             **more: Further arguments of `zeros`.
 
         Example:
@@ -2701,11 +2710,11 @@ class TensorMethods:
     def numpy(self, *, force: builtins.bool = False) -> NDArray:
         """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
-        Raises  RuntimeError for a tensor that requires grad where gradients are enabled, TypeError for
-                one on another device, unless force; TypeError for bfloat16
+        Raises  RuntimeError for a tensor that requires grad while gradients are enabled, and TypeError
+                for one on another device, unless force is set; TypeError for bfloat16
 
         Args:
-            force: Whether to detach, copy to the CPU, and resolve conjugates and negations first.
+            force: Whether to detach, copy to the CPU, and resolve conjugate and negative views first.
 
         Example:
             >>> x = torch.zeros(2)
@@ -2714,15 +2723,17 @@ class TensorMethods:
             tensor([5., 0.])
         """
     def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the first columns of a product of reflections; see linalg.householder_product."""
+        """Return the first columns of a product of reflections; an alias of
+        linalg.householder_product.
+        """
     def ormqr(self, input2: Tensor, input3: Tensor, left: builtins.bool = True, transpose: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
-        see linalg.householder_product.
+        """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
+        reflections; see linalg.householder_product.
 
         Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
         """
     def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the products of each element of one vector with each of another.
+        """Return the outer product: each element of one vector times each element of another.
 
         Args:
             input: The tensor.
@@ -2742,9 +2753,9 @@ class TensorMethods:
     def permute(self, *dims: Sizes) -> Tensor:
         """Return a view with the axes in the order dims.
 
-        *dims: All axes in their new order, as numbers or as one tuple.
+        Args:
             input: The tensor.
-            *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+            *dims: All axes in their new order, as numbers or as one tuple.
 
         Raises:
             RuntimeError: An axis is missing or given twice.
@@ -2754,13 +2765,13 @@ class TensorMethods:
             fastdist.Size([4, 2, 3])
         """
     def pin_memory(self, device: DeviceLike = ...) -> Tensor:
-        """Return the tensor in pinned memory, for copies that do not block the program: itself if it is
-        pinned.
+        """Return the tensor in pinned memory, for asynchronous copies to a GPU; a pinned tensor is
+        returned unchanged.
 
         Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
         """
     def pinverse(self, rcond: builtins.float = 1e-15, *, out: Tensor | None = None) -> Tensor:
-        """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+        """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
     def polygamma(self, n: builtins.int) -> Tensor:
         """Return the n-th derivative of digamma."""
     def polygamma_(self, n: builtins.int) -> Tensor:
@@ -2826,7 +2837,7 @@ class TensorMethods:
     def put_(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """In-place version of put: writes the result into this tensor and returns it."""
     def qr(self, some: builtins.bool = True, *, out: Any = None) -> return_types.qr:
-        """Return (Q, R); linalg.qr is its successor."""
+        """Return (Q, R); replaced by linalg.qr."""
     def quantile(self, q: Any, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
         """Return the quantiles for the probabilities q, of all elements or along dim. The result is NaN
         if any element is NaN.
@@ -2883,8 +2894,8 @@ class TensorMethods:
             tensor([0.5000, 0.2500])
         """
     def record_stream(self, stream: Any) -> None:
-        """Keep this tensor's memory, once freed, from new use until the stream's work of now is done;
-        on the CPU there is nothing to do.
+        """Keep this tensor's memory from reuse until the stream's currently queued work is done. On the
+        CPU it does nothing.
         """
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call hook(grad) each time this tensor's gradient is computed; a Tensor that it returns
@@ -3266,9 +3277,9 @@ class TensorMethods:
     def slice_scatter(self, src: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of input with src written to start:end:step along dim."""
     def slogdet(self, *, out: Any = None) -> return_types.slogdet:
-        """Return (sign, logabsdet); see linalg.slogdet."""
+        """Return (sign, logabsdet); an alias of linalg.slogdet."""
     def smm(self, mat: Tensor) -> Tensor:
-        """Return the product of a sparse and a dense matrix as a sparse one."""
+        """Return the product of a sparse and a dense matrix as a sparse matrix."""
     def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return exp(input) divided by its sum along dim, without overflow.
 
@@ -3304,9 +3315,9 @@ class TensorMethods:
             indices=tensor([1, 2, 0]))
         """
     def sparse_dim(self) -> builtins.int:
-        """Return how many axes the coordinates have; 0 for a dense tensor."""
+        """Return the number of axes with coordinates; 0 for a dense tensor."""
     def sparse_mask(self, mask: Tensor) -> Tensor:
-        """Return input's elements at the places of a sparse tensor, with repetitions."""
+        """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
     def split(self, split_size_or_sections: Any = None, dim: builtins.int = 0, *, split_size: Any = None) -> tuple[Tensor, ...]:
         """Return views along dim, of a given length (the last may be shorter) or of a list of lengths.
 
@@ -3402,12 +3413,12 @@ class TensorMethods:
             tensor(1.)
         """
     def stft(self, n_fft: builtins.int, hop_length: builtins.int | None = None, win_length: builtins.int | None = None, window: Tensor | None = None, center: builtins.bool = True, pad_mode: str = 'reflect', normalized: builtins.bool = False, onesided: builtins.bool | None = None, return_complex: builtins.bool | None = None, align_to_window: builtins.bool | None = None) -> Tensor:
-        """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
-        unless told), each faded in and out by window.
+        """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
+        hop_length samples apart, by default n_fft // 4.
 
-        center=True puts the first stretch about the first sample, with what pad_mode says before it;
-        normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
-        Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+        center=True centers the first frame on the first sample, with padding before it by pad_mode;
+        normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+        Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
         Raises  RuntimeError for lengths that do not fit together
         """
     def storage(self) -> TypedStorage:
@@ -3516,7 +3527,7 @@ class TensorMethods:
         Raises  RuntimeError if size does not broadcast to input's shape
         """
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> return_types.svd:
-        """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+        """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
 
         Args:
             input: The tensor.
@@ -3552,7 +3563,7 @@ class TensorMethods:
     def t_(self) -> Tensor:
         """In-place version of t: lets this tensor be that view, and returns it."""
     def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the elements of the flattened input at the indices index."""
+        """Return the elements of the flattened input at the indices `index`."""
     def take_along_dim(self, indices: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:
         """Return elements of input at indices along dim, or of the flattened input if dim is None."""
     def tan(self, *, out: Tensor | None = None) -> Tensor:
@@ -3639,7 +3650,8 @@ class TensorMethods:
             tensor([1, 1], dtype=fastdist.int32)
         """
     def to_dense(self, dtype: DTypeLike | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
-        """Return the dense tensor; the gradient of a sparse one is sparse, of its places.
+        """Return the dense tensor. For a sparse input its gradient is sparse, with the same
+        coordinates.
 
         Args:
             input: The tensor.
@@ -3652,8 +3664,8 @@ class TensorMethods:
                     [0., 1.]])
         """
     def to_sparse(self, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
-        """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
-        rows of what is left.
+        """Return input as a sparse tensor of its nonzero elements. With sparse_dim, only that many
+        leading axes are sparse, and entries are slices of the remaining axes.
         """
     def to_sparse_coo(self) -> Tensor:
         """Return input as a sparse tensor."""
@@ -3701,7 +3713,7 @@ class TensorMethods:
     def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """In-place version of transpose: lets this tensor be that view, and returns it."""
     def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> return_types.triangular_solve:
-        """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+        """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
     def tril(self, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
         """Return a copy with zeros above the diagonal of each matrix."""
     def tril_(self, diagonal: builtins.int = 0) -> Tensor:
@@ -3774,13 +3786,13 @@ class TensorMethods:
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return input with the axis dim split into several axes."""
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-        """Return the view of all windows of size elements along dimension, step apart, as a last
-        axis.
+        """Return a view of all windows of `size` elements along dimension; the elements of a window are
+        along a new last axis.
 
         Args:
             dimension: The axis.
             size: The length of a window.
-            step: The distance between two windows.
+            step: The distance between the starts of two windows.
 
         Example:
             >>> torch.arange(5).unfold(0, 3, 2)
@@ -3907,7 +3919,7 @@ class TensorMethods:
             tensor(1.)
         """
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-        """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+        """Return the inner product of two vectors, with the first one conjugated if it is complex."""
     def view(self, *size: Sizes) -> Tensor:
         """Return a view with another shape, or given a dtype, a view of the bytes as elements of that
         dtype.
@@ -3916,7 +3928,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+            *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
                 dtype.
 
         Returns:

@@ -1,6 +1,4 @@
-"""Parameter and Buffer, which nn re-exports; they are here because dispatch and RPC use
-Parameter.
-"""
+"""Parameter and Buffer, which nn re-exports; dispatch and RPC use Parameter as well."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
 class Buffer(Tensor, metaclass=_KindOfTensor):
     """A Tensor that a Module registers as a buffer when it is assigned as an attribute. It is saved
-    with the module if it is persistent. Data of a user's own class keeps it, as for Parameter.
+    with the module if it is persistent. Data of a user's own class keeps that class.
     """
 
     mark = "_is_buffer"

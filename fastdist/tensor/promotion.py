@@ -42,7 +42,7 @@ def dtype_or_default(dtype: Any) -> DType:
 def set_default_dtype(dtype: DType) -> None:
     """Make float16, float32 or float64 the default dtype, process-wide.
 
-    Note    with float16 Python's complex numbers are complex64: there is no complex32
+    Note    with float16 as the default, Python's complex numbers are complex64, not complex32
     Raises  TypeError for a dtype that is not floating
     """
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
@@ -107,5 +107,7 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    """Return whether a result of dtype from_ may be stored in dtype to: not in a lower kind."""
+    """Return whether a result of dtype from_ may be stored in dtype to, whose category must not be
+    lower.
+    """
     return from_.category <= to.category

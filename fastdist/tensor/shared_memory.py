@@ -5,8 +5,8 @@
 # each call searches all living tensors for those in the same allocation (except tensors that
 # gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
-# multiprocessing sends only shared tensors as shared, through all its means; it copies all other
-# tensors. PyTorch instead moves every tensor that it sends through a queue to shared memory. Here a
+# Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and
+# copy all others. PyTorch instead moves every tensor that it sends through a queue to shared memory. Here a
 # worker that puts its results on a queue may end before they are read.
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def share(tensors: Iterable[Tensor]) -> None:
     starts = [span.start for span in spans]
     for tensor in (*_living(), *alone):
         array = tensor._array
-        # An empty array has no addresses of its own, so its root is looked up.
+        # An empty array has no addresses, so its root is looked up.
         place = _span(array if array.size else _root(array))
         index = bisect_right(starts, place.start) - 1
         if index >= 0 and place.end <= spans[index].end:

@@ -1,6 +1,4 @@
-"""State that a tensor and its views share: a version counter for in-place changes, and the
-views.
-"""
+"""State that a tensor and its views share: a counter of in-place changes, and the views."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ _OFFERED_AS: Final = {
     "__sub__": "sub",
     "__truediv__": "div",
 }
-# Names that never call an override. Some of them are composed of methods that do.
+# Names that never call an override. Some are composed of methods that do.
 NOT_OFFERED = frozenset(
     {
         "__array_wrap__",

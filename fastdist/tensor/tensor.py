@@ -48,8 +48,8 @@ class Extra:
     # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
-    # Which tangent this view's tangent is a view of: the base's (None), no other (OWN_TANGENT), or
-    # that of another tensor, as (tensor, number of replay steps to skip, steps that restore its
+    # The tensor of whose tangent this view's tangent is a view. None: the base. OWN_TANGENT: there
+    # is none. Otherwise (the tensor, number of replay steps to skip, steps that restore its
     # layout).
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
@@ -484,7 +484,9 @@ _ONE_NUMBER = "the layout of one number that stands for all"
 
 
 def layout_near(array: Any, layout: Layout) -> Layout:
-    """Return the layout of a raw array on layout's device. It is fastest if it is that layout."""
+    """Return the layout of a raw array on layout's device; if it is that layout, without
+    a look-up.
+    """
     if (
         layout.contiguous
         and array.__class__ is np.ndarray

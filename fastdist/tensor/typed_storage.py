@@ -111,9 +111,7 @@ class UntypedStorage:
         return backend_of(self._device.type).data_ptr(self._flat) if self.nbytes() else 0
 
     def resizable(self) -> bool:
-        """Return whether resize_ may change the size, which it may only if no tensor uses the
-        memory.
-        """
+        """Return whether resize_ may change the size: only if no tensor uses the memory."""
         return self._is_own
 
     def __eq__(self, other: object) -> bool:

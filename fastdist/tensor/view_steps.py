@@ -9,8 +9,8 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 class ViewSteps:
-    """A linked chain of (view op, arguments), of which earlier views share the front. So adding a
-    step costs the same however long the chain is.
+    """A linked chain of pairs (view op, arguments). A longer chain refers to the chain of an earlier
+    view, so adding a step costs the same for any length.
 
     Thread  immutable
     """

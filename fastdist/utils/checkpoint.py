@@ -112,10 +112,9 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Return function(*args, **kwargs), storing its arguments instead of the values that its ops
-    save.
+    """Return function(*args, **kwargs), with its arguments stored instead of intermediate values.
 
-    The backward pass runs function again to recompute these values. The second run draws the same
+    The backward pass runs function again to recompute those values. The second run draws the same
     random numbers on all devices, unless preserve_rng_state=False, and uses the same autocast
     state.
 
@@ -126,7 +125,6 @@ def checkpoint(
 
     Raises  CheckpointError, in the backward pass, if the second run saves other tensors
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; PyTorch,
-            torch/utils/checkpoint.py
             torch/utils/checkpoint.py
 
     Args:

@@ -177,8 +177,8 @@ class Frame:
 class _Kept:
     """One argument of a checkpointed call, kept for the second run.
 
-    The current hooks on saved tensors pack a tensor. Inside another checkpoint it is thus
-    recomputed too.
+    A tensor is packed by the hooks on saved tensors that are open around the checkpoint. So inside
+    another checkpoint, the tensor itself is recomputed.
     """
 
     def __init__(self, value: Any) -> None:

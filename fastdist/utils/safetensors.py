@@ -48,7 +48,7 @@ def save_file(
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of such a file. Raises the errors of save_file."""
+    """Return tensors in the format safetensors, as bytes. Raises the errors of save_file."""
     package = _package("numpy")
     arrays = {name: _array_of(name, tensor) for name, tensor in tensors.items()}
     _require_apart(arrays)

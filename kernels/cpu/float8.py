@@ -71,6 +71,7 @@ def _exponents(wide: Array) -> Array:
     """Return the codes of float8_e8m0fnu for float32 numbers: their exponents, after rounding to
     the nearest power of two. Ties go up; 0 and the smallest numbers give code 0, inf and NaN give
     255.
+
     Note    ml_dtypes before 0.6 rounds a tie to the even code
     """
     bits = np.ascontiguousarray(wide).view(np.uint32).reshape(np.shape(wide))

@@ -31,7 +31,8 @@ _HUGE_PAGE: Final = 2 << 20
 _MADV_DONTNEED: Final = 4
 _MADV_FREE: Final = 8
 _MADV_HUGEPAGE: Final = 14
-# For smaller blocks it would cost a twentieth of the work on them; glibc keeps as much anyway.
+# The pages of smaller blocks are not offered to the system: that would cost a twentieth of the work
+# on them, and glibc keeps as much memory anyway.
 _LENT_FROM: Final = 32 << 20
 # A kept block is used for requests that are up to an eighth smaller.
 _SPARE: Final = 3

@@ -17,7 +17,6 @@
 #
 # A reused block has its old content, so `empty` is not zero. The same holds for memory that glibc
 # keeps; code that allocates an array writes all of it before other code reads it.
-# that glibc keeps; code that makes an array writes all of it before others see it.
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ _COMPILER: Final = f"{__package__}.jit.compiler"
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """Return an array of NumPy's in C order that holds anything."""
+    """Return an uninitialized NumPy array in C order."""
     return maker_of(shape, dtype)(shape, dtype)
 
 

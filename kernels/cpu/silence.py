@@ -1,16 +1,16 @@
 """Functions in which NumPy does not warn: log(0) is -inf here, silently.
 
 NumPy warns of overflow, division by zero and invalid values; a tensor library returns inf or NaN
-silently. Alternatives that were measured on an 8x8 float32 add (280 ns bare, AMD EPYC Zen 4, 2
-cores): `np.errstate` + 1140 ns, its context variable set and reset directly + 210, `Context.run` +
-40 but it refuses a second thread; private ufuncs need a C compiler. A filter in `warnings.filters`
-would be free, but users and test runners put their own in front of it.
+silently. Alternatives were measured on an 8x8 float32 add (280 ns without, AMD EPYC Zen 4, 2
+cores): `np.errstate` costs 1140 ns more; setting its context variable directly 210; `Context.run`
+40, but a context cannot be entered by two threads; private ufuncs need a C compiler. A filter in
+`warnings.filters` would cost nothing, but users and test runners put their filters before it.
 
-The chosen way costs nothing, because it acts only when there is something to warn of. A warning is
-filed under the module of the Python frame that called the ufunc, that is under `__name__` in this
-frame's globals; CPython drops a warning whose module is None, since modules vanish at shutdown. So
-functions that call ufuncs run with private globals in which `__name__` is None. This holds in every
-thread, for every filter, and changes nothing for the user's own NumPy code.
+The method used here costs nothing, because it acts only if there is a warning. A warning belongs to
+the module of the Python frame that called the ufunc, which is `__name__` in this frame's globals.
+CPython drops a warning whose module is None, because modules become None at shutdown. So functions
+that call ufuncs run with private globals in which `__name__` is None. This works in every thread
+and for every filter, and does not affect the user's own NumPy code.
 `tests/kernels/cpu/test_silence.py` fails if CPython changes this.
 
 With `np.seterr(all="raise")` NumPy raises here too.
@@ -31,9 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def silent(function: F) -> F:
     """Return a copy of function in which ufuncs that it calls directly do not warn.
 
-    Note    it sees its module's globals as they are at the module's latest call of silent, at least
-            as they are now: decorate below what it uses, and reach what changes later through an
-            object; functions that it calls are not silenced
+    Note    the copy has the module's globals at the time of the call, updated by later calls in the
+            same module. So decorate below the names that the function uses, and keep values that
+            change later in an object. Functions that it calls are not silenced
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"silent() takes a function written in Python, got {function!r}")
@@ -50,14 +50,14 @@ def silent(function: F) -> F:
     return made  # type: ignore[return-value]
 
 
-# Module -> its globals without `__name__`, for all of its silent functions: 200 copies took 0.2 MB.
+# Module -> its globals without `__name__`, shared by its silent functions: 200 copies took 0.2 MB.
 _names_of: dict[str, dict[str, Any]] = {}
 
 
 def _silent_names(function: FunctionType) -> dict[str, Any]:
     """Return the globals of a silent function.
 
-    Thread  any: keys are added while the module is imported, by one thread
+    Thread  any: names are only added during the module's import, by one thread
     """
     given, module = function.__globals__, function.__module__
     if given is not getattr(sys.modules.get(module), "__dict__", None):
@@ -68,7 +68,7 @@ def _silent_names(function: FunctionType) -> dict[str, Any]:
 
 
 def define_silent(source: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function `name` that source defines over names, silent as above."""
+    """Return the function `name` that source defines, with names as globals, silenced as above."""
     scope: dict[str, Any] = {**names, "__name__": None}
     exec(compile_text(name, source), scope)
     defined: Callable[..., Any] = scope[name]

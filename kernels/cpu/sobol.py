@@ -8,10 +8,10 @@ import numpy as np
 
 
 def direction_numbers(dimension: int, bits: int) -> np.ndarray[Any, Any]:
-    """Return for each coordinate the integer that each bit of a point's place adds.
+    """Return, for each coordinate, the integers that the bits of a point's index contribute.
 
     Shape   (dimension, bits)
-    Note    scipy.stats takes half a second to import: only who draws such points waits for it
+    Note    importing scipy.stats takes half a second, so it is imported only when points are drawn
     """
     from scipy.stats import qmc
 

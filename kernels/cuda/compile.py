@@ -1,4 +1,4 @@
-"""CUDA C++ text to machine code, with or without a GPU."""
+"""Compiles CUDA C++ source to machine code, with or without a GPU."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def compile_text(source: str, architecture: str = "sm_90", name: str = "kernel.c
     """Return the machine code of source for an architecture. Needs no driver and no GPU.
 
     Raises  cupy.cuda.compiler.CompileException, or cuda.core's NVRTCError, with NVRTC's log
-    Note    CuPy's public function queries a device first; the private class behind it does not. If
-            CuPy is missing or no longer has that class, cuda.core compiles (`pip install
+    Note    CuPy's public function queries a device first; the private class that it uses does not.
+            If CuPy is missing or no longer has that class, cuda.core compiles (`pip install
             'cuda-core[cu12]'`)
     """
     try:
@@ -45,10 +45,12 @@ def _compile_by_cuda_core(source: str, architecture: str, name: str) -> bytes:
 
 @functools.cache
 def header_options() -> tuple[str, ...]:
-    """Return the options that let NVRTC find cuda_fp16.h: in NVIDIA's wheels, or in a toolkit."""
+    """Return the options with which NVRTC finds cuda_fp16.h: in NVIDIA's wheels, or in a
+    toolkit.
+    """
     try:
         from cuda.pathfinder import find_nvidia_header_directory
-    except ModuleNotFoundError:  # comes with CuPy 14
+    except ModuleNotFoundError:  # it comes with CuPy 14
         folder = None
     else:
         folder = find_nvidia_header_directory("cudart")

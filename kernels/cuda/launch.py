@@ -1,4 +1,4 @@
-"""Launches of kernels, and how CuPy runs them."""
+"""Descriptions of kernel launches, and how CuPy runs them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _FOLDER: Final = Path(__file__).parent
 
 
 class _Types(dict["np.dtype[Any]", str]):
-    """NumPy's dtypes -> the C types as which memory holds them."""
+    """NumPy's dtypes -> the C types by which memory stores them."""
 
     def __missing__(self, dtype: np.dtype[Any]) -> str:
-        # Those that NumPy has once ml_dtypes is imported.
+        # The dtypes that exist in NumPy once ml_dtypes is imported.
         if dtype in WIDE:
             return "__nv_bfloat16"
         if is_float8(dtype):
@@ -69,7 +69,7 @@ def adding_type(dtype: np.dtype[Any]) -> str:
 
 
 def is_float8(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements of dtype are real numbers of a byte each."""
+    """Return whether dtype is a float8 type: a real type of one byte."""
     return dtype in FLOAT8 and dtype.itemsize == 1
 
 
@@ -79,12 +79,12 @@ def is_whole(dtype: np.dtype[Any]) -> bool:
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements of dtype are floating numbers."""
+    """Return whether elements of dtype are real floating numbers."""
     return dtype.kind == "f" or dtype in WIDE
 
 
 class Struct(NamedTuple):
-    """Fields that a kernel takes by value, as one NumPy element."""
+    """The fields of a struct that a kernel takes by value, as one NumPy element."""
 
     fields: np.ndarray[Any, Any]
 
@@ -92,7 +92,7 @@ class Struct(NamedTuple):
 class Scratch:
     """A contiguous array that one call needs between its launches. Compared by identity.
 
-    `base` owns the memory: the array that this one is a view of, or this one.
+    `base` is the Scratch that owns the memory: another one that this is a view of, or this one.
     """
 
     __slots__ = ("base", "dtype", "ndim", "shape", "size", "strides")
@@ -106,15 +106,17 @@ class Scratch:
         _lay_out(self, shape, None)
 
     def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Scratch:
-        """Return the same memory seen as another array, in C order if no strides are given."""
+        """Return a view of the same memory with another shape; in C order if no strides are
+        given.
+        """
         return _lay_out(copy.copy(self), shape, strides)
 
 
 class Slot:
-    """An array to come: its layout, and its place among those of a call. `launches` gets what
-    kernels launch over it.
+    """Stands for an array of a later call: its layout, and its index among the call's arrays.
+    `launches` collects the launches of kernels over it.
 
-    A number, which is passed by value, may be one as well.
+    A slot can also stand for a number that is passed by value.
     """
 
     def __init__(
@@ -124,12 +126,12 @@ class Slot:
         self.dtype, self.shape, self.strides = like.dtype, tuple(like.shape), tuple(like.strides)
         self.ndim, self.size = like.ndim, like.size
         self.by_value = is_number(like)
-        # The part of an array's memory that matters: where it begins.
+        # Kernels use only an array's address, and only to check whether it is aligned.
         self.data, self.ptr = self, 0 if aligned else 1
 
     def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Slot:
-        """Return a slot of the same memory, seen as another array, in C order if no strides are
-        given.
+        """Return a slot for a view of the same memory with another shape; in C order if no strides
+        are given.
         """
         return _lay_out(copy.copy(self), shape, strides)
 
@@ -147,22 +149,22 @@ def _lay_out(array: _T, shape: tuple[int, ...], strides: tuple[int, ...] | None)
 
 
 def is_number(array: Any) -> bool:
-    """Return whether a kernel takes array by value: a NumPy array of shape (), or its slot."""
+    """Return whether a kernel takes array by value: a 0-d NumPy array, or its slot."""
     if isinstance(array, Slot):
         return array.by_value
     return isinstance(array, np.ndarray) and array.shape == ()
 
 
 class ByValue(NamedTuple):
-    """An argument of a launch: the number of a slot, as an element of a type."""
+    """An argument of a launch: the number of a slot, passed as an element of this type."""
 
     slot: Slot
     kind: type[np.generic]
 
 
 class Launch(NamedTuple):
-    """One kernel of a text on a grid. Arguments are arrays, NumPy scalars, Struct and Scratch, or
-    Slot and ByValue in their place.
+    """One kernel of a source, with its grid. Arguments are arrays, NumPy scalars, Struct and
+    Scratch; in prepared launches Slot and ByValue stand for arrays and numbers.
     """
 
     source: str
@@ -173,9 +175,8 @@ class Launch(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A library's work among prepared launches, or what takes its arrays apart: as a compiled
-    kernel, it is called with a grid and a block, which say nothing to it, and the arrays of the
-    call.
+    """Work of a library, or work on parts of arrays, among prepared launches. Like a compiled
+    kernel, it is called with a grid and a block, which it ignores, and the arrays of the call.
     """
 
     library: Callable[[Any, Any, tuple[Any, ...]], None]
@@ -184,12 +185,12 @@ class Call(NamedTuple):
 
 def int64_fields(*numbers: int) -> Struct:
     """Return numbers as the fields of a struct of `long long`."""
-    # Viewed as one element: CuPy passes arrays of size one by value, others not at all.
+    # Viewed as one element: CuPy passes arrays of size one by value, and rejects others.
     return Struct(np.array(numbers, np.int64).view(f"V{8 * len(numbers)}"))
 
 
 def address_of(array: Any) -> int:
-    """Return where an array of CuPy's or NumPy's begins; of Scratch only that it is aligned."""
+    """Return the address of a CuPy or NumPy array; 0 for Scratch, which is always aligned."""
     if isinstance(array, Scratch):
         return 0
     if isinstance(array, np.ndarray):
@@ -198,7 +199,9 @@ def address_of(array: Any) -> int:
 
 
 def addresses_of(arrays: Sequence[Any]) -> list[int]:
-    """Return where arrays begin, all CuPy's or all NumPy's: for many at a time."""
+    """Return the addresses of arrays, all CuPy's or all NumPy's; faster for many than
+    address_of.
+    """
     if arrays and isinstance(arrays[0], np.ndarray):
         return [address_of(array) for array in arrays]
     return [array.data.ptr for array in arrays]
@@ -206,13 +209,13 @@ def addresses_of(arrays: Sequence[Any]) -> list[int]:
 
 @functools.cache
 def text_of(*file_names: str) -> str:
-    """Return the files of this folder, one after the other."""
-    # Pasted rather than included: CuPy's compile cache goes by the text alone.
+    """Return the contents of files of this folder, one after the other."""
+    # Concatenated instead of #included: CuPy's compile cache depends only on the source text.
     return "\n".join((_FOLDER / name).read_text("utf-8") for name in file_names)
 
 
 def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
-    """Return the first lines of every text that loads and stores these dtypes."""
+    """Return the first lines of sources that load and store these dtypes."""
     halves = [C_TYPES[dtype] for dtype in dtypes if dtype in WIDE]
     files = ["headers/memory.cuh", *["headers/half.cuh"] * bool(halves)]
     files += ["headers/bfloat16.cuh"] * ("__nv_bfloat16" in halves)
@@ -225,7 +228,7 @@ def launch(launches: Sequence[Launch], on: Any = None) -> None:
     the array `on`.
 
     Thread  any; does not wait for the device
-    Note    of slots in the place of arrays nothing runs: see Note [Prepared launches]
+    Note    launches on slots are only recorded: see Note [Prepared launches]
     """
     if not launches:
         return
@@ -243,8 +246,8 @@ def launch(launches: Sequence[Launch], on: Any = None) -> None:
         for step in launches:
             for arg in step.args:
                 if isinstance(arg, Scratch) and arg.base not in scratch:
-                    # Freed below while the kernels still run: CuPy's pool gives the memory to later
-                    # work of the same stream only.
+                    # Freed below while the kernels still run: CuPy's pool reuses the memory only
+                    # for later work of the same stream.
                     scratch[arg.base] = cupy.empty(arg.base.shape, arg.dtype)
             args = tuple(_plain(arg, scratch) for arg in step.args)
             kernel_of(step.source, step.name)(step.grid, (step.threads,), args)
@@ -258,8 +261,9 @@ def _plain(arg: Any, scratch: dict[Scratch, Any]) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def kernel_of(source: str, name: str) -> Any:
-    """Return a kernel of a text, compiled when it is first launched."""
-    # A RawKernel compiles for the device that is current at a call, and keeps one binary for each.
+    """Return a kernel of a source; it is compiled when it is first launched."""
+    # A RawKernel compiles for the device that is current at a call, and keeps one binary per
+    # device.
     import cupy
 
     return cupy.RawModule(code=source, options=(*OPTIONS, *header_options())).get_function(name)

@@ -1,4 +1,4 @@
-"""Shapes and strides as a kernel wants to walk them: few axes, long runs."""
+"""Shapes and strides in the form in which kernels iterate: few axes, long contiguous runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Walk(NamedTuple):
-    """Axes, outermost first, and each operand's strides along them. At least one axis.
+    """Axes, outermost first, and each operand's strides along them. There is at least one axis.
 
     Units   strides in elements
     """
@@ -23,18 +23,18 @@ class Walk(NamedTuple):
         return total
 
     def is_contiguous(self, operand: int) -> bool:
-        """Say whether the operand's elements lie side by side in the order of the walk."""
+        """Return whether the operand's elements are contiguous in the order of the walk."""
         return len(self.shape) == 1 and (self.strides[operand][0] == 1 or self.shape[0] <= 1)
 
 
 def walk(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
-    """Return the shortest walk over shape: the last operand's memory order, axes merged.
+    """Return the shortest walk over shape: in the last operand's memory order, with axes merged.
 
-    Note    the order of elements is free for what is computed element by element; sums depend on
-            it, but it depends on the layout alone
+    Note    elementwise kernels may use any order of elements; sums depend on the order, which
+            depends on the layout alone
     """
     axes = [axis for axis, length in enumerate(shape) if length != 1]
-    # Stable: operands before the last decide among axes along which the last does not move.
+    # Stable sorts: along axes where the last operand has stride 0, earlier operands decide.
     for operand in strides:
         axes.sort(key=lambda axis, operand=operand: -abs(operand[axis]))  # type: ignore[misc]
     merged: list[tuple[int, list[int]]] = []
@@ -53,7 +53,7 @@ def walk(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Walk:
 def element_strides(array: Any) -> tuple[int, ...]:
     """Return the strides of an array in elements.
 
-    Raises  ValueError for a view between elements, which no kernel can read
+    Raises  ValueError for a view whose strides are not multiples of the element size
     """
     itemsize: int = array.dtype.itemsize
     if any(stride % itemsize for stride in array.strides):

@@ -1,4 +1,4 @@
-"""Arrays as planes of up to three axes of space, for the kernels that work inside planes."""
+"""Arrays as planes with up to three spatial axes, for kernels that work within planes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from .layout import Walk, element_strides, walk
 
 
 class Planes(NamedTuple):
-    """How several arrays with the same planes lie in memory.
+    """The memory layouts of several arrays with the same planes.
 
-    `walk` goes over the planes; `steps` and `lengths` are those of each array's three axes of space
+    `walk` iterates over the planes; `steps` and `lengths` are the strides and lengths of each
+    array's three spatial axes.
 
     Units   steps in elements
     """
@@ -22,7 +23,7 @@ class Planes(NamedTuple):
 
 
 def planes_of(arrays: Sequence[Any], axes: int) -> Planes:
-    """Return how arrays lie that share all but their last `axes` axes."""
+    """Return the layouts of arrays that share all axes except their last `axes` ones."""
     strides = [element_strides(array) for array in arrays]
     lead = len(arrays[0].shape) - axes
     fill = 3 - axes

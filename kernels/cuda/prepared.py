@@ -1,4 +1,4 @@
-"""Launches that are planned once: what follows from layouts is found again."""
+"""Launches that are planned once per layout, and then repeated."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import numpy as np
 from .launch import ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 
 # Note [Prepared launches]
-# The texts that a kernel launches, their grids and their extents follow from the layouts of its
-# arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So a kernel runs
-# once for each of these, with slots in the place of arrays: `launch` records launches on slots
-# instead of running them. The record holds no memory, and a later call fills in its arrays. A
-# library's work is a Call in the record (product.py), and so is work on parts of arrays
-# (convolution.py). A kernel that looks at values is not marked by `only_launches`, and runs each
-# time. One that depends on whether repeatable results were waived runs once for each answer.
+# The sources, grids and extents of a kernel's launches follow from the layouts of its arrays, from
+# whether they begin at multiples of 16 bytes, and from its numbers. So a kernel function runs once
+# for each of these, with slots in place of arrays: `launch` records launches on slots instead of
+# running them. The record holds no memory; a later call supplies its arrays. Work of a library is a
+# Call in the record (product.py), and so is work on parts of arrays (convolution.py). A kernel that
+# reads values is not marked by `only_launches`, and runs at each call. A kernel that depends on
+# whether repeatable results were waived is recorded separately for both cases.
 
-# The most records of one kernel.
+# The most records of a kernel.
 _MOST: Final = 256
 
 
 def only_launches(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Mark a kernel whose only effect is its launches, which follow from layouts alone."""
+    """Mark a kernel that only makes launches, which follow from layouts alone."""
     kernel.only_launches = True  # type: ignore[attr-defined]
     return kernel
 
 
 def heeds_determinism(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Mark a kernel whose launches depend on whether the user waived repeatable results, too."""
+    """Mark a kernel whose launches also depend on whether the user waived repeatable results."""
     kernel.heeds_determinism = True  # type: ignore[attr-defined]
     return kernel
 
 
 def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Let a kernel that does more than launch do it on the device of the array that it fills."""
+    """Make a kernel that does more than launch run on the device of the array that it writes."""
     place = list(inspect.signature(kernel).parameters).index("out")
 
     @functools.wraps(kernel)
@@ -50,18 +50,18 @@ def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
 
 
 class Prepared:
-    """Launches, ready for all arrays of the layouts that they were planned for."""
+    """Recorded launches, for all arrays with the layouts that they were planned for."""
 
     __slots__ = ("_numbers", "_others", "_scratch", "_steps", "run")
     run: Callable[[tuple[Any, ...]], object]
 
     def __init__(self, launches: Sequence[Launch | Call], count: int) -> None:
-        """Prepare launches over slots; a call has count of them."""
+        """Prepare launches over slots; a call has `count` arrays."""
         args = [_base(arg) for step in launches for arg in step.args]
         numbers = [arg for arg in args if isinstance(arg, ByValue)]
         scratch = list(dict.fromkeys([arg for arg in args if isinstance(arg, Scratch)]))
         others = [arg for arg in args if not isinstance(arg, Slot | ByValue | Scratch)]
-        # Where an argument stands behind the arrays of a call.
+        # The positions of other arguments after the arrays of a call.
         behind = {id(arg): count + i for i, arg in enumerate([*numbers, *scratch, *others])}
         self._numbers = [(number.slot.place, number.kind) for number in numbers]
         self._scratch = [(one.shape, one.dtype) for one in scratch]
@@ -85,7 +85,7 @@ class Prepared:
             in_order = places == [*range(count + len(others))]
             direct = getattr(self._steps[0][0], "multiply", None)
             if in_order and direct is not None:
-                self.run = direct  # a product, which has no grid
+                self.run = direct  # a library's product, which has no grid
             else:
                 self.run = _one_launch(*self._steps[0], self._others, in_order=in_order)
 
@@ -95,7 +95,7 @@ class Prepared:
         if self._numbers:
             pool += tuple([kind(given[place][()]) for place, kind in self._numbers])
         if self._scratch:
-            # Freed while the kernels still run: see `launch`.
+            # Freed while the kernels still run, see `launch` in launch.py.
             pool += tuple([_empty(shape, dtype) for shape, dtype in self._scratch])
         pool += self._others
         for kernel, grid, block, arguments in self._steps:
@@ -111,13 +111,13 @@ def _one_launch(
     *,
     in_order: bool,
 ) -> Callable[[tuple[Any, ...]], object]:
-    """Return the function that launches over the arrays of a call, as `run` does, for one launch
-    that needs no numbers and no scratch; in_order says that it takes all that there is.
+    """Return the function that launches over the arrays of a call, for a single launch without
+    numbers and scratch. in_order says that it takes all arguments in order.
     """
     if in_order and others:
         return lambda given: kernel(grid, block, (*given, *others))
     if in_order:
-        # A product of a library takes the arrays alone.
+        # A library's product takes only the arrays.
         of_arrays: Callable[[tuple[Any, ...]], object] | None = getattr(kernel, "multiply", None)
         return of_arrays or (lambda given: kernel(grid, block, given))
     return lambda given: kernel(grid, block, arguments((*given, *others)))
@@ -140,7 +140,7 @@ def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 class PreparedTable(dict[Any, Prepared]):
-    """The launches of a kernel, by a key of its arrays; starts again when full."""
+    """The recorded launches of a kernel, by a key of its arrays; cleared when it is full."""
 
     def __init__(self, kernel: Callable[..., None], numbers: Sequence[Any] = ()) -> None:
         self._kernel, self._numbers = kernel, numbers
@@ -151,8 +151,8 @@ class PreparedTable(dict[Any, Prepared]):
         (self.get(key) or self.prepare(key, given)).run(given)
 
     def prepare(self, key: Any, given: Sequence[Any]) -> Prepared:
-        """Keep and return what the kernel launches over arrays of the layouts of those given, None
-        among them for what is left out.
+        """Record and return the launches of the kernel for arrays with the layouts of the given
+        ones; None stands for a missing array.
         """
         launches: list[Launch | Call] = []
         aligned = is_aligned(given)
@@ -171,10 +171,11 @@ _NumpyArray: Final = np.ndarray
 
 
 def key_of(given: Sequence[Any], outs: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """Return all that launches depend on: layouts, what is a number, and alignment; of outs, whose
-    layouts are the same at each call, alignment alone.
+    """Return the key of everything that launches depend on: layouts, which arguments are numbers,
+    and alignment. For outs, whose layouts are the same at each call, it is alignment alone.
     """
-    # At each call of an op: no global's attribute, and no list[Any](), which takes 0.3 us.
+    # This runs at each call of an op, so no attribute of a global is read, and list[Any]() is
+    # avoided, which takes 0.3 us.
     key: list[Any] = []
     places = 0
     for array in given:
@@ -192,7 +193,7 @@ def key_of(given: Sequence[Any], outs: Sequence[Any] = ()) -> tuple[Any, ...]:
 
 
 def is_aligned(given: Sequence[Any]) -> bool:
-    """Return whether all arrays of a device among those given begin at multiples of 16 bytes."""
+    """Return whether all given arrays of a device begin at multiples of 16 bytes."""
     places = 0
     for array in given:
         if array is not None and array.__class__ is not np.ndarray:

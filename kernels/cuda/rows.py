@@ -1,4 +1,4 @@
-"""How kernels that go along one axis, row by row, are launched: softmax, running sums."""
+"""The launches of kernels that work along one axis, row by row, such as softmax and scans."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from .launch import (
 )
 from .layout import Walk, element_strides, walk
 
-# Elements of a row that a thread takes at least where there are so many: enough loads are under way
-# then to hide the latency of memory, and joining the threads is cheap in comparison (`bench gpu`).
+# The least elements of a row per thread, if there are enough elements: then enough loads are in
+# flight to hide the latency of memory, and combining the threads is comparatively cheap (`bench
+# gpu`).
 ELEMENTS: Final = 16
-# The most elements of a row in the registers of each of its threads.
+# The most elements of a row that a thread holds in registers.
 _MOST_HELD: Final = 32
-# Neighbouring rows that the threads of a block read together where rows lie apart.
+# The number of adjacent rows that a block reads together if a row is not contiguous.
 _ROWS_APART: Final = 32
 
 
 class Sharing(NamedTuple):
-    """How many threads share a row, and how many of its elements each holds; 0: none."""
+    """How many threads share a row, and how many of its elements each holds in registers."""
 
     lanes: int
     held: int
 
     def grid(self, rows: int) -> tuple[int, int]:
-        """Return the grid for so many rows."""
+        """Return the grid for this many rows."""
         return (-(-rows * self.lanes // THREADS), 1)
 
 
 def shared(length: int, pack: int = 1, *, apart: bool = False) -> Sharing:
-    """Return how a row of a length is shared: some elements a thread, and more where it is long.
-    With rows that are apart in memory a block has so many that few threads share each.
+    """Return how a row of this length is divided: some elements per thread, more if the row is
+    long. If rows are apart (not contiguous), a block reads many rows, so few threads share each.
     """
     most = THREADS // _ROWS_APART if apart else THREADS
     lanes = min(most, _power_of_two(-(-length // max(pack, ELEMENTS))))
@@ -53,8 +54,8 @@ def _power_of_two(least: int) -> int:
 
 
 def pack_of(length: int, *arrays: Any) -> int:
-    """Return how many neighbours of rows a thread moves at once: 16 bytes of the first of arrays,
-    whose rows are along the last axes, or 1 where one of them does not allow it. None is skipped.
+    """Return how many adjacent elements of rows a thread loads at a time: 16 bytes of the first
+    array; or 1 if an array does not allow it. Rows are along the last axes. None is skipped.
     """
     pack: int = 16 // arrays[0].dtype.itemsize
     for array in arrays:
@@ -75,7 +76,7 @@ def _lets_pack(array: Any, length: int, steps: Sequence[int], pack: int) -> bool
 def rows_header(
     dtypes: Sequence[np.dtype[Any]], real: str, held: int, pack: int = 1, *, apart: bool = False
 ) -> str:
-    """Return the first lines of texts with rows.cuh that load and store these dtypes."""
+    """Return the first lines of sources that use rows.cuh, and load and store these dtypes."""
     return f"""{headers_for(dtypes)}
 typedef {real} Real;
 constexpr int HELD = {held}, PACK = {pack};
@@ -84,7 +85,7 @@ constexpr bool APART = {str(apart).lower()};
 
 
 class Rows(NamedTuple):
-    """The rows of inputs and out along one axis; `walk` goes over the axes that stay.
+    """The rows of inputs and out along one axis; `walk` iterates over the other axes.
 
     Units   `steps` from one element of a row to the next, of the inputs, then of out
     """
@@ -97,18 +98,22 @@ class Rows(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """The number of merged axes that stay."""
+        """The number of merged axes besides the row's axis."""
         return len(self.walk.shape)
 
     @property
     def apart(self) -> bool:
-        """Whether neighbouring rows of the first input lie nearer than neighbours of a row."""
+        """Whether adjacent rows of the first input are closer in memory than adjacent elements of a
+        row.
+        """
         nearest = min(map(abs, self.walk.strides[1]))
         return self.walk.size >= _ROWS_APART and 0 < nearest < abs(self.steps[0])
 
     @property
     def pack(self) -> int:
-        """How many neighbours a thread moves at once, of arrays of one dtype: see pack_of."""
+        """How many adjacent elements a thread loads at a time, for arrays of one dtype: see
+        pack_of.
+        """
         pack: int = 16 // self.out.dtype.itemsize
         arrays = zip((self.out, *self.inputs), self.walk.strides, strict=True)
         lets = all(_lets_pack(array, self.length, steps, pack) for array, steps in arrays)
@@ -116,11 +121,11 @@ class Rows(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether the number of a row needs 64 bits."""
+        """Whether a row's number needs 64 bits."""
         return self.walk.size >= 2**32
 
     def launch(self, source: str, name: str, lanes: int) -> Launch:
-        """Return the launch of a kernel in which this many threads share a row."""
+        """Return the launch of a kernel in which `lanes` threads share a row."""
         rows = self.walk
         fields = (*rows.shape, *[step for one in rows.strides for step in one])
         task = int64_fields(rows.size, self.length, lanes, *self.steps, *fields)
@@ -129,9 +134,10 @@ class Rows(NamedTuple):
 
 
 def rows_along(inputs: tuple[Any, ...], out: Any, axis: int) -> Rows | None:
-    """Return the rows along axis; None if out is empty. A 0-d out is a row of one.
+    """Return the rows along axis; None if out is empty. A 0-d out is treated as a row of one
+    element.
 
-    Note    the walk has out's strides first, then those of the inputs, which are of out's shape
+    Note    the walk has out's strides first, then those of the inputs, which have out's shape
     """
     strides = [element_strides(array) for array in (*inputs, out)]
     axis = axis % out.ndim if out.ndim else 0

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters, and the questions about batches of vmap."""
+"""Models as functions of their parameters, and functions that report the batches of vmap."""
 
 from __future__ import annotations
 

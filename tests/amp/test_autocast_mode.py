@@ -1,4 +1,4 @@
-"""autocast: what PyTorch's lists name computes in float16 or float32, the rest as it was."""
+"""autocast computes the ops on PyTorch's lists in float16 or float32 and leaves other ops alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastdist as fd
 from fastdist.graph.modes import modes
 
 F = fd.nn.functional
-# (call, dtype for float32 inputs, dtype for float16 inputs), as torch 2.13 answers on the CPU
+# (call, dtype for float32 inputs, dtype for float16 inputs), from torch 2.13 on the CPU
 ON_CPU: list[tuple[str, Callable[[Any], Any], Any, Any]] = [
     ("matmul", lambda x: x @ x, fd.float16, fd.float16),
     ("mm", lambda x: x.mm(x), fd.float16, fd.float16),

@@ -1,4 +1,4 @@
-"""GradScaler: scaled losses, steps left out where gradients overflow, a factor that adapts."""
+"""GradScaler scales losses, skips steps whose gradients overflow, and adapts its factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GradScaler on a GPU: how often it waits, and that its factor is right all the same."""
+"""GradScaler on a GPU: how often the host waits, and the value of the factor."""
 
 from __future__ import annotations
 

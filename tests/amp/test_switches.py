@@ -1,4 +1,4 @@
-"""The claim that autocast can be switched without a block, and leaves nothing behind."""
+"""autocast can be switched on and off without a block and leaves no state behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Anomaly mode names the op whose gradient went wrong, and the line that called it."""
+"""Anomaly mode names the op whose gradient failed and the line that called the op."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_ops_are_told_once_though_two_threads_switch_the_mode(
         count(change)
         if other.ident is None:
             other.start()
-            other.join(0.1)  # it waits until this switch is over
+            other.join(0.1)  # the other thread waits until this switch is over
 
     before = modes.special
     monkeypatch.setattr(anomaly, "count_tracers", preempted)
@@ -157,5 +157,5 @@ def test_nodes_are_noted_in_the_mode_though_their_saved_tensors_are_packed_as_we
         with detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values"):
             y.backward()
     (text,) = [str(one.message) for one in told]
-    # As a traceback is shown: a line for each place, and its source.
+    # The text is formatted like a traceback: each frame with its source line.
     assert "Traceback of forward call" in text and "\n    y = (x / x).sum()\n" in text

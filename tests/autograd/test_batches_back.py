@@ -1,4 +1,4 @@
-"""Rows and columns of Jacobians at once: what one after the other gives, in one pass."""
+"""Batched rows and columns of Jacobians equal those that are computed one by one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_batch_of_batches_of_cotangents_goes_back_at_once() -> None:
 
 
 class ByNumPy(fd.autograd.Function):
-    """An exponential whose derivative leaves the tensors."""
+    """An exponential whose backward computes with NumPy arrays."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Arguments of grad and backward other than tensors: a dict of inputs, and edges of the graph.
+"""grad and backward accept a dict of inputs and edges of the graph.
 
-The numbers are PyTorch 2.13's for the same lines.
+The expected numbers were made with PyTorch 2.13.
 """
 
 from __future__ import annotations

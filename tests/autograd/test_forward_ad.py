@@ -1,4 +1,4 @@
-"""Dual tensors: rows F1 to F16 as users see them."""
+"""Dual tensors through the public API: rows F1 to F16 of tests/seed_rows.py."""
 
 from __future__ import annotations
 

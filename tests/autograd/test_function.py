@@ -1,4 +1,4 @@
-"""Functions of the user's own: gradients, tangents, and what goes wrong with them."""
+"""User-defined Functions: gradients, tangents and errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TwoOutputs(Function):
 
 
 def function(backward: Any, forward: Any = lambda ctx, *xs: xs[0] * 1.0) -> type[Function]:
-    """Return a Function of a forward and a backward."""
+    """Return a Function with the given forward and backward."""
     body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type("Made", (Function,), body)
 
@@ -153,7 +153,7 @@ def test_non_differentiable_output_has_no_edge() -> None:
 
 
 class Double(Function):
-    """Doubles in place."""
+    """Doubles its input in place."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -287,7 +287,7 @@ def test_function_is_not_called_as_an_object() -> None:
 
 
 class Scaled(Function):
-    """x * y, with the tangent of x alone, from what was saved for it."""
+    """x * y; its jvp reads the saved tensors and uses the tangent of x only."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -316,7 +316,7 @@ def test_jvp_sees_what_was_saved_for_it_and_backward_what_was_saved_for_that() -
 
 
 class Weighed(Function):
-    """x * w * k, whose jvp tells which tangents it saw."""
+    """x * w * k; its jvp records the tangents that it receives."""
 
     seen: ClassVar[list[Any]] = []
 
@@ -366,7 +366,7 @@ def test_jvp_sees_none_for_a_missing_tangent_if_grads_are_not_materialized() -> 
 
 
 class Keeps(Function):
-    """Doubles, and sets one name on ctx, which backward hands to `found`."""
+    """Doubles, sets an attribute on ctx, and copies the attribute to `found` in backward."""
 
     name: ClassVar[str] = "mask"
     found: ClassVar[Any] = None

@@ -1,4 +1,4 @@
-"""Functions of the user's own in vmap: batches of one or more levels, gradients, tangents."""
+"""User-defined Functions in vmap: nested batches, gradients and tangents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F64 = torch.float64
 
 
 class KeepsNothing(Function):
-    """A Function that runs on batches and needs nothing in backward."""
+    """A Function with a generated vmap rule that saves nothing for backward."""
 
     generate_vmap_rule = True
 
@@ -27,7 +27,7 @@ class KeepsNothing(Function):
 
 
 class Cubes(Function):
-    """x**3, with a backward of 7 x**2 and a jvp of 5 x**2, which nothing else gives."""
+    """x**3 with a wrong backward (7 x**2) and jvp (5 x**2), so that tests can tell both apart."""
 
     generate_vmap_rule = True
 
@@ -50,7 +50,7 @@ class Cubes(Function):
 
 
 class Weighted(Function):
-    """(x * w summed, exp(x) k): two results, one of which is saved."""
+    """Two results: the sum of x * w, and exp(x) * k. One result is saved."""
 
     generate_vmap_rule = True
 
@@ -71,7 +71,7 @@ class Weighted(Function):
 
 
 class Sines(Function):
-    """sin, with a separate rule for a batch."""
+    """sin, with its own vmap rule."""
 
     asked: ClassVar[list[Any]] = []
 
@@ -90,7 +90,7 @@ class Sines(Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: Any) -> Any:
         Sines.asked.append((info.batch_size, info.randomness, in_dims, x.shape))
-        return x.sin().t(), 1  # the batch's axis may be any
+        return x.sin().t(), 1  # out_dims may be any axis
 
 
 def rows() -> Any:
@@ -192,7 +192,7 @@ def test_a_gradient_of_a_broadcast_argument_is_summed_in_each_call() -> None:
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            return g, g  # of the result's shape, which is larger than w's
+            return g, g  # has the result's shape, which is larger than that of w
 
     found = func.vmap(func.grad(lambda w, x: Added.apply(x, w).sum()))(
         torch.zeros(2, 1, dtype=F64), rows()

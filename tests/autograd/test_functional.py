@@ -1,4 +1,4 @@
-"""Jacobians and Hessians against their formulas."""
+"""Jacobians and Hessians equal their closed formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gradcheck finds derivatives that are wrong, and only those."""
+"""gradcheck rejects wrong derivatives and accepts right ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-place ops in the graph: on results, views and bases, with their gradients and errors."""
+"""In-place ops on results, views and bases: gradients and errors."""
 
 from __future__ import annotations
 

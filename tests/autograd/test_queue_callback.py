@@ -1,4 +1,4 @@
-"""Variable._execution_engine.queue_callback: what runs at the end of a backward pass."""
+"""Variable._execution_engine.queue_callback runs functions at the end of a backward pass."""
 
 from __future__ import annotations
 

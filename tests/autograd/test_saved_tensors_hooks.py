@@ -1,4 +1,4 @@
-"""Hooks on saved tensors: what is packed, what comes back, and that nothing else pays for them."""
+"""Hooks on saved tensors: what they pack and unpack, and no cost for code without hooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdist.graph.modes import modes
 
 
 class Recorder:
-    """Packs tensors as NumPy arrays, and notes the shapes that went in and came out."""
+    """Packs tensors as NumPy arrays and records the shapes that it packs and unpacks."""
 
     def __init__(self) -> None:
         self.packed: list[tuple[int, ...]] = []

@@ -1,4 +1,4 @@
-"""PyTorch's switches: they can be set and asked, and blocks put them back."""
+"""PyTorch's backend switches can be set and read; context managers restore them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switches of cuDNN's name: which compute type convolutions on a GPU ask cuBLASLt for."""
+"""cuDNN switches select the compute type that convolutions on a GPU request from cuBLASLt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fibre_shim import cublas_lt, cupy
 from tests.fibre_shim.installed import cuda_on_fibres
 
 F = nn.functional
-# cublasComputeType_t.
+# Values of cublasComputeType_t.
 FLOAT32, FLOAT64, TF32 = 68, 70, 77
 
 
@@ -33,7 +33,7 @@ def fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def asked_for(work: Callable[[], object]) -> set[int]:
-    """Return the compute types of the products that some work asks for."""
+    """Return the compute types of the matrix products that a function runs."""
     cublas_lt.computed_in.clear()
     work()
     assert cublas_lt.computed_in, "no product was computed"
@@ -131,7 +131,7 @@ def test_a_captured_graph_keeps_the_choice_that_it_was_captured_with(fibres: Cud
     cudnn.allow_tf32 = True
     cublas_lt.computed_in.clear()
     captured.replay()
-    assert not cublas_lt.computed_in  # a replay asks the library for nothing
+    assert not cublas_lt.computed_in  # a replay makes no cuBLASLt call
     assert asked_for(lambda: F.conv2d(x, weight)) == {TF32}
 
 

@@ -1,4 +1,4 @@
-"""The claim that the picture of a benchmark shows each ratio where it lies."""
+"""The chart of a benchmark draws each ratio at its value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls on cuda are timed over free kernels, each next to its bound."""
+"""Calls on cuda are timed with empty kernels; each time is printed next to its bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: the benchmark of Hessian-vector products times both ways in a group of three."""
+"""The benchmark times Hessian-vector products by two methods in a group of three."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that the benchmark of faults kills, lets time out, and tells the worst of it."""
+"""The benchmark of faults kills workers, lets calls time out, and reports the worst delay."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_the_benchmark_of_faults_counts_every_caller_of_every_kill(tmp_path: Pat
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    # Two callers have three calls each under way.
+    # Each of the two callers has three pending calls.
     assert f"{2 * KILLS_A_ROUND} kills, {2 * KILLS_A_ROUND * 6} errors: p50" in ran.stdout
     assert f"{2 * TIMEOUTS_A_ROUND} errors: p50" in ran.stdout
     kill, kill_tail, late, late_tail = json.loads(figures.read_text())["results"][0]["rows"]
     assert 0 < kill["ours_s"]["median"] <= kill_tail["ours_s"]["median"] < 5
-    # Never early by more than what is cut off a timeout. The worst may be late by as much as the
-    # machine stood still.
+    # A timeout may be early by rounding only. The worst may be late by the time for which the
+    # machine was stopped.
     assert -0.001 <= late["ours_s"]["low"] <= late["ours_s"]["median"] < 1
     assert late["ours_s"]["median"] <= late_tail["ours_s"]["median"]

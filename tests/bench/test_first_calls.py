@@ -1,4 +1,4 @@
-"""The waits of first calls are measured in new processes and printed next to the aims."""
+"""The durations of first calls are measured in new processes and printed next to their targets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.launch.forked_programs import ForkedPopen
 
 
 class Folders:
-    """The folders of a run, in the place of `tempfile`: the second, in which NumPy serves, has the
-    runner of pointwise loops, which another thread would compile for 3 s.
+    """Replaces `tempfile`. The second folder, for the run on NumPy, already has the compiled runner
+    of pointwise loops; otherwise a thread would compile it for 3 s.
     """
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ def test_each_call_stands_beside_its_aims(
     [later] = [line for line in lines if line[:3] == ["x", ">", "y"]]
     aims = [[float(line[at].rstrip("!")) for at in (5, 8)] for line in (first, later)]
     assert aims == [[2.5, 0.5], [0.7, 0.5]]
-    # By CPU time: when the machine is busy, a wait of either kind may be the longer.
+    # Compare CPU time: on a busy machine either wall time may be longer.
     assert float(first[4].strip("()")) > float(later[4].strip("()")) > 0
-    # NumPy's, while a thread compiles.
+    # The times on NumPy while a thread compiles.
     assert all(len(line) == 11 and float(line[9]) > 0 for line in (first, later))
     assert any(line[:2] == ["info", "--warm"] and line[4] == line[7] == "30.0" for line in lines)
 

@@ -1,4 +1,4 @@
-"""The first minutes with a GPU show what is right and what is wrong: here on fibres."""
+"""The first check of a GPU reports what is right and what is wrong; here on the CPU shim."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.ops import test_table
 pytestmark = pytest.mark.usefixtures("forks")
 
 
-# The other process of the check of two.
+# The second process of the check that needs two processes.
 ON_FIBRES = (
     "from tests.fibre_shim.installed import be_on_fibres; be_on_fibres(); "
     "from bench.gpus.other_process import answer; answer()"
@@ -42,7 +42,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the check in which another process takes part: it starts each time."""
+    """Skip the check that starts a second process, because each start takes time."""
     passed = first_contact.Verdict("in another process", True, "")
     monkeypatch.setattr(first_contact, "_in_another_process", lambda device: passed)
 

@@ -1,4 +1,4 @@
-"""The GPU's benchmark runs where there is one, and says what is missing where there is none."""
+"""The GPU benchmark runs if there is a GPU; otherwise it says what is missing."""
 
 from __future__ import annotations
 

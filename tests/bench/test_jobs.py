@@ -1,4 +1,4 @@
-"""The claim that the benchmark of jobs times steps whose numbers are those of the peer."""
+"""The benchmark of jobs times steps whose losses equal PyTorch's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("forks")
 def crew() -> Iterator[Crew]:
     crew = Crew("fastdist")
     try:
-        crew.losses("demo")  # once it answers, what a group needs is there
+        crew.losses("demo")  # returns once the group has what it needs
         yield crew
     finally:
         crew.end()
@@ -39,6 +39,6 @@ def test_other_numbers_than_the_peers_are_an_error() -> None:
 
 
 def test_a_leader_that_has_ended_is_told_of(crew: Crew) -> None:
-    """Be the last to use the crew, which ends well without its leader."""
+    """Run this test last: it ends the leader, and the crew then ends without an error."""
     with pytest.raises(RuntimeError, match="the calling process ended with 1"):
         crew.losses("no such job")

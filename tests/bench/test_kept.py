@@ -1,4 +1,4 @@
-"""Figures measured on a GPU are in a file, even if the command fails."""
+"""Figures measured on a GPU are saved to a file even if the command fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOW = Case("slow", takes(2e-3), takes(1e-3), 1.0)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, folder: Path, measure: Any) -> None:
-    """Run the command as `bench gpu`, with another benchmark in its place."""
+    """Run `bench gpu` with another benchmark in its place."""
     told = SimpleNamespace(run=measure, machine=lambda: {"gpu": "NVIDIA H100 80GB HBM3"})
     monkeypatch.setitem(sys.modules, "bench.gpus.gpu", told)
     monkeypatch.setattr(kept, "RESULTS", folder)
@@ -87,5 +87,5 @@ def test_groups_begin_while_there_is_time_and_the_others_are_named(
     groups = {"a": group(QUICK, 100.0), "b": group(SLOW, 500.0), "c": group(QUICK, 1.0)}
     with pytest.raises(Failed, match="8 minutes were too short for: c") as failed:
         gpu.measured(groups, 5, 480.0)
-    # A case that has begun gets two rounds, which its spread needs.
+    # A case that has started gets at least two rounds, because its spread needs two.
     assert [(row.name, row.rounds) for row in failed.value.rows] == [("quick", 5), ("slow", 2)]

@@ -1,4 +1,4 @@
-"""The claim that kernels along rows are built for what was chosen alone."""
+"""The benchmark of kernels builds only the chosen cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that a GPU must prove first are those that kernels really make of CuPy."""
+"""The list of CuPy calls to test first on a GPU is complete, and each call has a sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def known() -> dict[str, Sample]:
 
 
 def kernels_of(one: Sample) -> set[tuple[str, str]]:
-    """Return the functions in kernels/cpu that a sample calls, backward too."""
+    """Return the kernels/cpu functions that a sample calls, forward and backward."""
     called = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -41,8 +41,7 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
         if code.co_filename.startswith(CPU):
             file = Path(code.co_filename).stem
             found.add((file, code.co_name))
-            # A function that makes its result is made in another one, which is called as the kernel
-            # is.
+            # An inner function counts for its outer function, which has the kernel's name.
             maker = code.co_qualname.partition(".")[0]
             found.add((file, maker.removeprefix("_")))
             found.update(made_for(file, maker))
@@ -50,7 +49,7 @@ def kernels_of(one: Sample) -> set[tuple[str, str]]:
 
 
 def made_for(file: str, maker: str) -> Iterator[tuple[str, str]]:
-    """Yield the kernels, (file, function), that a maker of small kernels makes others for."""
+    """Yield the kernels, as (file, function), for which a maker builds small variants."""
     for name, function in SMALL.items():
         code = getattr(function, "__code__", None)
         if code is not None and (Path(code.co_filename).stem, code.co_name) == (file, maker):

@@ -1,4 +1,4 @@
-"""The claim that the benchmark of many workers reports the costs of a group, or its failure."""
+"""The benchmark of many workers reports the costs of a group, or its failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that the models of the bench train, and that those without layers are left out."""
+"""The models of the benchmark train, and models without layers are skipped."""
 
 from __future__ import annotations
 

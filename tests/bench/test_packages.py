@@ -1,4 +1,4 @@
-"""The claim that steps of packages are timed where they are installed, and named where not."""
+"""Training steps with packages are timed if the packages are installed; missing ones are named."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_jobs_without_their_packages_are_left_out(
 
 
 class Side:
-    """Stands in for a process: one takes twice as long as the other."""
+    """A stand-in for a worker process: fastdist takes twice as long as torch."""
 
     losses: float = 1.0
 
@@ -54,7 +54,7 @@ class Side:
         return lambda number: number * (2e-3 if self.library == "fastdist" else 1e-3)
 
     def end(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no process runs."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The claim that the benchmarks of calls make each kind of call, and know its bound."""
+"""The RPC benchmarks make each kind of call and report its bound."""
 
 from __future__ import annotations
 

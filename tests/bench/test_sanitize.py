@@ -1,4 +1,4 @@
-"""The sanitizer looks at a sample of the table where it is there, and is missed in words."""
+"""The sanitizer runs over a sample of the op table; without the sanitizer the command says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def stand_in(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program of that name on the PATH, before all others."""
+    """Put a program named like the sanitizer first on the PATH."""
     program = folder / "compute-sanitizer"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)

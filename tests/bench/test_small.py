@@ -1,4 +1,4 @@
-"""The claims of which cases of few numbers are built, and of what each of them does."""
+"""Only the chosen cases with few elements are built, and each stage of each case runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that the soak finds what grows, what differs, and what was answered wrongly."""
+"""The soak reports growing resources, different weights and wrong replies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def found(**changes: Any) -> Soak:
 
 
 def growing(memory: int = 0, files: int = 0, threads: int = 0) -> list[Held]:
-    """Return samples of a process that grows by so much every tenth sample."""
+    """Return samples of a process that grows by these amounts every tenth sample."""
     return [
         Held(70 * MB + n // 10 * memory, 60 + n // 10 * files, 12 + n // 10 * threads)
         for n in range(100)
@@ -69,5 +69,5 @@ def test_the_first_quarter_does_not_count() -> None:
 def test_a_short_soak_with_kills_ends_with_the_weights_of_a_run_without() -> None:
     with_kills, without = soak.soak_and_compare(20.0, 5.0)
     assert with_kills.kills >= 2
-    # Threads that serve calls come one by one, and memory has not settled in so short a time.
+    # Server threads start one by one, and memory has not settled after so short a run.
     assert [one for one in flaws(with_kills, without) if "grew from" not in one] == []

@@ -1,4 +1,4 @@
-"""The costs of programs' starts are printed next to their bounds; exceeding one fails."""
+"""Start-up costs of programs are printed next to their bounds; exceeding a bound fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guarantees of a Future to its waiters and to the code that completes it."""
+"""A Future's guarantees to its waiters and to the code that completes it."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_ctrl_c_in_whoever_completes_a_future_is_kept_from_those_who_wait() -> N
 
     for place in each_ctrl_c(prepare):
         future, child = futures[-1]
-        future.try_complete(3)  # where it was struck before it had begun
+        future.try_complete(3)  # in case the interrupt came before set_result began
         threads[-1].join(10.0)
         assert len(woken) == len(threads), f"place {place}"
         assert child.done(), f"place {place}"

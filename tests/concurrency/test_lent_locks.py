@@ -1,4 +1,4 @@
-"""Locks of interrupted code are lent to other threads while a handler runs, and taken back."""
+"""While a signal handler runs, the locks of the interrupted code are free for other threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastdist.distributed.rpc.metrics import CallCounts
 
 
 def can_take(lock: threading.RLock) -> bool:  # type: ignore[valid-type]
-    """Return whether another thread can take a lock."""
+    """Return whether another thread can acquire a lock."""
     taken: list[bool] = []
 
     def take() -> None:
@@ -24,7 +24,7 @@ def can_take(lock: threading.RLock) -> bool:  # type: ignore[valid-type]
     return taken[0]
 
 
-# Code of this package that a handler interrupts.
+# Code in a module named `fastdist.*`, which a handler interrupts.
 _INTERRUPTED = """
 def hold(counts, credit, handle):
     with counts._lock, credit._returned, credit._lock:

@@ -1,4 +1,4 @@
-"""An error that nobody reads is logged once, when its Future is dropped; one that is read never."""
+"""A Future logs an unread error once, when it is dropped; a read error is never logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings that PyTorch's users know: its class, its first words, and the line that they wrote."""
+"""Warnings have PyTorch's class and first words, and point to the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of axes of memory without gaps, whatever the axes of one element say."""
+"""The axis order of memory without gaps ignores the strides of axes of size 1."""
 
 from __future__ import annotations
 

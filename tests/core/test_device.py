@@ -1,4 +1,4 @@
-"""Names of devices: what they say of themselves, which are equal, and where tensors then live."""
+"""Names of devices: equality, spelling of indices, and the devices of tensors."""
 
 from __future__ import annotations
 

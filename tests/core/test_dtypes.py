@@ -1,4 +1,4 @@
-"""The properties of dtypes, and in which dtype two meet."""
+"""Properties of dtypes and type promotion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import fastdist as fd
 from fastdist.core import dtypes
 
-# torch 2.13's result for every pair; "-" where it refuses. 0d and 1d are the second operand's axes.
+# torch 2.13's result for each pair; "-" for an error. 0d and 1d: the second operand's axes.
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "promotion.json").read_text())
 NAMES = TABLE["names"]
 PAIRS = [(i, j) for i in range(len(NAMES)) for j in range(len(NAMES))]
@@ -44,7 +44,7 @@ def test_tensors_of_any_two_dtypes_meet_as_pytorch_s(axes: str) -> None:
             first = fd.ones(2, dtype=getattr(fd, NAMES[i]))
             second = fd.ones(shape, dtype=getattr(fd, NAMES[j]))
             found = told(lambda a=first, b=second: fd.result_type(a, b))
-            # There are no complex numbers of halves.
+            # fastdist has no complex32.
             expected = TABLE["res"][axes][i][j].replace("complex32", "complex64")
             assert found == expected, (NAMES[i], NAMES[j])
 

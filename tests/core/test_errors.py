@@ -1,4 +1,4 @@
-"""Errors as values: copies, pickles, and what other packages do to both; causes that end."""
+"""Errors can be copied and pickled, also after tblib's changes; no error is its own cause."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def all_below(kind: type[FastdistError]) -> Iterator[type[FastdistError]]:
 
 
 def samples() -> Iterator[FastdistError]:
-    """Yield an error of each class, and some whose attributes are not the default ones."""
+    """Yield an error of each class, and some with attributes that differ from the defaults."""
     for kind in dict.fromkeys(all_below(FastdistError)):
         yield WorkerFailedError("x", 3) if kind is WorkerFailedError else kind("what happened")
     yield WorkerLostError("gone", may_have_run=False)

@@ -1,4 +1,4 @@
-"""Tracebacks of errors end where a user's code called fastdist, unless all frames are wanted."""
+"""Tracebacks end where user code called fastdist, unless all frames are requested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folding() -> Iterator[None]:
 
 
 def frames_of(call: Callable[[], object]) -> list[str]:
-    """Return the files of the frames behind that of call."""
+    """Return the file of each traceback frame below the frame of call."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         call()
     names = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
@@ -32,7 +32,7 @@ x = fd.ones(3, requires_grad=True)
 
 
 def step_of(kind: type[fd.optim.Optimizer]) -> None:
-    """Do a step that an optimiser refuses: a sparse gradient, or a line search without a name."""
+    """Run an optimiser step that fails: a sparse gradient, or an unknown line search."""
     parameter = fd.ones(3, requires_grad=True)
     parameter.grad = fd.ones(3).to_sparse()
     optimizer = kind([parameter])
@@ -69,7 +69,7 @@ def test_an_error_shows_no_frame_of_ours(name: str) -> None:
 
 @pytest.mark.parametrize("call", [lambda: fd.add(x, fd.ones(2)), lambda: x - fd.ones(2)])
 def test_an_error_of_an_op_shows_its_generated_line_at_most(call: Callable[[], object]) -> None:
-    for _ in range(2):  # the first call of an operator makes it
+    for _ in range(2):  # the first call of an operator creates its code
         shown = frames_of(call)
         assert len(shown) <= 1
         assert all(file.startswith("<fastdist ") for file in shown)

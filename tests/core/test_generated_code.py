@@ -1,4 +1,4 @@
-"""Generated code has a unique file name, at which its lines are found."""
+"""Generated code has a unique file name, under which its source lines are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LDL factors by NumPy alone are LAPACK's, and pivots of no factorization are noticed."""
+"""The LDL factors computed with NumPy equal LAPACK's; invalid pivots are rejected."""
 
 from __future__ import annotations
 

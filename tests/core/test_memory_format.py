@@ -1,4 +1,4 @@
-"""memory_format=: elements lie as asked, values and gradients are the same."""
+"""memory_format= sets the strides and changes neither values nor gradients."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_other_sizes_lie_as_asked() -> None:
     small = fd.arange(2.0)
     assert small.resize_(2, 3, 4, 5, memory_format=fd.channels_last) is small
     assert small.stride() == LAST and small.reshape(-1)[0] == 0
-    assert small[0, 1, 0, 0] == 1  # the numbers stay where they are in memory
+    assert small[0, 1, 0, 0] == 1  # the element keeps its place in memory
     assert small.resize_((2, 3, 4, 5)).stride() == LAST
     assert small.resize_(2, 3, 4, 5, memory_format=fd.contiguous_format).stride() == (60, 20, 5, 1)
     with pytest.raises(RuntimeError, match="required rank 5 tensor to use channels_last_3d"):

@@ -1,4 +1,4 @@
-"""A name that a public module lacks: the error says what there is."""
+"""The error for a missing name of a public module lists the names that exist."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_misspelt_name_is_told_the_nearest(module: str, name: str, near: str) 
 
 
 def test_a_misspelt_method_is_told_the_nearest_by_python() -> None:
-    # Its suggestions give up at 750 names; a __getattr__ of ours would slow every attribute down.
+    # Python suggests nothing beyond 750 names, and `__getattr__` would slow every attribute down.
     program = "import fastdist; fastdist.ones(2).softmx"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
@@ -101,7 +101,7 @@ def test_every_name_that_a_module_lists_can_be_had(name: str) -> None:
 
 
 def test_modules_that_load_later_are_attributes_of_a_fresh_process() -> None:
-    # In this one some other test may have imported them already.
+    # In this process another test may have imported the modules already.
     program = """
 import fastdist
 for module in (fastdist, fastdist.nn, fastdist.nn.utils, fastdist.optim, fastdist.autograd):

@@ -1,4 +1,4 @@
-"""The claim that a module can be imported by a second name, and is the same module."""
+"""An alias of a module imports the same module object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of earlier versions lead to what they stand for today, and only in pickles and files."""
+"""Names of earlier versions map to today's names, but only in pickles and files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def _one_name(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Be a module of a package that is gone, whose names went to two modules."""
+    """Make a removed module whose names have moved to two modules."""
     monkeypatch.setattr(
         moved_names,
         "NAMES",
@@ -110,7 +110,7 @@ def test_rows_lead_from_what_is_gone_to_what_is_there() -> None:
 
 
 def path_of(module: str) -> Path | None:
-    """Return the file of a module of fastdist, None if there is none."""
+    """Return the file of a module of fastdist, or None if there is no such module."""
     parts = module.split(".")
     root = ROOT / "kernels" if parts[1] == "kernels" else ROOT / "fastdist" / parts[1]
     place = root.joinpath(*parts[2:])
@@ -119,7 +119,7 @@ def path_of(module: str) -> Path | None:
 
 
 def defines(name: str) -> bool:
-    """Return whether a module of today has a class or function by an earlier name."""
+    """Return whether the module in a dotted name defines the class or function in it."""
     path = path_of(name.rpartition(".")[0])
     names = [getattr(node, "name", "") for node in ast.parse(path.read_text()).body] if path else []
     return name.rpartition(".")[2] in names
@@ -135,7 +135,7 @@ def test_no_source_imports_a_module_by_its_earlier_name() -> None:
 
 
 def imported(path: Path) -> list[str]:
-    """Return the full names of all modules, and of what is taken from them, that a file imports."""
+    """Return the full names of imported modules and of the names imported from modules."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     package = [*(["fastdist"] if parts[0] == "kernels" else []), *parts[:-1]]
     names = []

@@ -1,4 +1,4 @@
-"""Dtypes that exist as names alone."""
+"""Dtypes that exist as names, but of which no tensor can be made."""
 
 from __future__ import annotations
 

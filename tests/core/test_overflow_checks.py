@@ -1,4 +1,4 @@
-"""More numbers than memory can have are refused, where NumPy wraps around."""
+"""Element counts beyond the address space are rejected, although NumPy would wrap around."""
 
 from __future__ import annotations
 

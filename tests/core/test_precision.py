@@ -1,4 +1,4 @@
-"""Which products of float32 may be computed in TF32."""
+"""Which float32 products may be computed in TF32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The op that a thread runs is found on its stack, from inside of anything that an op calls."""
+"""The running op of a thread is found on its stack, at any depth inside the op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_outside_of_ops_there_is_none() -> None:
 
 
 def packed(call: Callable[[Any], Any]) -> list[str]:
-    """Return the ops that run while tensors are saved, and while they are read again."""
+    """Return the name of the running op each time that a saved tensor is packed or unpacked."""
     seen: list[str] = []
 
     def note(value: Any) -> Any:

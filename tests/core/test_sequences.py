@@ -1,4 +1,4 @@
-"""Sequences of users' classes, whose length ends them, and lists that nest without end."""
+"""Sequences of user classes end at their `__len__`; infinitely nested lists are rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import fastdist as fd
 
 
 class Endless:
-    """Three numbers by its length; its indices never end."""
+    """A sequence of length 3 that never raises IndexError."""
 
     def __len__(self) -> int:
         return 3
@@ -23,35 +23,35 @@ class Endless:
 
 
 class Nested(Endless):
-    """Sequences in sequences, without end."""
+    """A sequence that contains itself at every level."""
 
     def __getitem__(self, index: int) -> Any:
         return Nested()
 
 
 class Huge(Endless):
-    """More numbers than a machine holds."""
+    """A sequence with more numbers than the machine can hold."""
 
     def __len__(self) -> int:
         return 2**60
 
 
 class Short(Endless):
-    """Fewer numbers than its length says."""
+    """A sequence with fewer numbers than its length claims."""
 
     def __getitem__(self, index: int) -> Any:
         raise IndexError("there is none")
 
 
 class EndlessList(list[Any]):
-    """A list of numbers by its length; iterating over it never ends."""
+    """A list whose iteration never ends, although its length is finite."""
 
     def __iter__(self) -> Iterator[Any]:
         return count(1)
 
 
 class EndlessTuple(tuple[Any, ...]):
-    """A tuple of numbers by its length; iterating over it never ends."""
+    """A tuple whose iteration never ends, although its length is finite."""
 
     __slots__ = ()
 
@@ -60,21 +60,21 @@ class EndlessTuple(tuple[Any, ...]):
 
 
 class HugeList(EndlessList):
-    """A list of more numbers than a machine holds."""
+    """A list whose length exceeds the machine's memory."""
 
     def __len__(self) -> int:
         return 2**60
 
 
 class Reversed(list[Any]):
-    """A list that gives its items from the last to the first."""
+    """A list that iterates from its last item to its first."""
 
     def __iter__(self) -> Iterator[Any]:
         return reversed(self)
 
 
 class Halved(list[Any]):
-    """A list that gives half of its items."""
+    """A list that iterates over half of its items."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self[: len(self) // 2])

@@ -1,4 +1,4 @@
-"""Error messages that show a user's values, however large, nested or broken these are."""
+"""Error messages stay short for user values that are large, nested or broken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastdist.core.short_repr import short_repr
 
 
 def sharing() -> list[Any]:
-    """45 levels of lists that share their parts: 2**45 items to read."""
+    """Return 45 levels of lists that share their items: 2**45 items to read."""
     found: list[Any] = [1]
     for _ in range(45):
         found = [found, found]

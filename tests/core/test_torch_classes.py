@@ -1,4 +1,4 @@
-"""Classes and texts under PyTorch's names in programs of as-torch, and their pickles."""
+"""In as-torch programs classes have PyTorch's names, in texts and in pickles."""
 
 from __future__ import annotations
 

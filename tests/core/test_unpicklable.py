@@ -1,4 +1,4 @@
-"""The part of a value that does not pickle, by its path."""
+"""The part of a value that cannot be pickled is reported by its path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOCK = threading.Lock()
 
 
 class Locked:
-    """An object that holds what does not pickle."""
+    """An object with an attribute that cannot be pickled."""
 
     def __init__(self) -> None:
         self.fine = 1

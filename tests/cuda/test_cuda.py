@@ -1,4 +1,4 @@
-"""`fastdist.cuda` on any machine: questions are answered, work needs a GPU."""
+"""`fastdist.cuda` answers queries on any machine; computing needs a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fibre_shim.installed import cuda_on_fibres
 
 
 def gpus() -> int:
-    """Return the backend's own count."""
+    """Return the backend's device count."""
     try:
         return backend_of("cuda").device_count()
     except DeviceError:
@@ -81,7 +81,7 @@ def test_what_programs_ask_before_they_decide_is_answered_without_a_gpu() -> Non
 
 @pytest.fixture
 def fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The cuda backend on the CPU, in the place of the one that a GPU has."""
+    """Yield the cuda backend of the CPU shim instead of the real one."""
     yield from cuda_on_fibres(monkeypatch)
 
 
@@ -136,7 +136,7 @@ def test_streams_are_of_a_class_that_annotations_name_and_programs_derive(fibres
     assert event.cuda_event == event.event_id != 0
     first = event.cuda_event
     event.record(cuda.current_stream())
-    assert event.cuda_event == first  # others know it by now
+    assert event.cuda_event == first  # the handle stays: other processes may have it already
     opened = cuda.Event.from_ipc_handle(1, event.ipc_handle())
     assert opened.cuda_event == first and opened.device == fastdist.device("cuda", 1)
     own.wait_event(opened)

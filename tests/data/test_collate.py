@@ -1,4 +1,4 @@
-"""Samples become batches."""
+"""Samples are collated into batches."""
 
 from __future__ import annotations
 

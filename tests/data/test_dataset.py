@@ -1,4 +1,4 @@
-"""Datasets: rows, parts, joined ones."""
+"""Datasets of rows, subsets and concatenations."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_room_is_found_under_pytorch_s_name() -> None:
 
 
 class Two(IterableDataset[int]):
-    """1 and 2."""
+    """Yields 1 and 2."""
 
     def __iter__(self) -> Iterator[int]:
         return iter((1, 2))
@@ -135,7 +135,7 @@ def test_datasets_that_do_not_stack_are_refused() -> None:
 
 
 class Doubled(Subset[Any]):
-    """Twice what the dataset has."""
+    """Yields twice the values of the dataset."""
 
     def __getitem__(self, index: Any) -> Any:
         return 2 * super().__getitem__(index)

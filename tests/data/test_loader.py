@@ -1,4 +1,4 @@
-"""DataLoader in this process: batches, orders, refusals."""
+"""DataLoader without workers: batches, order and errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rows_of_tensors_are_batched() -> None:
 
 def test_rows_cut_out_at_once_are_those_cut_out_one_by_one() -> None:
     class Plain(TensorDataset):
-        """Not a TensorDataset itself: its samples are collated."""
+        """A subclass of TensorDataset: DataLoader collates its samples."""
 
     tensors = fastdist.arange(20).reshape(10, 2), fastdist.arange(10) / 3
     loaders = [
@@ -148,7 +148,7 @@ def test_an_iterable_dataset_has_an_order_of_its_own(options: Any) -> None:
 
 
 class Holed(Dataset[int]):
-    """0 ... 5, but for what raises."""
+    """0 ... 5, except for an index that raises."""
 
     def __init__(self, error: type[Exception]) -> None:
         self.error = error

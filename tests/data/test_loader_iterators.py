@@ -1,4 +1,4 @@
-"""Passes over loaders of others' classes."""
+"""Iterators over loaders of other classes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fastdist.utils.data.dataloader import (
 
 
 class Ready:
-    """Makes its own batches: an iterable of another class than IterableDataset."""
+    """Yields complete batches; it is an iterable, but no IterableDataset."""
 
     def __iter__(self) -> Iterator[list[int]]:
         yield from ([0, 1], [2])
 
 
 def loader(dataset: Any, kind: int, indices: Any, **more: Any) -> Any:
-    """Return an object with the attributes of a DataLoader that is not one."""
+    """Return an object with the attributes of a DataLoader, but of another class."""
     given = {
         "_auto_collation": kind == _DatasetKind.Map,
         "_dataset_kind": kind,

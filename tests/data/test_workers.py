@@ -1,4 +1,4 @@
-"""DataLoader with worker processes: the same batches, and what happens when one fails."""
+"""DataLoader with worker processes: the same batches, and what happens when a worker fails."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Squares(Dataset[int]):
 
 
 class Large(Dataset[Any]):
-    """Samples that no pipe holds, asked for by batches of indices that none holds either."""
+    """Samples larger than a pipe's buffer, and batches of indices that are larger too."""
 
     def __getitem__(self, index: int) -> Any:
         return fastdist.full((100,), index)
@@ -80,7 +80,7 @@ def test_batches_of_workers_lie_as_they_were_made() -> None:
 
 
 class Random(Dataset[Any]):
-    """Numbers of the generators of a worker."""
+    """Random numbers from the generators of a worker."""
 
     def __getitem__(self, index: int) -> Any:
         info = get_worker_info()
@@ -93,7 +93,7 @@ class Random(Dataset[Any]):
 
 
 class Share(IterableDataset[int]):
-    """Every worker's share of 0 ... 6."""
+    """Each worker's share of 0 ... 6."""
 
     def __iter__(self) -> Iterator[int]:
         info = get_worker_info()
@@ -106,7 +106,7 @@ def lists(loader: DataLoader[Any]) -> list[Any]:
 
 
 def steps(loader: DataLoader[Any]) -> list[Any]:
-    """Return batches and the types of exceptions, up to the end."""
+    """Return the batches and the types of the exceptions, in order."""
     found: list[Any] = []
     batches = iter(loader)
     while True:
@@ -146,7 +146,7 @@ def test_persistent_workers_live_on_until_they_are_closed() -> None:
 
 
 class Pids(Dataset[int]):
-    """The id of the process that reads the item."""
+    """Yields the id of the process that reads the item."""
 
     def __getitem__(self, index: int) -> int:
         return os.getpid()
@@ -197,7 +197,7 @@ def test_a_key_error_s_traceback_is_read_in_lines() -> None:
 
 
 class Streams(Dataset[Any]):
-    """Samples that do not pickle, but for the first."""
+    """Samples that cannot be pickled, except for the first."""
 
     def __getitem__(self, index: int) -> Any:
         return threading.Lock() if index else index
@@ -230,7 +230,7 @@ def test_batches_behind_an_exception_arrive_and_its_workers_persist() -> None:
 
 
 class Rising(IterableDataset[int]):
-    """0, 1, an error, 3, and no end unless stopped."""
+    """Yields 0, 1, an error, 3, and so on without end."""
 
     def __iter__(self) -> Iterator[int]:
         self.last = -1
@@ -252,7 +252,7 @@ def test_an_iterable_dataset_goes_on_behind_an_exception_and_ends_once(num_worke
 
 
 class Endless(Dataset[int]):
-    """A sample, and then some that never come."""
+    """One sample that returns; reading any other sample blocks."""
 
     def __getitem__(self, index: int) -> int:
         if index:
@@ -266,11 +266,11 @@ class Endless(Dataset[int]):
 def test_who_breaks_off_does_not_wait_for_batches_under_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_process, "_PATIENCE_S", 0.1)  # forked workers have it from here
+    monkeypatch.setattr(worker_process, "_PATIENCE_S", 0.1)  # forked workers inherit this value
     batches: Any = iter(DataLoader(Endless(), num_workers=1))
     next(batches)
     (worker,) = batches._pool._workers
-    # Else it may have ended by then, where this process stands still.
+    # Otherwise the worker may end first if this process is stopped here.
     freeze(worker.process.pid)
     batches.close()
     assert worker_pool._ending == [worker.process]
@@ -332,7 +332,7 @@ def test_what_only_a_new_process_can_be_sent_is_not_blamed_for_another_part() ->
 
 def test_what_does_not_pickle_is_refused_and_named() -> None:
     loader = DataLoader(Squares(4), num_workers=2, collate_fn=lambda samples: samples)
-    # Python 3.13 says it in other words.
+    # Python 3.13 words this message differently.
     cannot = "Can't (pickle|get local object)"
     text = rf"^DataLoader cannot send collate_fn \(function\) to its worker processes: {cannot}"
     with pytest.raises(TypeError, match=text):
@@ -382,7 +382,7 @@ for batch in DataLoader(data, batch_size=4, num_workers=2, multiprocessing_conte
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if "imports no_guard.py again" in line]
     assert said[0].endswith("under `if __name__ == '__main__':`")
-    # The one of the script itself, whose last line says what to do as well.
+    # Only the script itself prints a traceback; its last line gives the remedy.
     assert done.stderr.count("Traceback (most recent call last)") == 1
     assert "must begin its work under `if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
 
@@ -402,7 +402,7 @@ for epoch in range(3):
 
 
 def test_workers_of_a_process_with_no_other_threads_are_forked(tmp_path: Path) -> None:
-    # A script without a guard, with a function that does not pickle.
+    # A script without a `__main__` guard and with a function that cannot be pickled.
     rows = [f"{part} True 1 True {2.0 * 1500 * 1500 + 1}" for part in ([0.0, 1.0], [2.0, 3.0])]
     assert printed(tmp_path, FORKED) == rows * 3
 
@@ -498,7 +498,7 @@ def test_without_in_order_batches_come_as_they_are_made(
 
 
 class Overlong(IterableDataset[int]):
-    """Says 2, and has 3."""
+    """Its length is 2, but it yields 3 items."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(3))
@@ -510,7 +510,7 @@ class Overlong(IterableDataset[int]):
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_more_samples_than_were_told_are_warned_of(num_workers: int) -> None:
     loader = DataLoader(Overlong(), num_workers=num_workers)
-    assert len(lists(loader)) == 3  # nobody asked
+    assert len(lists(loader)) == 3  # without len(loader), no warning
     assert len(loader) == 2
     with pytest.warns(UserWarning, match=r"^Length of IterableDataset .* was reported to be 2\("):
         lists(loader)

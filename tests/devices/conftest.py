@@ -1,4 +1,4 @@
-"""Backends that leave no thread and no fault behind."""
+"""A fixture for a simulated device without threads or faults from earlier tests."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from fastdist.devices.sim import SimBackend
 @pytest.fixture
 def sim() -> Iterator[SimBackend]:
     backend = cast(SimBackend, backend_of("sim"))
-    backend.reset()  # what ran before may have used devices
+    backend.reset()  # earlier tests may have used devices
     yield backend
     backend.set_device_count(2)

@@ -1,4 +1,4 @@
-"""The rules for every device: one suite for the CPU, for sim and, where there is one, for CUDA."""
+"""The rules for every backend: one suite for the CPU, sim and, if there is a GPU, CUDA."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_memory_given_to_record_stream_outlives_its_array(backend: Backend) -> N
         backend.copy_into(out, source)
         backend.record_stream(source, side)
         del source
-    # Would take the memory of `source`, were it free already.
+    # This would take the memory of `source` if that were free already.
     backend.from_numpy(np.zeros(1000), 0)
     default.wait_event(side.record_event())
     assert np.all(backend.to_numpy(out) == 3.0)

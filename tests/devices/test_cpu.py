@@ -1,4 +1,4 @@
-"""The CPU's backend: NumPy's memory, at once."""
+"""The CPU backend: memory is NumPy's, and work runs immediately."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_expand_agrees_with_broadcast_to(start: tuple[int, ...]) -> None:
     wanted = (2, 2, 3) if 0 not in start else (4, 0, 3)
     expanded = cpu.expand(array, wanted)
     assert np.array_equal(expanded, np.broadcast_to(array, wanted))
-    # An array without elements may be writable: nothing is written.
+    # An array without elements may be writable, since nothing can be written.
     assert expanded.flags.writeable is (expanded.size == 0)
 
 
@@ -99,7 +99,7 @@ def test_streams_of_the_cpu_are_always_done() -> None:
     assert called == [1] and event.query() and stream.query()
 
 
-# Ten steps that each fill 16 blocks of 1 MiB, 4096 pages, and free them.
+# Ten steps that each fill and free 16 blocks of 1 MiB (4,096 pages).
 STEPS = """
 import resource
 import numpy as np
@@ -131,11 +131,11 @@ def page_faults(program: str, **variables: str) -> int:
 def test_steps_reuse_the_memory_that_the_last_one_freed_unless_glibc_is_told_otherwise() -> None:
     told = page_faults(STEPS, MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")
     untold = page_faults(STEPS)
-    # Other C libraries have different bounds.
+    # Other C libraries have different thresholds.
     assert platform.libc_ver()[0] != "glibc" or (untold < 4096 < told)
 
 
-# A block of 2 MiB, 512 pages, is filled and freed by ten threads, one after the other, all alive.
+# Ten live threads, one after the other, fill and free a block of 2 MiB (512 pages).
 POOL = """
 import resource, threading
 import numpy as np

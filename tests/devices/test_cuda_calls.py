@@ -1,4 +1,4 @@
-"""Calls on cuda: launches are planned once for layouts, and are right for whatever comes later."""
+"""Calls on cuda: a launch is planned once per layout and is right for all later inputs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the list of what is planned from now on."""
+    """Return a list that will contain all plans made from now on."""
     keys, prepare = list[Any](), PreparedTable.prepare
 
     def spy(table: PreparedTable, key: Any, given: Any) -> Any:
@@ -51,7 +51,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list of the kernels that are launched from now on."""
+    """Return a list that will contain the names of all kernels launched from now on."""
     names, run_text = list[str](), cupy.run_text
 
     def spy(source: str, name: str, *args: Any, **how: Any) -> None:
@@ -170,8 +170,8 @@ def test_a_gradient_is_found_by_the_layouts_that_its_operands_have_by_then() -> 
 def test_kernels_of_a_pass_run_on_the_streams_of_their_nodes(
     index: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For y = x * w on a side stream, both products of the backward pass run there; the gradients
-    of w, which come from two streams, are added on the stream that is current at backward().
+    """For y = x * w on a side stream, both products of the backward pass run on that stream. The
+    gradients of w from two streams are added on the stream that is current at backward().
     """
     seen, run_text = list[tuple[str, Any]](), cupy.run_text
 

@@ -1,4 +1,4 @@
-"""Counting, searching and drawing on cuda: the CPU's results, and how often the host waits."""
+"""Counting, searching and drawing on cuda: the CPU's results, and the number of host waits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _written(on: Any) -> Any:
     return x
 
 
-# How often each waits for the device: as often as the host must know a size.
+# How often each call waits for the device: once for each size that the host must know.
 CALLS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "searchsorted": (0, lambda on: fd.searchsorted(on(ROW), on(WHOLE))),
     "searchsorted of rows": (

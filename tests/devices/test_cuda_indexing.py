@@ -1,4 +1,4 @@
-"""Places that tensors name, orders and moves on cuda: as on the CPU, for each order of threads."""
+"""Indexing, sorting and moving on cuda give the CPU's results for each order of threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def on(device: str) -> Callable[[np.ndarray], Any]:
 
 
 def both(compute: Callable[[Callable[[np.ndarray], Any]], Any]) -> None:
-    """Hold what is computed on cuda to what is on the CPU, exactly."""
+    """Require exactly the CPU's results on cuda."""
     found, expected = compute(on("cuda")), compute(on("cpu"))
     for one, other in zip(found, expected, strict=True):
         assert one.dtype is other.dtype and one.shape == other.shape
@@ -97,7 +97,7 @@ def test_many_values_for_one_place_are_added_in_chunks(counts: list[int], dtype:
 
 @pytest.fixture
 def waiving() -> Iterator[None]:
-    """Let a test waive repeatable results."""
+    """Allow results that are not repeatable, for one test."""
     yield
     determinism.forget()
 
@@ -173,7 +173,7 @@ def test_places_that_are_not_there_are_passed_over_among_many() -> None:
 def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
     def compute(on: Callable[[np.ndarray], Any]) -> Any:
         index, x = PLACES[name](on), on(X).requires_grad_()
-        # Whole numbers: their sums are the same in any order.
+        # The values are integers, so their sums do not depend on the order.
         taken = x[index]
         taken.backward(on(np.arange(taken.numel(), dtype=np.float32)).reshape(taken.shape))
         y, value = on(X).requires_grad_(), on(np.full(taken.shape, 2, np.float32))
@@ -182,7 +182,7 @@ def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
         changed[index] = value
         (changed * on(X.round())).sum().backward()
         if name in ("two axes apart", "a matrix of rows"):
-            return [x.grad, y.grad]  # no gradient shows which value stays
+            return [x.grad, y.grad]  # the gradient of value depends on which duplicate is kept
         return [x.grad, y.grad, value.grad]
 
     both(compute)
@@ -290,7 +290,7 @@ def test_nan_of_either_sign_is_the_largest() -> None:
     both(compute)
 
 
-# Results for places of which some are outside: nothing is written there, and NaN read.
+# Expected results if some indices are out of range: writes are skipped, and reads give NaN.
 OUTSIDE: dict[str, tuple[Callable[..., Any], list[float]]] = {
     "index_fill": (lambda x, i: x.index_fill(0, i, 9.0), [9, 1, 9]),
     "index_copy": (lambda x, i: x.index_copy(0, i, x + 4), [4, 1, 2]),

@@ -23,7 +23,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 class Classifier(nn.Module):
-    """Two layers with the norm of the one or the other kind between them."""
+    """Two layers with a configurable norm between them."""
 
     def __init__(self, norm: Any) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def test_a_classifier_takes_the_steps_that_it_takes_on_the_cpu(name: str, norm: 
 
 
 class Reader(nn.Module):
-    """A transformer of one block that reads words at places, as a language model does."""
+    """A transformer of one block with word and position embeddings, like a language model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ def test_texts_in_time_have_the_losses_and_gradients_of_the_cpu(
 ) -> None:
     monkeypatch.setattr(cupy, "schedule", [order])
     scores = np.random.default_rng(7).standard_normal((9, 4, 6)).astype(np.float32)
-    # A letter twice in a row, a text of nothing, and one that is too long for its time.
+    # A repeated letter, an empty text, and a text that is too long for its time steps.
     texts = fd.tensor([[1, 1, 2], [3, 0, 0], [0, 0, 0], [5, 4, 5]])
 
     def computed(device: str) -> list[Any]:
@@ -190,7 +190,7 @@ def test_a_step_with_an_embedding_waits_for_nothing_and_is_captured_whole(
         F.cross_entropy(model(words), y).backward()
         optimizer.step()
 
-    # Words that are met more than once, and more words than a warp orders.
+    # Repeated words, and more words than a warp sorts.
     words = fd.arange(50, device="cuda") % 7
     y = fd.arange(50, device="cuda") % 5
     eager, ours = made(), made()
@@ -235,7 +235,7 @@ RESIZED: dict[str, Callable[[Any], Any]] = {
 
 
 def _resize(name: str, x: Any) -> Any:
-    """Return the gradient of x in a loss of its resized images."""
+    """Return the gradient of x for a loss of its resized images."""
     x = x.detach().requires_grad_()
     RESIZED[name](x).square().sum().backward()
     return x.grad
@@ -257,7 +257,7 @@ def test_a_second_step_that_resizes_images_copies_nothing(
         other.wait_stream(fd.cuda.default_stream())
         copied = uploads(patch)
         found_there = _resize(name, x)
-        assert copied != []  # a stream reads no table that another one may not have yet
+        assert copied != []  # this stream cannot rely on a copy of another stream
     fd.cuda.synchronize()
     assert found.equal(expected) and found_there.equal(expected)
 

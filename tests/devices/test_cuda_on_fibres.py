@@ -1,4 +1,4 @@
-"""The cuda backend keeps to what every device keeps to, on a CuPy made of NumPy and fibres."""
+"""The cuda backend, on the CPU shim for CuPy, follows the rules for every backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.devices.test_conformance import *  # noqa: F403
 from tests.fibre_shim import cupy
 from tests.fibre_shim.installed import cuda_on_fibres, forget_cupy
 
-# CUDA's answer to the query of what is not done yet.
+# CUDA's status for work that is not done yet.
 NOT_READY = 600
 
 
@@ -33,7 +33,7 @@ def test_products_of_the_backend_are_matmul(backend: CudaBackend) -> None:
 
 
 def test_one_product_of_float16_is_added_in_float32(backend: CudaBackend) -> None:
-    # The squares are beyond float16.
+    # The squares are beyond float16's range.
     x, y = (np.array([[300, sign * 300, 3]], np.float16) for sign in (1, -1))
     out = backend.empty((1, 1), np.dtype("float16"), 0)
     backend.kernel("linalg.product.matmul")(
@@ -107,7 +107,7 @@ def test_what_failed_on_the_device_is_raised_by_who_waits(
     monkeypatch.setattr(cupy.Event, "synchronize", fail)
     with pytest.raises(KernelError, match="cuda: an illegal memory access"):
         backend.current_stream(0).record_event().synchronize()
-    # Somebody waits for host functions all the same.
+    # The waiter for host functions still works.
     called = threading.Event()
     backend.current_stream(0).launch_host_function(called.set)
     assert called.wait(30)
@@ -187,7 +187,7 @@ def test_memory_outlives_the_backend_and_cupy(
     with monkeypatch.context() as without_cupy:
         without_cupy.setitem(sys.modules, "cupy", None)
         forget_cupy()
-        del array  # an error in its finalizer would be one of this test
+        del array  # an error in the finalizer would fail this test
     forget_cupy()
 
 

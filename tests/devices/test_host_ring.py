@@ -1,4 +1,4 @@
-"""Memory for copies is bounded, and comes back automatically, but not before it may."""
+"""Memory for copies is bounded and is reused automatically, but only after the copy is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KB = 1024
 
 
 class Point:
-    """An event that has passed when the test says so."""
+    """An event that passes when the test sets `passed`."""
 
     def __init__(self) -> None:
         self.passed = False
@@ -140,7 +140,7 @@ def test_threads_that_lend_at_once_share_what_there_is(ring: HostRing, made: lis
             memory[:] = number
             if not loan.is_locked or (memory != number).any():
                 wrong.append(number)
-            # Else each would hold one while it waits for another.
+            # Otherwise each thread would hold one block while it waits for another.
             del loan, memory
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]

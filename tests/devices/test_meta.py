@@ -1,4 +1,4 @@
-"""Tensors of the meta device: a shape, strides and a dtype, and no memory."""
+"""Tensors of the meta device have a shape, strides and a dtype, but no memory."""
 
 from __future__ import annotations
 
@@ -152,13 +152,13 @@ def test_draws_leave_the_cpus_stream_alone() -> None:
 
 
 def test_large_tensors_take_no_memory() -> None:
-    fd.arange(3, device="meta")  # what is loaded once
+    fd.arange(3, device="meta")  # loads what the first call needs
     tracemalloc.start()
     try:
         size = 1 << 36
         with META:
             made = [fd.zeros(size), fd.rand(size), fd.arange(size), fd.full((size,), 2.0)]
-        layer = nn.Linear(1 << 20, 1 << 18, device="meta")  # a terabyte
+        layer = nn.Linear(1 << 20, 1 << 18, device="meta")  # one terabyte
         made.append(made[0] + made[1])
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -1,4 +1,4 @@
-"""Arrays go from devices to the CPU and back together: one block, one event, nobody else waits."""
+"""Arrays are copied between devices and the CPU in one block with one event and no other waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.device_kinds import KINDS, Waits, backend_on
 
 @pytest.fixture(params=KINDS)
 def late(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A backend that does nothing before somebody waits for it, where it can."""
+    """A backend that, if possible, does no work until somebody waits for it."""
     for backend in backend_on(request.param, monkeypatch):
         if isinstance(backend, SimBackend):
             backend.behaviour.lazy = True
@@ -63,7 +63,7 @@ def test_arrays_of_any_kind_come_to_the_cpu_with_one_wait_for_each_device(
 def test_dense_layouts_come_and_go_as_they_lie(late: Any) -> None:
     whole = np.arange(120.0)
     here = [make(fd.from_numpy(whole)).numpy() for make in DENSE.values()]
-    # As it lies, from the bytes of a whole: from_numpy packs what it is given.
+    # Keep the strides: from_numpy would pack the array, so copy its dense order and transpose back.
     given = []
     for array in here:
         order = dense_order(array.shape, array.strides, array.itemsize)
@@ -104,7 +104,7 @@ def test_arrays_come_to_devices_without_a_wait(late: Any, monkeypatch: pytest.Mo
     devices = [Device(late.type, i % 2) for i in range(len(given))]
     arrays, events = copy_to_devices(given, devices)
     for array in given:
-        array.fill(0)  # the caller's own again at once
+        array.fill(0)  # the caller may overwrite its arrays immediately
     assert waits.count == 0 and [str(device) for device, _ in events] == [
         f"{late.type}:0",
         f"{late.type}:1",
@@ -163,7 +163,7 @@ def test_copies_wait_for_the_stream_that_makes_what_they_read_and_hold_up_no_oth
         device, array = on(sim, np.arange(3.0))
         copies = HostCopies([(device, array)])
         sim.copy_into(array[:1], sim.from_numpy(np.ones(1)))
-        # The copy hangs; what its caller queued behind it is done all the same.
+        # The copy hangs, but later work of the calling stream runs.
         stream.synchronize()
     hang.release()
     copies.wait()

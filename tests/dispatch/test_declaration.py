@@ -1,4 +1,4 @@
-"""Words of a declaration that mean nothing are errors when the op is declared."""
+"""Unknown words in a declaration are errors when the op is declared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def negative(input: Tensor) -> Tensor:
 
 
 def mixed(input: Tensor, other: Tensor | None, dim: int) -> Tensor:
-    """Take a tensor, one that may lack, and a number."""
+    """Take a tensor, an optional tensor, and a number."""
 
 
 def structured_op(function: Callable[..., Any] = mixed) -> StructuredOp:
@@ -64,7 +64,7 @@ def test_partials_as_one_text_are_refused() -> None:
 
 def test_a_name_that_is_declared_twice_is_refused() -> None:
     def exp(input: Tensor) -> Tensor:
-        """Return it."""
+        """Return input."""
         return input
 
     with pytest.raises(DeclarationError, match="exp is declared twice"):
@@ -127,9 +127,9 @@ def test_a_decorator_without_parentheses_is_refused(decorator: Any) -> None:
 
 
 def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:
-    """Else they would shadow the vjp of another op with the same kernel, without a word."""
+    """Otherwise they would silently shadow the vjp of another op with the same kernel."""
     by_kernel = {op.kernel for op in OPS.values() if getattr(op, "kernel_gradients", False)}
-    for module in LATER.values():  # their imports register the rest
+    for module in LATER.values():  # importing these modules registers the other kernels
         import_module(f"fastdist.kernels.cpu.{module}")
     assert by_kernel == GRADIENTS.keys()
     op = StructuredOp(negative, "reduce.reductions.sum")
@@ -175,7 +175,7 @@ def test_an_op_is_found_where_its_declaration_says() -> None:
 
 
 def test_the_texts_of_all_ops_can_be_read() -> None:
-    # They are read at the first call, so none is read by the import.
+    # Texts are parsed at the first call of an op, so the import has not parsed them.
     ops = [op for op in OPS.values() if isinstance(op, PointwiseOp)]
     assert all(op.form.body.tree is not None and op.form.gradient_bodies for op in ops)
 
@@ -235,7 +235,7 @@ def test_a_vjp_or_jvp_of_what_nobody_gives_is_refused() -> None:
         op.vjp("input")(lambda grad: grad)
     with pytest.raises(DeclarationError, match=r"the jvp: the name .* is 'input_tangent'"):
         op.jvp(lambda input_tangent: input_tangent)
-    # Only a vjp by several inputs gets `wanted`.
+    # Only a vjp by several inputs receives `wanted`.
     with pytest.raises(DeclarationError, match=r"the vjp by input: the name .* is 'wanted'"):
         op.vjp("input")(lambda g, wanted: g)
     op.vjp("input", "other")(lambda g, wanted: (g, g))

@@ -1,4 +1,4 @@
-"""The short path of ops on a device: one launch, on the stream that is current."""
+"""The short path of ops on a device makes one launch, on the current stream."""
 
 from __future__ import annotations
 

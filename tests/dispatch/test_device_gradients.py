@@ -1,4 +1,4 @@
-"""Gradients of products on devices come from raw arrays, and are those of the CPU."""
+"""Gradients of products on devices are computed from raw arrays and equal the CPU's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "one place": (F.linear, ((1, 1), (1, 1), (1,))),
     "nothing": (lambda x, y: x @ y, ((0, 3), (3, 4))),
 }
-# The gradient that arrives: as it was made, one number for all, and with its axes turned.
+# The layout of the incoming gradient: dense, one expanded number, or with transposed axes.
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "weighted": lambda out: (out * out).sum(),
     "sum": lambda out: out.sum(),

@@ -1,4 +1,4 @@
-"""Computations with float8 tensors, and refused ones."""
+"""Computations with float8 tensors, and rejected ones."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def test_other_ops_are_refused_and_say_what_to_do(call: object, kernel: str) -> 
 def test_a_float8_tensor_meets_no_other_dtype() -> None:
     with pytest.raises(RuntimeError, match=r"Float8 Types is not supported, att.*Flo"):
         _ = _pair() + fd.ones(2)
-    assert (_pair()[0] + fd.ones(2)).tolist() == [2.0, 2.0]  # one without axes does
+    assert (_pair()[0] + fd.ones(2)).tolist() == [2.0, 2.0]  # a tensor without axes is accepted

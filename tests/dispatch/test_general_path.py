@@ -1,4 +1,4 @@
-"""Calls without a short path: their operands, and ops with another general path."""
+"""Calls without a short path: their operands, and ops that override the general path."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def kinds_below(kind: type) -> Iterator[type]:
-    """Yield the classes that inherit from a class, at any distance."""
+    """Yield all direct and indirect subclasses of a class."""
     for below in kind.__subclasses__():
         yield below
         yield from kinds_below(below)
 
 
 def without_computes(kinds: Iterable[type]) -> set[str]:
-    """Return the names of classes with a general path that do not say when it calls other ops."""
+    """Return the names of classes that define `general`, but not `computes`."""
     return {k.__name__ for k in kinds if "general" in vars(k) and "computes" not in vars(k)}
 
 
 def test_an_op_with_a_general_path_of_its_own_says_when_it_computes_the_result_itself() -> None:
-    # Tangents ask `computes` whether the op itself carries them: where another general path calls
-    # other ops, these do, and both would.
+    # Forward mode asks `computes` whether an op itself propagates tangents. If the op calls other
+    # ops, those do, and the tangent would be propagated twice.
     kinds = {type(op) for op in OPS.values()} | {*kinds_below(GeneralPath)}
     ours = {kind for kind in kinds if kind.__module__.startswith("fastdist.")}
     assert len(ours) > 5 and {"ShapeOrDType"} <= {kind.__name__ for kind in ours}

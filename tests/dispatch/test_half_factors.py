@@ -1,4 +1,4 @@
-"""Numbers that float16 does not hold scale float16 tensors as they are, as PyTorch's do."""
+"""Factors beyond float16's range scale float16 tensors unrounded, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_loss_may_be_scaled_by_more_than_float16_holds() -> None:
     scaled = x * 65536.0
     assert scaled.isfinite().all()
     scaled.sum().backward()
-    assert x.grad.dtype is fd.float16 and x.grad.isinf().all()  # as large as the factor itself
+    assert x.grad.dtype is fd.float16 and x.grad.isinf().all()  # overflows like the factor
     y = fd.tensor([2.0, 4.0]).half().requires_grad_()
     (y / 65536.0 * 32768.0).sum().backward()
     assert y.grad.tolist() == [0.5, 0.5]
@@ -74,9 +74,9 @@ def test_a_change_in_place_through_a_view_is_recorded() -> None:
     assert base.grad.tolist() == [1.0, *[float(np.float16(0.1))] * 2]
 
 
-SIDES = (3, 5000)  # elements, on either side of the limit between NumPy and Numba
+SIDES = (3, 5000)  # number of elements; NumPy computes the first, Numba the second
 NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
-    # of x: the call, what it gives of 0.1 and the gradient by x
+    # a call on x, its result for 0.1, and the gradient of x
     "lerp": (lambda x: fd.lerp(fd.zeros_like(x), x, 70000.0), 7000.0, 70000.0),
     "addcmul": (lambda x: fd.addcmul(x * 0, x, x, value=70000.0), 699.5, 14000.0),
     "addcdiv": (lambda x: fd.addcdiv(x, x, x * 0 + 1000, value=70000.0), 7.1, 71.0),
@@ -84,7 +84,7 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "elu": (lambda x: F.elu(-x, 70000.0), -6660.0, -63344.0),
     "celu": (lambda x: F.celu(-x, 1e-9), -0.0, -0.0),
     "softplus": (lambda x: F.softplus(x, 70000.0), 0.1, 1.0),
-    # 0.1 is a little less in float16
+    # float16 rounds 0.1 down
     "floored_divide": (lambda x: fd.div(x, 0.1, rounding_mode="floor"), 0.0, 0.0),
     "trunc_divide": (lambda x: fd.div(x, 0.1, rounding_mode="trunc"), 0.0, 0.0),
     "floor by a tensor": (lambda x: fd.div(x, fd.tensor(0.1), rounding_mode="floor"), 0.0, 0.0),
@@ -191,7 +191,7 @@ def test_a_number_and_a_tensor_without_axes_do_not_share_a_path(count: int) -> N
         tensors = [scale / x, x * scale, scale + x]
         assert all(one.dtype is fd.float16 for one in numbers + tensors)
         assert numbers[0][0].item() == np.float16(np.float32(0.1) / np.float32(3))
-        # A dividend is rounded first, a factor is not.
+        # A dividend is rounded first, but a factor is not.
         assert tensors[0][0].item() == np.float16(np.float32(np.float16(0.1)) / np.float32(3))
         assert numbers[1][0].item() == tensors[1][0].item() == np.float16(np.float32(0.1) * 3)
         assert numbers[2][0].item() == tensors[2][0].item()

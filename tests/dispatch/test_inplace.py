@@ -1,4 +1,4 @@
-"""Changing tensors in place: what may be written, and what an op then computes in."""
+"""In-place ops: which memory may be written, and the dtype of the computation."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ SIX = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 def test_inplace_refuses_to_read_what_it_has_written_elsewhere(write: Any) -> None:
     x = fastdist.tensor(SIX)
     apart = fastdist.tensor(SIX)
-    apart[:4].add_(fastdist.ones(4))  # the same layouts, so that a route is known
+    apart[:4].add_(fastdist.ones(4))  # the same layouts, so that a Route is cached
     for _ in range(2):
         with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
             write(x)
@@ -137,6 +137,6 @@ def test_inplace_takes_what_lies_apart_or_just_as_it_does() -> None:
 
 def test_inplace_on_many_overlapping_elements_gives_no_numbers_the_second_time() -> None:
     x = fastdist.ones(100_001)
-    x[:-1].clone().mul_(x[1:].clone())  # the route of such layouts is known now
+    x[:-1].clone().mul_(x[1:].clone())  # caches the Route of these layouts
     with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input"):
         x[1:].mul_(x[:-1])

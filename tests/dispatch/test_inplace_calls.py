@@ -1,4 +1,4 @@
-"""The short path of in-place ops: taken where nothing is recorded, and otherwise not."""
+"""In-place ops take the short path if nothing is recorded."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_nothing_is_written_at_once_into_a_leaf_of_a_device(slow: list[str]) -> 
     for _ in range(2):
         with fd.no_grad():
             x.mul_(2.0)
-    # The first found its Route there, unless another test had.
+    # The first call made its Route on the general path, unless another test had made it.
     before = slow.copy()
     assert before in ([], ["mul"])
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):

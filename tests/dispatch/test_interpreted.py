@@ -1,4 +1,4 @@
-"""The short path while interpreters are open somewhere: what it serves, and what it must not."""
+"""The short path while modes or transforms are active: which calls may take it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def general_calls() -> Iterator[list[str]]:
 
 
 class Passing(overrides.TorchFunctionMode):
-    """Lets each call run, and keeps the names of the functions."""
+    """A mode that lets each call run and records the names of the functions."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -56,7 +56,7 @@ def in_autocast() -> AbstractContextManager[Any]:
 
 @contextmanager
 def mode_of_another_thread() -> Iterator[None]:
-    """Hold a function mode open in another thread."""
+    """Keep a function mode open in another thread."""
     is_open, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -103,7 +103,7 @@ def test_plain_calls_take_the_short_path(block: str, call: Callable[[Any, Any], 
                 fd.vmap(lambda _: call(X, Y), out_dims=None)(fd.ones(2))
             else:
                 call(X, Y)
-    # The short path serves the calls that a mode makes; the call that it takes over does not run.
+    # Calls inside the mode take the short path. The call that the mode replaced does not run.
     assert went == []
     assert (modes.tracers, modes.special, of_thread.interpreters) == (0, 0, ())
 
@@ -123,7 +123,7 @@ def test_no_class_is_plain_while_something_is_open(block: str) -> None:
     assert set(found) == {frozenset()} and modes.plain == PLAIN
 
 
-# Functions with a shorter way for plain tensors, which a mode must not lose.
+# Functions with a fast path for plain tensors, which must not bypass a mode.
 SHORT_WAYS: dict[str, Callable[[Any], Any]] = {
     "__getitem__": lambda x: x[:, 0],
     "cat": lambda x: fd.cat((x, x)),
@@ -161,7 +161,7 @@ def test_a_profile_sees_calls_of_the_short_path(call: Callable[[Any, Any], Any])
 
 
 def test_a_profile_reports_a_first_call_once() -> None:
-    x = fd.ones(3, 1, 5, 1)  # a layout of this test alone
+    x = fd.ones(3, 1, 5, 1)  # a layout that no other test uses
     with fd.profiler.profile() as p:
         y = x * x
         _ = y * x
@@ -385,7 +385,7 @@ DUAL: dict[str, Callable[[Any], Any]] = {
     "max": lambda x: x.max(1).values,
     "half": lambda x: x.bfloat16().float(),
     "chain": lambda x: (x.sin() * x.exp()).sum(),
-    # Other ops compute these.
+    # These call other ops.
     "abs of complex": lambda x: fd.complex(x, x * x).abs(),
     "angle of complex": lambda x: fd.complex(x, x * x).angle(),
     "logsumexp of complex": lambda x: fd.complex(x, x * x).logsumexp(0).real,
@@ -399,7 +399,7 @@ DUAL: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("call", DUAL.values(), ids=list(DUAL))
 def test_tangents_are_those_of_the_general_path(call: Callable[[Any], Any]) -> None:
     found = []
-    for requires_grad in (False, True):  # what is recorded takes the general path
+    for requires_grad in (False, True):  # calls that are recorded take the general path
         for _ in range(2):
             with forward_ad.dual_level():
                 x = X.clone().requires_grad_(requires_grad)

@@ -1,4 +1,4 @@
-"""Composites ask whether their result will be differentiated, by the graph or by tangents."""
+"""Composites check whether their result needs a gradient or a tangent."""
 
 from __future__ import annotations
 

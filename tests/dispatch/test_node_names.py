@@ -1,4 +1,4 @@
-"""The claim that users see the Node of a call under PyTorch's name, as its class and by name()."""
+"""A Node has PyTorch's name, both as its class name and from name()."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NAMES = names_in(fd)
 X = NAMES["x"]
 
 
-# A call whose name depends on whether an operand was a number or a tensor without axes. Only the
-# kept tensors show which: see OpNode.has_number.
+# The name depends on whether an operand was a number or a tensor without axes. Only the
+# saved tensors show the difference: see OpNode.has_number.
 NAMED_BY_TENSORS = "t.tensor(2.0) / x"
 
 
@@ -60,7 +60,7 @@ OF_ONE_OP: dict[str, Any] = {
 def test_nodes_of_one_op_are_of_one_class_for_any_operands(name: str) -> None:
     kinds = {type(y.grad_fn) for x in GIVEN for y in OF_ONE_OP[name](x)}
     assert len(kinds) == 1
-    # A second call takes the short path, where the first one did not.
+    # The second call takes the short path; the first did not.
     assert kinds == {type(y.grad_fn) for x in GIVEN for y in OF_ONE_OP[name](x)}
 
 

@@ -1,4 +1,4 @@
-"""Nodes of ops under two passes that free what was saved."""
+"""Two concurrent passes through one Node, both of which free its saved tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.disturbances.opcodes import trace_opcodes
 
 
 class Preemption:
-    """Lets another thread's deed come before the instruction of a number in a Node's method."""
+    """Runs a function of another thread before a given instruction of a Node's method."""
 
     def __init__(self, deed: Callable[[], None], number: int) -> None:
         self.left, self._deed = number, deed
@@ -37,10 +37,10 @@ class Preemption:
 
 
 def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any:
-    """Return the gradients, "released" where a pass said so, or None if the number is too high."""
+    """Return the gradients, "released" after that error, or None if `number` is too high."""
     node = result.grad_fn
     assert node is not None
-    node = node.next_functions[0][0]  # result is a sum of what the op made
+    node = node.next_functions[0][0]  # result is a sum of the op's outputs
     assert node is not None
     preemption = Preemption(node.release, number)
     before = sys.gettrace()

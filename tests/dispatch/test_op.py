@@ -1,4 +1,4 @@
-"""A call of an op is one of its public function."""
+"""A call of an op calls its public function."""
 
 from __future__ import annotations
 

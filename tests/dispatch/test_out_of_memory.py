@@ -1,4 +1,4 @@
-"""Calls that run out of memory: the error is a RuntimeError, as in PyTorch, and a MemoryError."""
+"""Calls that run out of memory raise an error that is a RuntimeError and a MemoryError."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ for name, call in calls.items():
 
 
 def test_a_call_that_went_well_before_says_it_too() -> None:
-    """The short paths, which the first calls are not on."""
+    """Test the short paths, which only later calls take."""
     found = subprocess.run(
         [sys.executable, "-c", LOOP], capture_output=True, text=True, timeout=60, check=True
     )

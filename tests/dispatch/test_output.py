@@ -1,4 +1,4 @@
-"""`out=` of another shape, of another dtype, and in the memory of operands."""
+"""`out=` with another shape, another dtype, or the memory of operands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_out_that_fits_is_filled_at_once() -> None:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < out.nbytes / 2  # no second array of its size
+    assert peak < out.nbytes / 2  # no temporary array of the size of `out`
     assert out._version == version + 1 and bool((out == 2).all())
 
 
@@ -204,7 +204,7 @@ HAS_TANGENT = "Trying to use forward AD with .*because it is an out= function: {
 @pytest.mark.parametrize("call", OF_EVERY_KIND.values(), ids=OF_EVERY_KIND)
 def test_an_out_of_what_has_a_tangent_is_refused(call: Any) -> None:
     plain, out = fd.eye(2) * 2, fd.empty(0)
-    # The short paths stand where no level is open, and are not taken where one is.
+    # The first calls make short paths. A call with a tangent must not take them.
     for _ in range(2):
         call(plain, fd.empty(0))
     with pytest.raises(NotImplementedError, match=HAS_TANGENT.format("an operand")):
@@ -251,7 +251,7 @@ def test_an_out_on_another_device_is_refused_in_words(name: str, where: str, oth
     for _ in range(2):
         with pytest.raises(RuntimeError, match=f"at least two devices: {text}"):
             call(x, out)
-        call(x, fits)  # where it fits, the short path is taken from now on
+        call(x, fits)  # a valid call, so that the short path is cached
     assert bool((out.cpu() == 7).all())
 
 

@@ -1,4 +1,4 @@
-"""Memory that an `out=` shares with operands, and the dtype in which sums are computed for it."""
+"""`out=` that shares memory with operands, and the dtype in which its sums are computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def indices() -> Any:
     return fd.empty(0, dtype=fd.int64)
 
 
-# Four elements become four. By element, along an axis, in order:
+# Calls that read and write four elements in order, elementwise or along an axis:
 APART: dict[str, Call] = {
     "round": lambda x, out: fd.round(x, decimals=1, out=out),
     "clamp": lambda x, out: fd.clamp(x, 0, 1, out=out),
@@ -34,7 +34,7 @@ APART: dict[str, Call] = {
         x.reshape(2, 2), fd.ones(2, 1), fd.ones(1, 2), out=out.reshape(2, 2)
     ),
 }
-# From another place:
+# Calls that read each element from another position than they write:
 WHOLLY: dict[str, Call] = {
     "cat": lambda x, out: fd.cat([x[:2], x[2:]], out=out),
     "stack": lambda x, out: fd.stack([x[:2], x[2:]], out=out.reshape(2, 2)),
@@ -45,7 +45,7 @@ WHOLLY: dict[str, Call] = {
     "scatter of a source": lambda x, out: fd.scatter(fd.ones(4), 0, PLACES, x, out=out),
     "scatter_add of a source": lambda x, out: fd.scatter_add(fd.ones(4), 0, PLACES, x, out=out),
 }
-# Whole before the first is written:
+# Calls that read all elements before they write the first:
 TAKEN: dict[str, Call] = {
     "sum": lambda x, out: fd.sum(x.reshape(1, 4), 0, out=out),
     "softmax": lambda x, out: fd.softmax(x, 0, out=out),

@@ -1,4 +1,4 @@
-"""Second derivatives of piecewise linear ops: zeros, as in PyTorch, in place and in batches."""
+"""Second derivatives of piecewise linear ops are zeros, as in PyTorch, in place and in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dtypes in which pointwise ops compute, and those that they refuse."""
+"""Computation dtypes of pointwise ops, and rejected dtypes."""
 
 from __future__ import annotations
 

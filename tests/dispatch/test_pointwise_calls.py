@@ -1,4 +1,4 @@
-"""The short path of pointwise ops with numbers, three tensors, or dtypes that are not floating."""
+"""The short path of pointwise ops for numbers, three tensors, and integer or bool dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops with several results that have a gradient each."""
+"""Ops with several results, each of which has a gradient."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_saved_goes_through_the_hooks_on_saved_tensors() -> None:
     with saved_tensors_hooks(pack, lambda tensor: tensor):
         values, vectors = fd.linalg.eigh(a)
     (values.sum() + vectors.abs().sum()).backward()
-    assert seen == [(2,), (2, 2), ()]  # the input is not needed
+    assert seen == [(2,), (2, 2), ()]  # the input is not saved
     assert a.grad is not None and a.grad.isfinite().all()
 
 

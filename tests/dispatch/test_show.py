@@ -1,4 +1,4 @@
-"""`python -m fastdist.dispatch show` prints what an op is made of, for every op."""
+"""`python -m fastdist.dispatch show` prints the declaration of every op."""
 
 from __future__ import annotations
 

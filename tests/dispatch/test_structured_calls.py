@@ -1,4 +1,4 @@
-"""The short path through structured ops: taken where nothing is unusual, and otherwise not."""
+"""Structured ops take the short path for ordinary calls only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.dispatch.paths import general_calls, gradient_of
 F = fd.nn.functional
 
 PLACES = fd.tensor([2, 0, 3])
-# Calls of ops that all have a short path, on a 4x4 matrix.
+# Calls on a 4x4 matrix, of ops that all have a short path.
 CALLS: dict[str, Callable[[Any], Any]] = {
     "sum(1)": lambda x: x.sum(1),
     "sum(0, keepdim)": lambda x: x.sum(0, keepdim=True),
@@ -78,7 +78,7 @@ def test_a_second_call_takes_the_short_path(name: str) -> None:
 
 @every_call
 def test_values_and_gradients_are_those_of_the_general_path(name: str) -> None:
-    """In anomaly mode, where every op is noted, all ops take the general path."""
+    """Anomaly mode forces the general path."""
     call, x = CALLS[name], leaf()
     call(x)
     found, gradient = call(x).detach().numpy(), gradient_of(call, x)
@@ -150,7 +150,7 @@ def test_an_open_level_carries_tangents_past_the_short_path(name: str) -> None:
 
 
 class Mine(fd.Tensor):
-    """A class of a user's own."""
+    """A user-defined subclass of Tensor."""
 
 
 def test_a_subclass_goes_the_general_path() -> None:
@@ -338,7 +338,7 @@ def test_a_saved_result_is_watched_from_its_first_call_on() -> None:
 
 
 def test_a_float_of_no_size_makes_no_route() -> None:
-    """0.0 and -0.0 are one key, but not one number."""
+    """0.0 and -0.0 are equal as dict keys, but are different numbers."""
     layout = fd.tensor(values())._layout
     before = [one for one in layout.routes.values() if isinstance(one, Route)]
     OPS["add_slices"].general((fd.zeros(4, 4), PLACES, fd.ones(3, 4)), (0, 0.0))
@@ -360,7 +360,7 @@ def test_layouts_go_with_their_tensors() -> None:
     from fastdist.tensor.layout import Layout
 
     def layouts() -> int:
-        # The few that were made last live on without a tensor.
+        # The most recent layouts are kept alive even without a tensor.
         Layout._recent.clear()
         quick._layout.cache_clear()
         gc.collect()

@@ -1,4 +1,4 @@
-"""The short path through views and indexing, and what must hold of the views that it makes."""
+"""The short path of views and indexing, and properties of the resulting views."""
 
 from __future__ import annotations
 

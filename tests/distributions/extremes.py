@@ -1,4 +1,4 @@
-"""Distributions at extreme parameters, as texts over a library `d` and a maker of tensors `t`."""
+"""Distributions with extreme parameters, as texts over a library `d` and tensor constructor `t`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ EXTREMES: dict[str, tuple[str, ...]] = {
         "d.Wishart(t(500.0), t([[1e-4, 0.0], [0.0, 1e4]]))",
     ),
 }
-# Families whose samples may be drawn in half types.
+# Families that can be sampled in half types.
 IN_HALVES = (
     "d.Uniform(t([0.0, 3.0, -1.0]), t([1.0, 4.0, 1e-3]))",
     "d.Normal(t([0.0, 3.0, 0.0]), t([1.0, 1e-3, 3e4]))",
@@ -138,7 +138,7 @@ IN_HALVES = (
     "d.VonMises(t([0.0, 3.0]), t([1.0, 30.0]))",
     "d.Geometric(t([0.5, 0.01, 1e-7]))",
     "d.Categorical(t([0.5, 0.1, 0.4]))",
-    # lgamma of these overflows float16.
+    # lgamma of these values overflows float16.
     "d.Beta(t([1e4, 1e-4, 1e4, 3e4]), t([1e4, 1e4, 1e-4, 3e4]))",
     "d.Gamma(t([1e4, 1e4, 3e4]), t([1e4, 1.0, 1.0]))",
     "d.Dirichlet(t([[1e4, 1e4, 1e4], [1e-4, 1e4, 1.0]]))",

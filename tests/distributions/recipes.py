@@ -1,13 +1,13 @@
 """Distributions of every family, as text of one expression over a library `d` and numbers `t`.
 
-tests/distributions/torch_results.json has what PyTorch gives for them at the places named here.
+tests/distributions/torch_results.json has PyTorch's results at the points listed here.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Name -> (a distribution, arguments of log_prob, and of cdf where there is one).
+# name -> (a distribution, arguments of log_prob and, if it exists, of cdf)
 FAMILIES: dict[str, tuple[str, Any]] = {
     "Bernoulli": ("d.Bernoulli(t([0.2, 0.7]))", [[0, 1], [1, 0]]),
     "Bernoulli of logits": ("d.Bernoulli(logits=t([-3.0, 40.0]))", [[0, 1], [1, 0]]),
@@ -79,7 +79,7 @@ FAMILIES: dict[str, tuple[str, Any]] = {
         "d.Wishart(t(4.0), t([[2.0, 0.5], [0.5, 1.0]]))", [[3.0, 0.5], [0.5, 2.0]]
     ),
 }  # fmt: skip
-# Pairs of families of which the first's divergence from the second is known, not infinite.
+# Pairs of families whose KL divergence is known and finite.
 DIVERGENCES = (
     "Bernoulli Bernoulli", "Bernoulli Poisson", "Beta Beta", "Beta ContinuousBernoulli",
     "Beta Exponential", "Beta Gamma", "Beta Normal", "Binomial Binomial", "Categorical Categorical",
@@ -95,7 +95,7 @@ DIVERGENCES = (
     "Uniform Beta", "Uniform ContinuousBernoulli", "Uniform Exponential", "Uniform Gamma",
     "Uniform Gumbel", "Uniform Normal", "Uniform Pareto", "Uniform Uniform", "Wishart Wishart",
 )  # fmt: skip
-# The second of a pair, of another mind than the first.
+# The second distribution of a pair, with other parameters than the first.
 SECONDS: dict[str, str] = {
     "Bernoulli": "d.Bernoulli(t([0.4, 0.1]))",
     "Beta": "d.Beta(t([1.5, 1.0]), t([0.9, 2.0]))",
@@ -122,5 +122,5 @@ SECONDS: dict[str, str] = {
     "Uniform": "d.Uniform(t([-1.0, -1.5]), t([1.5, 3.0]))",
     "Wishart": "d.Wishart(t(5.0), t([[1.0, 0.0], [0.0, 3.0]]))",
 }
-# "Uniform Beta" and their like ask for a first within the second's support.
+# For "Uniform Beta" and similar pairs the first must lie within the second's support.
 WITHIN = "d.Uniform(t([0.1, 0.2]), t([0.5, 0.9]))"

@@ -1,4 +1,4 @@
-"""The common parts of distributions: checks of arguments and values, expansion, divergences."""
+"""What all distributions share: argument and value checks, expansion, divergences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples at extreme parameters lie inside the support, where the density has a finite logarithm.
+"""Samples at extreme parameters lie inside the support and have a finite log density.
 
 Each class that `fastdist.distributions` exports has rows in extremes.py. The daily run draws 400
 samples of each row and dtype; `--slow` draws 50,000.
@@ -20,7 +20,7 @@ from .extremes import EXTREMES, IN_HALVES
 FEW, MANY = 400, 50_000
 WIDE = (fastdist.float32, fastdist.float64)
 HALVES = (fastdist.float16, fastdist.bfloat16)
-# The warning of Wishart for fewer degrees of freedom than rows.
+# Wishart warns if there are fewer degrees of freedom than rows.
 LOW_DF = pytest.mark.filterwarnings("ignore:Low df values:UserWarning")
 
 
@@ -51,8 +51,8 @@ def faults(text: str, dtype: Any, count: int) -> list[str]:
         if outside or no_logs:
             found.append(f"{where}: {outside} outside the support, {no_logs} without a finite log")
         if kind == "rsample":
-            # The function is bounded: samples may reach the ends of the dtype, where the slope of
-            # the sample itself is larger than that.
+            # This function of the samples is bounded. A gradient of the samples themselves may
+            # overflow near the limits of the dtype.
             (drawn / (1 + drawn.abs())).mean().backward()
             found += [
                 f"{where}: a gradient is not finite"
@@ -103,11 +103,11 @@ def test_50_000_samples_in_half_types_have_finite_densities(text: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDE)
 def test_beta_of_tiny_concentrations_keeps_its_law(dtype: Any) -> None:
-    """The share of samples below x is that of the density; most lie near 0 or near 1."""
+    """The share of samples below x is that of the density; most samples lie near 0 or near 1."""
     fastdist.manual_seed(3)
     drawn = d.Beta(fastdist.tensor(0.02, dtype=dtype), fastdist.tensor(0.04, dtype=dtype))
     x = drawn.sample((4000,)).double().numpy()
-    # Near 0 the share below x is x**a * b / (a + b), but for one part in a thousand.
+    # Near 0 the share below x is x**a * b / (a + b), with a relative error of about 1e-3.
     for point in (1e-30, 1e-10, 1e-3):
         share = point**0.02 * 0.04 / 0.06
         assert np.mean(x < point) == pytest.approx(share, abs=0.03)
@@ -151,7 +151,7 @@ def test_integers_of_half_types_stay_below_the_upper_bound(dtype: Any) -> None:
 def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> None:
     fastdist.manual_seed(1)
     tiny = fastdist.tensor(1e-5, dtype=fastdist.float16)
-    # Some of the times are 1, whose logarithms are 0.
+    # Some of the exponential samples inside are 1, whose logarithm is 0.
     drawn = d.Weibull(tiny, tiny).sample((20_000,))
     assert bool((drawn.isfinite() & (drawn > 0)).all())
 
@@ -182,7 +182,7 @@ def test_chances_of_large_negative_binomial_counts_are_exact(failures: float) ->
     x, odds = counts.numpy(), np.log1p(np.exp(-39.0))
     rise = sum((np.log((x + k) / k) for k in range(1, int(failures))), np.zeros(7))
     wanted = rise - x * odds - failures * (39.0 + odds)
-    # Below 1e9 the logarithms of factorials are subtracted, which have 1e10 in front.
+    # Below 1e9 the formula subtracts log factorials of about 1e10, which costs digits.
     assert found == pytest.approx(wanted, rel=3e-8)
     assert found[4:] == pytest.approx(wanted[4:], rel=1e-13)
 
@@ -221,7 +221,7 @@ def test_wishart_samples_of_many_degrees_of_freedom_keep_their_mean() -> None:
     ],
 )
 def test_densities_in_half_types_are_rounded_once(text: str, dtype: Any) -> None:
-    """The density equals that of float32, rounded; gradients reach the half types."""
+    """The density is the rounded float32 density; gradients reach the half types."""
     fastdist.manual_seed(1)
     leaves: list[Any] = []
     one = family(text, dtype, leaves)
@@ -229,7 +229,7 @@ def test_densities_in_half_types_are_rounded_once(text: str, dtype: Any) -> None
     wide_leaves = [leaf.detach().float().requires_grad_() for leaf in leaves]
     given = iter(wide_leaves)
     wide = eval(text, {"d": d, "t": lambda _: next(given)})
-    wide._validate_args = False  # rounded parts add up to 1 in the half type only
+    wide._validate_args = False  # the rounded probabilities add up to 1 in the half type only
     found = one.log_prob(value)
     expected = wide.log_prob(value.float())
     assert found.dtype is dtype

@@ -1,4 +1,4 @@
-"""Private functions of normal vectors that packages import, against NumPy."""
+"""Private functions of multivariate normals that packages import, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every family against PyTorch's numbers, its samples, its batch expanded, its gradients."""
+"""Each family is compared with PyTorch's results and its own samples, expansion and gradients."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.distributions.recipes import DIVERGENCES, FAMILIES, SECONDS, WITHIN
 
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
 PAIRS = [(name, what) for name, row in TORCH["families"].items() for what in row]
-# A quantile that PyTorch and we find in a sum of other roundings.
+# For quantiles, where PyTorch and fastdist round differently.
 TOLERANCE = 1e-7
-# Exact values where PyTorch rounds to 0, for log odds of 40.
+# Exact values for log odds of 40, which PyTorch rounds to 0.
 EXACT = {("Bernoulli of logits", "stddev"): (1, math.exp(-20))}
 
 
@@ -36,7 +36,7 @@ def family(name: str) -> Any:
 
 
 def numbers(expected: Any) -> np.ndarray[Any, Any]:
-    """Return the numbers of a file, where NaN and infinities stand as words."""
+    """Return the numbers of a JSON entry, in which strings represent NaN and infinities."""
     return np.array(expected, dtype=object).astype(np.float64)
 
 
@@ -78,7 +78,7 @@ def test_divergences_are_those_of_pytorch(pair: str) -> None:
 
 
 COUNT = 20_000
-# For families without a mean, or without a formula for it: a function of samples, and its mean.
+# For families without a mean or a formula for it: a function of the samples, and its mean.
 STATISTICS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "Categorical": (lambda x: x.double(), [3 / 2, 3 / 2]),
     "Categorical of logits": (lambda x: (x == 2).double(), 0.99982),
@@ -101,7 +101,7 @@ def test_samples_have_the_mean_of_the_family(name: str) -> None:
         measure, mean = STATISTICS[name]
         drawn = measure(drawn)
     elif mean is None or not np.isfinite(numbers(mean)).all():
-        # The chance of less than a sample lies evenly in (0, 1).
+        # The cdf of samples is uniform in (0, 1).
         drawn, mean = one.cdf(drawn), 0.5
     found = drawn.double().numpy()
     error = np.abs(found.mean(0) - numbers(mean))
@@ -144,7 +144,7 @@ def test_gradients_reach_the_parameters_through_samples(name: str) -> None:
     assert all(g is None or bool(g.isfinite().all()) for g in given)
     if "cdf" not in TORCH["families"][name] or name in NO_SLOPE:
         return
-    # A sample moves as far as its place in the family asks for: -dF/dparameter / density.
+    # The gradient of a sample by a parameter is -(dF/dparameter) / density.
     chance, fixed = one.cdf(x.detach()), x.detach()
     density = one.log_prob(fixed).exp().detach()
     expected = fastdist.autograd.grad(
@@ -157,5 +157,5 @@ def test_gradients_reach_the_parameters_through_samples(name: str) -> None:
             )
 
 
-# cdf is not differentiable by the parameters of samples, or samples are not quantiles.
+# The cdf has no gradient by the parameters, or rsample does not invert the cdf.
 NO_SLOPE = {"Chi2", "Gamma", "InverseGamma"}

@@ -1,4 +1,4 @@
-"""Two threads, one of which is stopped at each of its instructions in turn while the other runs."""
+"""Stop one thread at each of its instructions in turn while another thread runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from tests.disturbances.opcodes import trace_opcodes
 
 _DEADLINE_S = 20.0
-# The other one has run long before, unless it waits for a lock that the first one holds.
+# By then the second thread is done, unless it waits for a lock of the first thread.
 _BLOCKED_S = 0.005
 
 Step = Callable[[], object]
 
 
 class _Stop:
-    """Stops a thread before its instruction of a number, from 0, in the files that are watched."""
+    """Stops a thread before its n-th instruction, counted from 0, in the watched files."""
 
     def __init__(self, number: int, within: tuple[str, ...]) -> None:
         self.reached = threading.Event()
@@ -28,7 +28,7 @@ class _Stop:
         self._before: Callable[[FrameType, str, Any], Any] | None = None
 
     def watch(self) -> None:
-        """Begin to count, in the thread that calls this."""
+        """Start to count the instructions of the calling thread."""
         self._before = sys.gettrace()
         trace_opcodes(self._trace)
 
@@ -37,7 +37,7 @@ class _Stop:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if self._before is not None:
-            # An earlier tracer, for the lines that a test runs, goes on to see them.
+            # Forward the event to an earlier tracer, which counts the lines that a test runs.
             look = self._before(frame, event, None)
             if look is not None:
                 look(frame, "line", None)
@@ -50,12 +50,12 @@ class _Stop:
 
 
 def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
-    """Run first, and second as a whole where first is about to do its instruction `number`.
+    """Run first, and run second completely before first's instruction `number`.
 
-    Counts in files whose name ends with one of `within`. Where second needs a lock of first's it
-    waits, and first goes on.
+    Counts in files whose name ends with one of `within`. If second needs a lock that first holds,
+    it waits, and first continues.
 
-    Raises  what either has raised; returns False if first has fewer instructions
+    Raises  any exception of either; returns False if first has fewer instructions
     """
     stop, errors = _Stop(number, within), list[BaseException]()
 
@@ -64,7 +64,7 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
             if is_first:
                 stop.watch()
             step()
-        except BaseException as error:  # raised again where the test sees it
+        except BaseException as error:  # raised again in the thread of the test
             errors.append(error)
         finally:
             sys.settrace(None)
@@ -91,9 +91,9 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
 
 
 def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
-    """Let the second of two steps come between any two instructions of the first; yield after each.
+    """Run second between any two instructions of first; yield after each run.
 
-    `prepare` returns both, made again each time.
+    `prepare` is called before each run and returns both.
     """
     number, goes_on = 0, True
     while goes_on:

@@ -1,4 +1,4 @@
-"""Ctrl-C, or another signal, at the places where Python lets one in, one after the other."""
+"""Deliver Ctrl-C or another signal at each place where Python handles signals, one by one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.disturbances.opcodes import trace_opcodes
 
-# After these instructions Python handles signals, before the next instruction.
+# Python handles signals after these instructions, before the next instruction.
 _LOOKS = ("CALL", "RESUME", "JUMP_BACKWARD")
-# But not after these, by which Python 3.12 closes a generator.
+# But not after this instruction, with which Python 3.12 closes a generator.
 _BLIND = "CALL_INTRINSIC"
 
 
@@ -23,23 +23,23 @@ def _interrupt() -> None:
 
 
 class Signal:
-    """Calls a function and lets a signal's handler come in, at the place of a number.
+    """Calls a function and runs a signal's handler at its n-th place for signals.
 
-    Note    a call of one Python function by another, which no look follows, does not count
+    Note    a call of one Python function by another is no such place
     """
 
     def __init__(self, handler: Callable[[], object]) -> None:
         self.struck = False
         self._handler = handler
         self._left = 0
-        # By frame: whether the previous instruction was a place to strike at.
+        # By frame: whether the handler may run after the previous instruction.
         self._looks: dict[FrameType, bool] = {}
 
     def during(self, function: Callable[[], object], number: int) -> bool:
-        """Strike function at its place `number`, from 0; return False if it has fewer."""
+        """Run the handler at place `number` of function, from 0; return whether it ran."""
         self.struck, self._left = False, number
         before, collects = sys.gettrace(), gc.isenabled()
-        # The collector calls code of others, and errors that are raised there go nowhere.
+        # The collector runs unrelated finalizers, and an exception in a finalizer is lost.
         gc.disable()
         trace_opcodes(self._trace)
         try:
@@ -54,7 +54,7 @@ class Signal:
         return self.struck
 
     def num_places(self, function: Callable[[], object]) -> int:
-        """Return how many places function has, after a first call of it that made what it keeps."""
+        """Return the number of places in function. A first call fills function's caches."""
         function()
         self.during(function, sys.maxsize)
         return sys.maxsize - self._left
@@ -79,10 +79,9 @@ class Signal:
 def each_ctrl_c(
     prepare: Callable[[], Callable[[], object]], handler: Callable[[], object] = _interrupt
 ) -> Iterator[int]:
-    """Strike what prepare returns, made again each time, at one place after the other; yield after
-    each.
+    """Interrupt `prepare()` at each of its places, one place per call; yield after each call.
 
-    Note    handler is that of another signal, if given
+    Note    handler is the handler of another signal, if given
     """
     assert threading.current_thread() is threading.main_thread()
     number = 0

@@ -1,4 +1,4 @@
-"""Tracing of each bytecode of Python that a thread executes."""
+"""Tracing of each bytecode instruction that a thread executes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def trace_opcodes(trace: Callable[[FrameType, str, Any], Any] | None) -> None:
-    """Let trace see what this thread does from now on, as sys.settrace, bytecodes included where it
-    sets a frame's f_trace_opcodes.
+    """Install trace in this thread like sys.settrace. Frames with f_trace_opcodes also report each
+    bytecode instruction.
     """
-    # Python 3.12 traces bytecodes if a frame wanted them before the function was set; otherwise
-    # only from the next function on.
+    # Python 3.12 traces bytecodes if a frame requested them before sys.settrace; otherwise only
+    # from the next function on.
     sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)

@@ -1,4 +1,4 @@
-"""The claim: whatever goes wrong between two instructions is found, and a lock keeps it away."""
+"""A race between two instructions is found, and a lock prevents it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.disturbances.interleaving import each_interleaving
 
 
 class Counter:
-    """Counts in two steps, between which another may come."""
+    """Counts in two steps, between which another thread may run."""
 
     def __init__(self, lock: AbstractContextManager[object]) -> None:
         self.value = 0

@@ -1,4 +1,4 @@
-"""Ctrl-C at any place of forward, backward, steps, save and transforms leaves all as it was."""
+"""Ctrl-C at any place of forward, backward, steps, saving and transforms leaves state intact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Error detected in")
 def interrupt() -> None:
     """Raise KeyboardInterrupt, except before the first line of an `__exit__`.
 
-    A context manager that is written in Python cannot do anything about that one.
+    A context manager written in Python cannot handle an interrupt there.
     """
     frame = sys._getframe(1)
     while frame.f_code.co_filename == Signal.during.__code__.co_filename:
@@ -37,7 +37,7 @@ def require_undisturbed(name: str, place: int, before: dict[str, object]) -> Non
     assert (modes.special, modes.tracers) == (0, 0), f"{name} interrupted at place {place}"
 
 
-# A program's own `finally`, which calls a function, may be interrupted before that begins.
+# In `default_dtype` a `finally` calls a function, which may be interrupted before it starts.
 INTERRUPTED = sorted(WORKS.keys() - {"default_dtype"})
 EXPECTED = {name: work() for name, work in WORKS.items()}
 
@@ -47,7 +47,7 @@ def interrupt_at_random_places(name: str, count: int) -> None:
     places = range(signal.num_places(WORKS[name]))
     chosen, num_struck = random.Random(name).sample(places, min(count, len(places))), 0
     for place in chosen:
-        # A work has fewer places once it has kept what it made: the last may be gone.
+        # A work has fewer places once its results are cached, so this place may no longer exist.
         num_struck += signal.during(WORKS[name], place)
         require_undisturbed(name, place, before)
     assert num_struck > 0.5 * len(chosen)

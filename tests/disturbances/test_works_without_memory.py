@@ -1,4 +1,4 @@
-"""A MemoryError at any allocation arrives and leaves modes, locks and the next result as before."""
+"""A MemoryError at any allocation is raised and leaves modes, locks and later results intact."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.disturbances.works import WORKS, model, state
 from tests.kernels.guarded.memory import Guard
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam")
-# Every allocation fails once under --slow, each seventh in other runs.
+# With --slow every allocation fails once; in other runs every seventh.
 every = pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
 
 
 def in_child(check: Callable[[Guard], None]) -> None:
-    """Run check in a forked process whose arrays lie in memory that can run short."""
+    """Run check in a forked process whose array memory can be limited."""
     guard = Guard()
     reading, writing = os.pipe()
     child = os.fork()
@@ -43,7 +43,7 @@ def in_child(check: Callable[[Guard], None]) -> None:
 
 
 def run_short(guard: Guard, number: int, work: Callable[[], object]) -> bool:
-    """Run work with no memory for the allocation of a number; return whether it had so many."""
+    """Run work and fail its n-th allocation; return whether there were so many."""
     guard.fail_at(number)
     try:
         work()

@@ -1,7 +1,8 @@
-"""Small programs of many kinds, whose results do not change: what disturbances are held against.
+"""Small programs with constant results, which tests of disturbances run.
 
-A work makes all that it uses and returns numbers. It is run once undisturbed, then interrupted,
-next to others, short of memory or next to a fork; then it must give the same numbers again.
+A work makes all that it uses and returns numbers. It is run once undisturbed. Then it is
+interrupted, run next to other works, short of memory or during a fork, and it must give the same
+numbers again.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from fastdist.utils.checkpoint import checkpoint
 
 Work = Callable[[], list[Any]]
 WORKS: dict[str, Work] = {}
-# Inputs that all threads share and nobody writes to.
+# Inputs that all threads share and that nothing writes to.
 SHARED = fd.from_numpy(np.linspace(-1.0, 1.0, 24, dtype=np.float32).reshape(4, 6))
 
 
 def work(function: Work) -> Work:
-    """Enter a work under its name."""
+    """Register a work under its name."""
     WORKS[function.__name__] = function
     return function
 
@@ -204,13 +205,13 @@ def sparse() -> list[Any]:
     return [made.coalesce().values().tolist(), fd.sparse.mm(made, SHARED).tolist()]
 
 
-# Works that set what belongs to the process are not for several threads at once. Levels of forward
-# mode do, as in PyTorch: they end in the order in which they were opened.
+# Works that change process-wide state cannot run in several threads at once. Neither can
+# forward mode, as in PyTorch: its levels must end in reverse order of their start.
 ONE_AT_A_TIME = frozenset({"anomaly_mode", "default_dtype", "forward_mode"})
 
 
 def state() -> dict[str, Any]:
-    """Return the state of this thread and process, which must be as before after any end."""
+    """Return the state of this thread and process, which must not change."""
     return {
         "grad": fd.is_grad_enabled(),
         "inference": fd.is_inference_mode_enabled(),
@@ -225,8 +226,8 @@ def state() -> dict[str, Any]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Return whether two results agree: to the last bits, which differ where ops go by the general
-    path, as they may do for good after a Ctrl-C.
+    """Return whether two results agree up to the last bits. These may differ once ops take the
+    general path, which can stay in use after a Ctrl-C.
     """
     if isinstance(one, (list, tuple)):
         same = isinstance(other, (list, tuple)) and len(one) == len(other)

@@ -1,4 +1,4 @@
-"""Both loops that play a graph back."""
+"""A fixture for both loops that run backward passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.engine.backward import modes_engine
 
 @pytest.fixture(params=["inline", "engine"])
 def loop(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run every pass of the test through the inline loop, and again through the engine."""
+    """Run every pass of the test with the inline loop, and again with the engine."""
     modes_engine.always = request.param == "engine"
     yield request.param
     modes_engine.always = False

@@ -1,4 +1,4 @@
-"""The work and the refusals of a pass, in both loops."""
+"""What a backward pass computes and which errors it raises, in both loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def leaf(*values: float) -> Tensor:
 
 
 def identity(backward: Any) -> Any:
-    """Return a Function that copies, with this backward."""
+    """Return a Function that copies its input and has the given backward."""
     body = {"forward": lambda ctx, x: x * 1.0, "backward": backward}
     return type("Identity", (Function,), {n: staticmethod(f) for n, f in body.items()}).apply
 

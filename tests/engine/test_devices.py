@@ -1,4 +1,4 @@
-"""Passes that cross devices: which thread runs which Node, and what comes out."""
+"""Passes over several devices: the thread of each Node, and the gradients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENGINE_THREAD = "fastdist-engine-sim:0"
 
 @pytest.fixture(params=["eager", "lazy", "late"], autouse=True)
 def device(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
-    """Run each test on devices that work at once, only when waited for, and with delays."""
+    """Run each test on devices that work eagerly, only when waited for, and with delays."""
     sim = cast(SimBackend, backend_of("sim"))
     sim.behaviour.lazy = request.param == "lazy"
     if request.param == "late":
@@ -39,7 +39,7 @@ def leaf(*values: float) -> Tensor:
 
 
 class Where(Function):
-    """Notes the thread of its backward."""
+    """Records the thread of its backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, seen: list[str]) -> Tensor:
@@ -199,7 +199,7 @@ def test_final_callback_runs_on_the_callers_streams(device: SimBackend) -> None:
     stream, doubled = device.stream(0), []
     with device.stream(0):
         y = ((x * 3.0) * 2.0).sum()
-    # The pass ends on the device's thread, whose own stream is another one.
+    # The pass ends on the device's thread, whose current stream is another one.
     y.register_hook(lambda g: queue_callback(lambda: doubled.append(x.grad * 2.0)))
     with stream:
         y.backward()
@@ -212,7 +212,7 @@ def test_cpu_nodes_of_another_pass_do_not_run_where_a_device_thread_waits() -> N
     seen: list[str] = []
 
     class Waits(Function):
-        """Plays another graph back, whose Node on the second device waits for the other pass."""
+        """Runs a nested pass in backward, whose Node on sim:1 waits for another pass."""
 
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -327,7 +327,7 @@ def test_pass_waits_for_the_pass_that_added_to_its_leaves_before(device: SimBack
 
 
 class Named(Function):
-    """Notes its name in its backward."""
+    """Records its name in its backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str, seen: list[str]) -> Tensor:

@@ -1,4 +1,4 @@
-"""The order of a pass, as seen from inside of it."""
+"""The execution order of a pass, read from inside the pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def leaf() -> Tensor:
 
 
 def order_in(hooked: Tensor) -> list[str]:
-    """Return a list that a hook will fill with the names of the pass that it runs in."""
+    """Return a list that a hook fills with the names of the Nodes of its pass."""
     names: list[str] = []
 
     def tell(_: Tensor) -> None:

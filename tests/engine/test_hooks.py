@@ -1,4 +1,4 @@
-"""Hooks: their order, what they may change, and how they go away."""
+"""Hooks: their order, what they may change, and their removal."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_retained_gradient_is_a_copy_that_may_be_changed() -> None:
 
 
 def meanwhile(function: Callable[[], object]) -> None:
-    """Call function in another thread, once, and wait for it."""
+    """Call function once in another thread and wait for it."""
     thread = threading.Thread(target=function, daemon=True)
     thread.start()
     thread.join(10.0)

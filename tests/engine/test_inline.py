@@ -1,4 +1,4 @@
-"""The inline loop and the engine give the same gradients, to the last bit."""
+"""The inline loop and the engine give bitwise equal gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastdist.ops.shape.basic_index import basic_index
 
 
 class Pair(Function):
-    """Two outputs."""
+    """A Function with two outputs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,7 +62,7 @@ STEPS: list[Callable[[Tensor, Tensor], Tensor]] = [
 
 
 def gradients(seed: int) -> list[Any]:
-    """Return the gradients of a random program's leaves."""
+    """Return the gradients of the leaves of a random program."""
     generator = np.random.default_rng(seed)
     leaves = [
         fd.tensor(generator.standard_normal((3, 3)), requires_grad=bool(i or seed % 3))

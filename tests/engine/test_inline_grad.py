@@ -1,4 +1,4 @@
-"""The claim: autograd.grad in the calling thread finds what the engine finds, and runs no more."""
+"""autograd.grad in the calling thread finds the engine's gradients and runs no other Nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STEPS = [fd.add, fd.mul, fd.matmul, joined, halves, lambda x, y: x * 2.0, fd.max
 
 
 def derivatives(seed: int, *, create_graph: bool) -> list[Any]:
-    """Return gradients of some Tensors of a random program, and, where recorded, their own."""
+    """Return gradients of some Tensors of a random program and, if recorded, second derivatives."""
     generator = np.random.default_rng(seed)
     leaves = [fd.tensor(generator.standard_normal((3, 3)), requires_grad=True) for _ in range(3)]
     known: list[Tensor] = list(leaves)

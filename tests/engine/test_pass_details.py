@@ -1,4 +1,4 @@
-"""The claim: a pass keeps to its order, its depth, its thread's state and its gradients' owners."""
+"""The order and depth of a pass, its thread's state, and the ownership of its gradients."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_execution_order_of_several_roots_is_by_age_however_often_it_is_aske
 
 
 class Task:
-    """The part of a pass that a queue uses."""
+    """The attribute of a pass that a ready queue reads."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -227,7 +227,7 @@ def test_a_root_that_is_no_tensor_is_refused() -> None:
 
 
 class Bare(Node):
-    """A Node that does not say what its output looks like, and ends the graph or leads on."""
+    """A Node without a layout for its output, with or without edges."""
 
     def __init__(self, *edges: Any) -> None:
         self.seq, self.edges, self.hooks, self.output_layout = (
@@ -292,7 +292,7 @@ def test_a_pass_of_the_engine_inside_an_inline_one_leaves_that_as_it_was() -> No
     def hook(grad: Tensor) -> None:
         with fastdist.enable_grad():
             z = leaf()
-            fastdist.autograd.grad((z * z).sum(), [z])  # by the engine
+            fastdist.autograd.grad((z * z).sum(), [z])  # runs in the engine
         queue_callback(lambda: called.append("callback"))
         assert current_graph_task_execution_order()[-1].name() == "torch::autograd::AccumulateGrad"
 

@@ -1,4 +1,4 @@
-"""The claim: gradients that meet add up, each output for itself, and only in memory of the pass."""
+"""Gradients of the same output are added, and only in memory that the pass owns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastdist.engine.ready_queue import ReadyQueue
 
 
 class Both(Function):
-    """Two outputs, of different lengths."""
+    """A Function with two outputs of different lengths."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -32,7 +32,7 @@ class Both(Function):
 
 
 class Nothing(Function):
-    """Gives no gradient back."""
+    """Returns no gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

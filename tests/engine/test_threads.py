@@ -1,4 +1,4 @@
-"""Passes of many threads at once."""
+"""Concurrent passes in many threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("loop")
 
 
 def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException | None]:
-    """Run work(k) in count threads that start together, and return what each raised."""
+    """Run work(k) in `count` threads that start together; return the exception of each, or None."""
     start = threading.Barrier(count)
     raised: list[BaseException | None] = [None] * count
 
@@ -37,7 +37,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> list[BaseException | 
 
 
 class FailsAt(Function):
-    """Multiplies by 1, and fails in backward for one number."""
+    """Multiplies by 1; its backward fails for one number."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, k: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Each program of `fastdist demo NAME`: it ends, learns, tells its result, and draws."""
+"""Each program of `fastdist demo NAME` ends, learns, prints its result, and draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import fastdist
 from fastdist import cli
 from fastdist.examples import catalogue, gpt
 
-# name: steps that a test has time for, and the bound that the result then keeps.
+# By name: the number of steps in a test, and the bound that the result must meet.
 SHORT: dict[str, tuple[int, str, float]] = {
     "cnn": (60, "at least", 0.5),
     "vae": (100, "at most", 29.0),
@@ -50,8 +50,10 @@ def run(name: str, steps: int, folder: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture(autouse=True)
 def takes_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let kernels take one thread, since other tests need the cores: two that wait for each other
-    took ten times the CPU time. Let the GPT write a line: each letter is a pass.
+    """Make demos cheap: one thread for kernels, and a single line of text from the GPT.
+
+    Other tests need the cores: two threads that wait for each other took ten times the CPU time.
+    Each letter of the GPT is a pass.
     """
     monkeypatch.setattr(gpt, "WRITTEN", gpt.LENGTH + 16)
     before = fastdist.get_num_threads()

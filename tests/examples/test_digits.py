@@ -1,4 +1,4 @@
-"""The demo itself: three workers, its promises, its pictures, and its end."""
+"""The demo itself: three workers, its guarantees, its pictures, and its end."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.standstill import Standstill
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
 _WORKERS = ("trainer", "worker1", "worker2")
-# More than any machine trains while a test looks at the first.
+# More epochs than any machine trains while a test observes the first one.
 _ENDLESS = ("--epochs", "1000000")
 
 
 class Done(NamedTuple):
-    """A demo that has ended well: what it printed, and where it ran."""
+    """A demo that has ended without an error: its output, and its folder."""
 
     output: str
     folder: Path
@@ -53,7 +53,7 @@ def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Piped]]:
-    """Start a demo as `_start` does, in forked processes."""
+    """Return a function that starts a demo as `_start` does, in forked processes."""
     started: list[Piped] = []
 
     def begin(*arguments: str) -> Piped:
@@ -66,8 +66,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Piped]]:
 
 
 def _errors_of(launcher: Piped) -> tuple[str, float]:
-    """Wait for the end; return stderr, and the seconds without those in which this process stood
-    still.
+    """Wait for the end; return stderr, and the time that took.
+
+    Time in which this process was stopped does not count.
     """
     with Standstill() as stood:
         began = time.monotonic()
@@ -79,7 +80,8 @@ def _errors_of(launcher: Piped) -> tuple[str, float]:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     folder = tmp_path_factory.mktemp("demo")
-    # A worker that compiles its modules' sources keeps 0.7 MB of that, once in the life of a clone.
+    # A worker that compiles the package's sources keeps 0.7 MB for that; this happens once per
+    # clone.
     for package in ("fastdist", "kernels"):
         compileall.compile_dir(f"{_ROOT}/{package}", quiet=1)
     process = _start(folder)
@@ -114,13 +116,13 @@ def test_time_calls_bytes_and_memory_of_each_worker_are_told(done: Done, worker:
         float(text.replace(",", "")) for text in found[1].split()
     )
     assert forward > 0.0 and backward > 0.0 and (optimiser > 0.0) == (worker != "trainer")
-    # For a step the trainer makes two forward calls, sends two gradients and asks for two steps,
-    # half of them at each worker. Gradients may come back as calls or in answers.
+    # In each step the trainer makes two forward calls, sends two gradients and requests two
+    # optimizer steps, half of them at each worker. Gradients may return as calls or in answers.
     most = calls if worker == "trainer" else answers
     assert most >= (6 if worker == "trainer" else 3) * 1080
-    # Its tensors are 16 KB.
+    # Its tensors take 16 KB.
     assert min(sent, received) > 10.0
-    # No Numba kernel is compiled: 60 MB are promised until then, 16 of them pages of libraries.
+    # Without compiled Numba kernels the bound is 60 MB, of which 16 MB are pages of libraries.
     assert 0 < memory < 44
 
 
@@ -167,15 +169,15 @@ def test_a_killed_worker_ends_the_demo_and_is_named(start: Callable[..., Piped])
 
 
 def test_ctrl_c_ends_the_demo_and_all_its_workers(start: Callable[..., Piped]) -> None:
-    # Its four processes want both cores for a third of a second: where others have these, any one
-    # end may take longer than the 2 s that are promised, but not the least of three.
+    # Its four processes use both cores for a third of a second. If other processes use the cores, a
+    # single end may exceed the 2 s bound, but not the fastest of three.
     least_s = math.inf
     for _ in range(3):
         process = start(*_ENDLESS)
         assert "epoch  1/1000000" in process.stdout.readline()
         workers = process.workers().values()
         assert len(workers) == 3
-        # As a terminal does it: to the whole group.
+        # As a terminal does: to the whole group.
         os.killpg(process.pid, signal.SIGINT)
         errors, took_s = _errors_of(process)
         assert process.returncode == 128 + signal.SIGINT

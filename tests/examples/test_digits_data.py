@@ -1,4 +1,4 @@
-"""The digits that are shipped, and how they are split."""
+"""The bundled digits, and their split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each job of `fastdist demo NAME`: its workers meet, learn, keep its promise, and end."""
+"""Each job of `fastdist demo NAME`: its workers connect, learn, meet the bound, and end."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.launch import forked_programs
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
 
-# name: steps that a test has time for, the bound that the result then keeps, and whether the loss
-# falls, or something else rises. With --slow they are SLOW times as many.
+# By name: the number of steps in a test, the bound that the result must meet, and whether the loss
+# falls (or something else rises). With --slow there are SLOW times as many steps.
 SHORT: dict[str, tuple[int, str, float, bool]] = {
     "parameter-server": (12, "at most", 1e-9, True),
     "batch-parameter-server": (12, "at most", 1e-9, True),
     "rnn": (10, "at most", 1e-8, True),
     "pipeline": (6, "at most", 1e-9, True),
-    # An agent that has learnt nothing keeps poles up for 22 ticks. Each step is 200 calls.
+    # An untrained agent balances poles for 22 ticks. Each step makes 200 calls.
     "rl": (6, "at least", 29.0, False),
     "batch-rl": (6, "at least", 29.0, False),
     "data-parallel-ddp": (10, "at most", 1e-12, True),
@@ -46,24 +46,24 @@ SLOW = 3
 
 
 def test_every_job_is_tested() -> None:
-    assert [*SHORT, "resume"] == list(catalogue.JOBS)  # test_resume.py has that
+    assert [*SHORT, "resume"] == list(catalogue.JOBS)  # test_resume.py tests the latter
 
 
 class Done(NamedTuple):
-    """A job that has ended well: what it printed, where it ran, and for how many steps."""
+    """A job that has ended without an error: its output, its folder, and its number of steps."""
 
     output: str
     folder: Path
     steps: int
 
 
-# This is started by its command, as test_digits.py starts one in interpreters. The others differ in
-# what their workers run.
+# This job is started by its command, like the one of test_digits.py with interpreters. Other jobs
+# only differ in what their workers run.
 BY_COMMAND = "pipeline"
 
 
 def words_of(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return what `fastdist demo NAME`, with so many steps, gives to the launcher."""
+    """Return the arguments that `fastdist demo NAME`, with these steps, passes to the launcher."""
     given: list[list[str]] = []
     monkeypatch.setattr(catalogue, "run", lambda words, prog: given.append(words) or 0)
     assert catalogue.run_by_name([name, "--steps", str(steps)]) == 0
@@ -71,8 +71,8 @@ def words_of(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> list[str
 
 
 def run_module(name: str, arguments: list[str], folder: str) -> tuple[object, str]:
-    """Be one worker of a job, as `python -m NAME`; return its exit status and what it printed."""
-    use_one_thread()  # as the launcher asks: workers whose threads wait for each other take longer
+    """Run one worker of a job like `python -m NAME`; return its exit status and its output."""
+    use_one_thread()  # as the launcher does: workers whose threads wait for each other take longer
     os.chdir(folder)
     sys.argv[1:] = arguments
     with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as ended:
@@ -82,7 +82,7 @@ def run_module(name: str, arguments: list[str], folder: str) -> tuple[object, st
 
 @pytest.fixture(scope="module")
 def run_job(tmp_path_factory: pytest.TempPathFactory, samples_alone: bool) -> Callable[[str], Done]:
-    """Run a demo by name, once for all tests that ask for it."""
+    """Return a function that runs a demo by name, once for all tests that use it."""
 
     @functools.cache
     def run(name: str) -> Done:
@@ -149,7 +149,7 @@ def test_a_job_alone_says_how_to_start_it(tmp_path: Path) -> None:
 
 def test_endless_batches_are_whole_and_go_on_after_an_epoch() -> None:
     training = load_digits().training
-    data = endless(training, 500)  # two whole ones an epoch
+    data = endless(training, 500)  # two whole batches per epoch
     batches = [next(data) for _ in range(5)]
     assert {len(labels) for _, labels in batches} == {500}
     assert not bool((batches[0][1] == batches[2][1]).all())

@@ -1,4 +1,4 @@
-"""The NumPy model against differences of its loss, and against the values that it should learn."""
+"""The NumPy model against differences of its loss, and against the values it should learn."""
 
 from __future__ import annotations
 

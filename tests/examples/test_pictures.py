@@ -1,4 +1,4 @@
-"""The two pictures: valid XML, every point where it belongs, round numbers on the axes."""
+"""The two pictures: valid XML, points in the right places, and round numbers on the axes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_plot_shows_every_point_where_it_belongs() -> None:
     assert first[0] < middle[0] < last[0]
     assert middle[0] == pytest.approx((first[0] + last[0]) / 2, abs=0.01)
     assert middle[1] == pytest.approx((first[1] + last[1]) / 2, abs=0.01)
-    # Up is up: a smaller y lies lower on the page.
+    # Larger values are higher: a smaller y is lower on the page.
     assert first[1] < last[1]
 
 

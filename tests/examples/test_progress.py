@@ -1,4 +1,4 @@
-"""Progress on a terminal, behind a launcher, and in a plain file."""
+"""Progress on a terminal, under a launcher, and in a plain file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a job which is killed again and again ends as one that was not."""
+"""A job that is killed repeatedly ends like one that was not."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from fastdist.examples.resume import WORKERS
 from tests.launch.forked_programs import Piped
 
 STEPS, EVERY = 62, 2
-# Five times so many steps, two each, and what the job is ahead, are less than all.
+# Five lives of this many steps, two repeated steps each, and the job's lead are less than all
+# steps.
 MOST_STEPS_A_LIFE = 7
 KILLS = 5
-# How many steps the job may have made beyond the one whose line was read last.
+# How many steps the job may be ahead of the last line that was read.
 AHEAD = 3
 VICTIMS = (*WORKERS, "launcher")
 
 
 class Life:
-    """One start of the job, by the launcher, until it ends or something of it is killed.
+    """One start of the job by the launcher, until it ends or one of its processes is killed.
 
-    With `pace`, a name for a pipe, it comes no more than AHEAD steps before what is read of it: it
-    would else end before it is killed where this process, or the launcher, stands still meanwhile.
+    With `pace`, the name of a pipe, it stays at most AHEAD steps ahead of the lines read. Otherwise
+    it could end before the kill if this process, or the launcher, is stopped meanwhile.
     """
 
     def __init__(self, folder: Path, every: int = EVERY, pace: Path | None = None) -> None:
@@ -43,7 +44,7 @@ class Life:
         environment = {}
         if pace is not None:
             os.mkfifo(pace)
-            # For reading as well, so that neither side waits for the other to open it.
+            # Open for reading too, so that neither side waits for the other to open it.
             self._pace = os.open(pace, os.O_RDWR)
             os.write(self._pace, b"." * (AHEAD - 1))
             command = ["run", "-n", str(len(WORKERS)), "-m", "tests.examples.paced_resume"]
@@ -54,7 +55,7 @@ class Life:
         self._launcher = Piped(words, folder.parent, environment)
 
     def live_on(self, steps: int | None = None) -> None:
-        """Wait until so many steps were made, or the job ends."""
+        """Wait until `steps` steps were made, or the job ends."""
         while steps is None or steps > 0:
             line = self._launcher.stdout.readline()
             if not line:
@@ -70,19 +71,19 @@ class Life:
                     steps -= 1
 
     def live_on_until_it_saves(self, most_steps: int) -> None:
-        """Wait until a checkpoint is being written, but for so many steps at most."""
+        """Wait until a checkpoint is being written, or at most most_steps steps."""
         for _ in range(most_steps):
             if self.is_saving():
                 return
             self.live_on(1)
 
     def is_saving(self) -> bool:
-        """Return whether the folder of some checkpoint has no manifest yet."""
+        """Return whether the folder of a checkpoint has no manifest yet."""
         folders = self.folder.glob("step-*")
         return any(not (path / "manifest.json").exists() for path in folders)
 
     def kill(self, victim: str) -> None:
-        """Kill one process, and wait until the launcher and all workers are gone."""
+        """Kill one process, and wait until the launcher and all workers have ended."""
         processes = {pid: WORKERS[rank] for rank, pid in self._launcher.workers().items()}
         pids = {self._launcher.pid: "launcher", **processes}
         descriptors = [os.pidfd_open(pid) for pid in pids]
@@ -97,12 +98,12 @@ class Life:
                 os.close(descriptor)
 
     def end(self) -> str:
-        """Wait for the end, and return the messages about errors."""
+        """Wait for the end, and return the lines about errors."""
         _, errors = self._launcher.communicate(timeout=60)
         return errors
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """Kill the remaining processes."""
         self._launcher.close()
         if self._pace is not None:
             os.close(self._pace)
@@ -110,7 +111,7 @@ class Life:
 
 @contextmanager
 def life(folder: Path, every: int = EVERY, pace: Path | None = None) -> Iterator[Life]:
-    """Start the job, and leave nothing of it."""
+    """Start the job, and end all of it after the block."""
     started = Life(folder, every, pace)
     try:
         yield started
@@ -127,7 +128,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
         return whole.result
 
 
-# Five kills end each worker and the launcher at least once; --slow kills fifteen times more.
+# Five kills hit each worker and the launcher at least once; --slow makes fifteen more.
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
 def test_a_job_killed_five_times_ends_with_the_numbers_of_one_that_was_not(
     seed: int, undisturbed: str, tmp_path: Path
@@ -146,7 +147,7 @@ def test_a_job_killed_five_times_ends_with_the_numbers_of_one_that_was_not(
         errors = last.end()
     assert last.result == undisturbed, (starts, errors)
     assert last.started_at > 0
-    # A kill between making a folder and writing to it leaves that folder, empty.
+    # A kill between creating a folder and writing to it leaves an empty folder.
     assert len([path for path in folder.iterdir() if any(path.iterdir())]) == 2
     assert checkpoint.latest(folder, verify=True) == str(folder / f"step-{STEPS}")
 

@@ -1,4 +1,4 @@
-"""fastdist's calls of CuPy's cuBLAS, other than those in lapack.py."""
+"""The cuBLAS functions of CuPy that fastdist calls, except those in lapack.py."""
 
 from __future__ import annotations
 

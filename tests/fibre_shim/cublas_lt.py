@@ -1,8 +1,8 @@
-"""fastdist's calls of cuBLASLt, answered by NumPy behind C's calling convention.
+"""The cuBLASLt functions that fastdist calls, implemented with NumPy behind C's calling convention.
 
-Matrices are stored by columns, objects are opaque, and the library gets the memory that it reads or
-writes by address. As in the real one, a bias is for float32 and the half types alone, and sums of
-half types may stay in float32.
+Matrices are column-major, objects are opaque, and the library gets memory by address. As in the
+real library, only float32 and the half types support a bias, and sums of half types may stay in
+float32.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ALGORITHM = 0x5EED
 
 _objects: dict[int, dict[Any, Any]] = {}
 _handles = itertools.count(0xC0DE00, 16)
-# The calls, by name; the compute types of products, and whether they have a bias.
+# For tests: the names of the calls, the compute types of products, and whether they have a bias.
 calls: list[str] = []
 computed_in: list[int] = []
 biased: list[bool] = []
-# Statuses that the heuristic, or the product, returns instead of working, where not 0.
+# Nonzero statuses that the heuristic, or the product, returns instead of working.
 refusals = {"heuristic": 0, "matmul": 0}
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
@@ -106,7 +106,7 @@ def _heuristic(
 
 
 def _operand(start: int, layout: dict[Any, Any], way: int) -> Any:
-    """Return a view of matrices, with their transposes as `way` says."""
+    """Return a view of matrices, transposed as `way` says."""
     dtype = _dtype(layout["kind"])
     steps = layout.get(6, 0), 1, layout["lead"]
     shape = layout.get(5, 1), layout["rows"], layout["columns"]
@@ -155,7 +155,7 @@ def _function(body: Any, *types: Any) -> Any:
         try:
             found: int = body(*given)
         except Exception:
-            # It would be lost between C and Python.
+            # The exception would be lost between C and Python.
             traceback.print_exc()
             return _INTERNAL_ERROR
         return found
@@ -179,6 +179,6 @@ _LIBRARY = SimpleNamespace(
 
 
 def load(name: str) -> Any:
-    """Return the library, for ctypes.CDLL's place."""
+    """Return the library; used in place of ctypes.CDLL."""
     assert name == "libcublasLt.so.12", name
     return _LIBRARY

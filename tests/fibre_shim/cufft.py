@@ -1,7 +1,7 @@
-"""cuFFT's transforms as CuPy offers them, answered by NumPy's on the CPU.
+"""cuFFT's transforms with CuPy's interface, implemented with NumPy on the CPU.
 
-They have the parameters that CuPy gives them. As there, what they read is left alone, and what is
-returned is fresh; a length below 1 is an error, and a stream that is captured would need a plan.
+They have CuPy's parameters. As in CuPy, inputs are not changed and results are new arrays. A length
+below 1 is an error, and so is a stream under capture, which would need a plan.
 """
 
 from __future__ import annotations

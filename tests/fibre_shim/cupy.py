@@ -1,8 +1,9 @@
-"""The part of CuPy that fastdist uses, on the CPU: NumPy's memory, and fibres as kernels, at once.
+"""The part of CuPy that fastdist uses, on the CPU: memory is NumPy's, and CUDA threads are fibres.
 
-So the Python between the backend and the kernels is tested on machines without a GPU. Only copies
-of pinned memory, and of memory that processes share (ipc.py), are late here (streams.py): sim, and
-the tests marked gpu, check the order of streams.
+A fibre is a user-space thread (see driver.py). With this shim, the Python code between the backend
+and the kernels is tested on machines without a GPU. Work runs immediately; only copies of pinned
+memory, and of memory shared between processes (ipc.py), are delayed here (streams.py). The order of
+streams is checked by the device sim, and by tests marked gpu.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ def _queried(handle: int = 0) -> int:
 
 
 class Memory:
-    """Memory of the pool; `free_bytes` limits what all of it may hold."""
+    """Memory of the pool; `free_bytes` limits its total."""
 
     free_bytes = 1 << 40
     _all: ClassVar[WeakSet[Memory]] = WeakSet()
 
     @classmethod
     def holds(cls, start: int, size: int) -> bool:
-        """Return whether bytes lie in memory that is in use."""
+        """Return whether a range of bytes is inside memory that is in use."""
         return not size or any(
             one.ptr <= start and start + size <= one.ptr + one.size for one in list(cls._all)
         )
@@ -75,7 +76,7 @@ class Memory:
         if size > Memory.free_bytes:
             raise OutOfMemoryError(f"{size} bytes are more than {Memory.free_bytes}")
         Memory.free_bytes -= size
-        # 16 more, for the pool's memory is aligned.
+        # 16 bytes more, since the pool's memory is aligned.
         self._bytes = np.full(size + 16, 0xF7, np.uint8)
         self.size, self.device_id = size, state.device
         self.ptr = -(-self._bytes.__array_interface__["data"][0] // 16) * 16
@@ -111,7 +112,7 @@ class MemoryPointer:
         if given is None:
             _copy_at_once(to, source, size, stream)
             return
-        # The pool's memory, once freed, is for later work: it is there until the copy is done.
+        # The pool reuses freed memory for later work, so keep it until the copy is done.
         late(lambda mem=self.mem: np.copyto(to, given), stream)
 
     def copy_to_host_async(self, target: int, size: int, stream: Stream) -> None:
@@ -129,8 +130,9 @@ class MemoryPointer:
 
 
 def _copy_at_once(to: Any, given: Any, size: int, stream: Stream) -> None:
-    """Copy from or to memory of the CPU that is not pinned, given by its address: CUDA returns when
-    such a copy is done.
+    """Copy from or to CPU memory that is not pinned, given by its address.
+
+    CUDA returns when such a copy is done.
     """
     if stream.captured is not None:
         raise CUDARuntimeError(900)
@@ -145,7 +147,7 @@ def _copy_at_once(to: Any, given: Any, size: int, stream: Stream) -> None:
 
 
 def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:
-    """Return NumPy's view of memory, which does not keep it alive."""
+    """Return a NumPy view of memory, which does not keep the memory alive."""
     described = {
         "version": 3,
         "shape": tuple(shape),
@@ -153,20 +155,20 @@ def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[in
         "strides": tuple(strides),
         "data": (start.ptr, False),
     }
-    # The interface knows of bfloat16 no more than its size.
+    # The array interface only knows the size of bfloat16.
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
 def _type_string(dtype: np.dtype) -> str:
-    """Return the array interface's name of a dtype; it gives only the size of float8 types."""
+    """Return the array interface's name of a dtype; for float8 types it only gives the size."""
     return f"|V{dtype.itemsize}" if dtype.name.startswith("float8") else dtype.str
 
 
 class PinnedMemory:
-    """Locked pages of the CPU; what was given back is written over, as by its next owner.
+    """Locked pages of the CPU; freed memory is overwritten, as by its next owner.
 
-    A late copy keeps the bytes, though not their owner: it never writes to memory of the process
-    that has another use by then.
+    A delayed copy keeps the bytes alive, but not their owner, so it never writes to memory that the
+    process uses for something else by then.
     """
 
     _all: ClassVar[WeakSet[PinnedMemory]] = WeakSet()
@@ -178,7 +180,7 @@ class PinnedMemory:
 
     @classmethod
     def owner_of(cls, address: int) -> Callable[[], PinnedMemory | None]:
-        """Return a reference to what has an address, or to nothing."""
+        """Return a weak reference to the owner of an address, or a function that returns None."""
         for one in list(cls._all):
             if one.ptr <= address < one.ptr + len(one._bytes):
                 return ref(one)
@@ -186,7 +188,7 @@ class PinnedMemory:
 
     @classmethod
     def seen(cls, address: int, size: int) -> np.ndarray | None:
-        """Return bytes at an address as a view that keeps them; None where they are not pinned."""
+        """Return the bytes at an address as a view that keeps them alive; None if not pinned."""
         one = cls.owner_of(address)()
         if one is None:
             return None
@@ -198,7 +200,7 @@ class PinnedMemory:
         self._bytes.fill(0xF7)
 
 
-# Handles of streams that waited for others before they were handed memory, and of those others.
+# (stream, other): streams that waited for others before they were given memory.
 waited: list[tuple[int, int]] = []
 
 
@@ -237,10 +239,10 @@ class ndarray(Operators):
     def __dlpack__(
         self, *, stream: int | None = None, max_version: tuple[int, int] | None = None
     ) -> Any:
-        # As CuPy: the consumer's stream waits for the current one.
+        # As in CuPy, the consumer's stream waits for the current one.
         if stream not in (None, -1):
             waited.append((stream, state.streams[self.device.id][-1].ptr))
-        return SimpleNamespace(_array=self)  # a capsule, which one consumer takes
+        return SimpleNamespace(_array=self)  # stands for a capsule, which one consumer takes
 
     def _view(self, host: np.ndarray) -> ndarray:
         offset = host.__array_interface__["data"][0] - self.data.ptr
@@ -291,7 +293,7 @@ def empty(shape: Sequence[int], dtype: np.dtype) -> ndarray:
 
 
 def array(values: np.ndarray, order: str = "C") -> ndarray:
-    # The memory that CuPy copies through would be another's at the replay.
+    # CuPy copies through memory that would have another owner when the graph is replayed.
     assert state.streams[state.device][-1].captured is None, "a copy that a graph cannot keep"
     made = ndarray(values.shape, values.dtype)
     made.host[...] = values
@@ -365,7 +367,7 @@ def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
 
     def multiply() -> None:
         if made.shape == (1, 1) and made.dtype == np.float16:
-            # As CuPy does it: the products are rounded before they are added.
+            # As in CuPy, the products are rounded before they are added.
             made.host[...] = (x.host.ravel() * y.host.ravel()).sum(dtype=np.float32)
         else:
             np.copyto(made.host, np.matmul(x.host, y.host))
@@ -374,7 +376,7 @@ def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
     return made
 
 
-# In which order fibres take turns: one of driver.SEEDS, or any other number.
+# The order in which fibres run: one of driver.SEEDS, or any other number.
 schedule = [0]
 
 
@@ -409,13 +411,13 @@ def _argument(arg: Any) -> Any:
     if isinstance(arg, ndarray):
         assert arg.device.id == state.device, "an array of another device"
         return arg.host
-    # CuPy passes NumPy's arrays of size one by value, and no others.
+    # CuPy passes NumPy arrays of size one by value, and no other ones.
     assert not isinstance(arg, np.ndarray) or arg.size == 1
     return Struct(arg) if isinstance(arg, np.ndarray) else arg
 
 
 class MemoryPool:
-    """The default pool, or a private one, whose memory exists as long as the pool."""
+    """The default pool, or a private one, whose memory lives as long as the pool."""
 
     def __init__(self) -> None:
         self.limits: dict[int, float] = {}
@@ -436,7 +438,7 @@ class MemoryPool:
         pass
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        # As in CuPy, 0 of either removes the limit.
+        # As in CuPy, 0 for either one removes the limit.
         self.limits[state.device] = (size or 0) / (1 << 40) or fraction or 0
 
 
@@ -447,7 +449,7 @@ def get_default_memory_pool() -> MemoryPool:
     return _default_pool
 
 
-# The dtypes in which products are computed, by dtype.
+# The compute dtype of products, by dtype.
 compute_types: dict[Any, int] = {}
 _core = SimpleNamespace(
     set_compute_type=lambda dtype, kind: compute_types.update({dtype: kind}),
@@ -459,7 +461,7 @@ def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
     allocator[0] = allocate
 
 
-# The calls that a profiler got.
+# For tests: the calls that the profiler got.
 profiler: list[str] = []
 cuda = SimpleNamespace(
     device=SimpleNamespace(get_cublas_handle=lambda: 0x88, get_cusolver_handle=lambda: 0x99),

@@ -1,4 +1,7 @@
-"""Runs planned CUDA launches on NumPy arrays: g++ compiles the text, fibres stand for threads."""
+"""Run planned CUDA launches on NumPy arrays: g++ compiles the source, and CUDA threads are fibres.
+
+A fibre is a user-space thread: fibres.cpp switches between them at barriers.
+"""
 
 from __future__ import annotations
 
@@ -24,37 +27,37 @@ SEEDS: Final = (0, 1, 2)
 _FOLDER: Final = Path(__file__).parent
 _FLAGS: Final = (
     *("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
-    # A checked longjmp takes the jump between stacks for a mistake.
+    # A checked longjmp treats the jump between stacks as an error.
     "-U_FORTIFY_SOURCE",
-    # Some systems turn this on, but not for texts without the libraries: a header that was compiled
-    # one way cannot be used the other.
+    # Some systems enable this, but not for sources without libraries: a precompiled header can only
+    # be used with the flags of its compilation.
     "-fno-stack-protector",
 )
-# Thousands of texts run for milliseconds each: with -O1 a run compiles for half as long again, and
-# takes no less time for running it.
+# Thousands of sources run for milliseconds each: -O1 makes compilation take half as long again, and
+# does not save time in running.
 _QUICKLY: Final = "-O0"
-# Products of tiles run for much longer: their tests took 51 s of CPU without optimisation where
-# the texts were compiled, 22 with it, and 61 and 44 where they were not (AMD EPYC, Zen 4).
+# Products of tiles run much longer. On an AMD EPYC (Zen 4) their tests took 51 s of CPU without
+# optimisation and 22 s with it when the sources were compiled already; otherwise 61 s and 44 s.
 _OPTIMISED: Final = "-O1"
 _PRODUCT_OF_TILES: Final = "void multiply("
-# The linker spends as long on the libraries as the compiler on a text; they are there already.
+# Linking the libraries takes as long as compiling a source, and they are loaded already.
 _ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")
-# Kept between runs and shared by checkouts; a text's name there is the hash of all that goes into
-# its binary.
+# Kept between runs and shared by checkouts; a file's name is the hash of everything that determines
+# the binary.
 _CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
 # The pattern with which fibres.cpp fills shared memory.
 _PATTERN: Final = np.uint64(0x7FF4DEAD7FA4DEAD)
 
-# The fibres of a text live in its globals, and ctypes lets other threads run: one launch at a time.
+# The fibres' state is global, and ctypes releases the GIL: allow one launch at a time.
 _running: Final = threading.Lock()
 
 
 class KernelError(Exception):
-    """A kernel that cannot be right: a divergent barrier, a write past its memory."""
+    """A kernel error, such as a divergent barrier or a write outside of its memory."""
 
 
 def run(launches: Sequence[Launch], seed: int) -> None:
-    """Run launches one after the other; scratch memory holds a pattern before the first."""
+    """Run launches in order; scratch memory is filled with a pattern before the first one."""
     scratch: dict[Scratch, np.ndarray[Any, Any]] = {}
     for step in launches:
         for arg in step.args:
@@ -76,7 +79,7 @@ def run_text(
 ) -> None:
     """Run the kernel `name` of source. Arrays are passed as pointers, NumPy scalars by value.
 
-    Raises  KernelError with what the fibres saw
+    Raises  KernelError with the error that the fibres detected
     """
     geometry = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
     with _running:
@@ -117,7 +120,7 @@ def _function(source: str, name: str) -> Any:
         f" {{\n    return fibres::launch({name}, arguments, geometry, shared, seed);\n}}\n"
     )
     _load_runtime()
-    # Read once for all texts: half of what the compiler does for one.
+    # The header is precompiled for all sources, since parsing it is half of a compilation.
     level = _OPTIMISED if _PRODUCT_OF_TILES in source else _QUICKLY
     header = _compiled(
         (_FOLDER / "fibres.hpp").read_text(), ".hpp.gch", level, language="c++-header"
@@ -131,7 +134,7 @@ def _function(source: str, name: str) -> Any:
 
 @functools.cache
 def _load_runtime() -> None:
-    """Load the fibres, and with them the libraries of C and C++, where all texts find them."""
+    """Load the fibre runtime, and with it the C and C++ libraries, where all sources find them."""
     runtime = _compiled((_FOLDER / "fibres.cpp").read_text(), ".so", "-shared", "-O2", link="-lm")
     ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)
 
@@ -145,7 +148,7 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
     target = _CACHE / f"{key}{suffix}"
     if target.exists():
         return target
-    # Private: its files are code that runs in the name of this user.
+    # Private, since its files contain code that runs as this user.
     _CACHE.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
         made = Path(folder) / target.name
@@ -157,15 +160,16 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"g++ refuses the text:\n{done.stderr[:4000]}")
-        # Several test processes may compile the same text at once: whole files appear, or none.
+        # Several test processes may compile the same source: files appear completely or not at all.
         made.rename(target)
     return target
 
 
 @functools.cache
 def _compiler() -> str:
-    """Return the version of g++. Each worker that uses fibres needs it: the answer is kept, by what
-    file g++ is.
+    """Return the version of g++, cached by the file of g++.
+
+    Each worker that uses fibres needs it.
     """
     path = shutil.which("g++")
     if path is None:

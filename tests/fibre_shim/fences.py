@@ -1,10 +1,8 @@
-"""Memory of a launch between fences: a kernel's writes outside its arrays are detected.
+"""Guard zones around the memory of a launch, which detect a kernel's writes outside of its arrays.
 
-Reads there give rubbish.
-
-A launch works on copies of the memory that its arrays span; changed bytes are copied back. So a
-view is fenced, too, in the middle of the memory that it is a part of. Memory that a kernel finds by
-addresses in other memory has no fences.
+Reads of a guard zone give a garbage value. A launch works on copies of the memory that its arrays
+span, and changed bytes are copied back. So views inside larger memory are guarded too. Memory that
+a kernel finds by addresses in other memory is not guarded.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 _WIDTH: Final = 256
-# As a float -1e34, as a double -1e268: it shows in sums, and is an invalid index.
+# As a float -1e34, as a double -1e268: visible in sums, and invalid as an index.
 _RUBBISH: Final = 0xF7
-# Kernels ask how their arrays are aligned.
+# Kernels check the alignment of their arrays.
 _ALIGNMENT: Final = 64
 
 
 class _Span(NamedTuple):
-    """Bytes that arrays span, their copy between fences, and how they were."""
+    """The bytes that arrays span, their guarded copy, and their original values."""
 
     begin: int
     end: int
@@ -37,7 +35,7 @@ class _Span(NamedTuple):
 
 
 class Fences:
-    """Copies of the memory that the array arguments span; see the note above."""
+    """Guarded copies of the memory that the array arguments span; see the docstring above."""
 
     def __init__(self, args: Sequence[Any]) -> None:
         reaches = sorted(_reach(arg) for arg in args if isinstance(arg, np.ndarray) and arg.size)
@@ -50,7 +48,7 @@ class Fences:
         self._spans = [_fenced(begin, end) for begin, end in joined]
 
     def address_of(self, array: np.ndarray[Any, Any]) -> int:
-        """Return where the kernel finds an array."""
+        """Return the address of an array's copy."""
         begin = int(array.__array_interface__["data"][0])
         for span in self._spans:
             if span.begin <= begin < span.end:
@@ -63,7 +61,7 @@ class Fences:
         for span in self._spans:
             inside = span.inside
             changed = np.flatnonzero(inside != span.before)
-            # Only these: other threads may write between the elements of a view.
+            # Only changed bytes: other threads may write between the elements of a view.
             _bytes_at(span.begin, span.end - span.begin)[changed] = inside[changed]
             for side, fence in (
                 ("before", span.copy[: span.at]),

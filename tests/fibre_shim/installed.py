@@ -1,4 +1,4 @@
-"""The cuda backend on fibres, as a fixture of tests takes it: CuPy's place filled and left."""
+"""Fixtures that install and remove the cuda backend on fibres (tests/fibre_shim/cupy.py)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastdist.kernels.cuda.pointwise import pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, nccl, streams
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
-# Products are in a separate file.
+# The products have a separate file.
 _LIBRARIES.cublas = SimpleNamespace(**vars(cublas), **lapack.cublas)
 _LIBRARIES.cusolver = lapack.cusolver
 _AVAILABLE: Any = ModuleType("cupyx.cusolver")
@@ -32,45 +32,46 @@ STANDS_FOR: dict[str, ModuleType] = {one.__name__: one for one in (_LIBRARIES, _
 
 
 def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
-    """Yield the backend, which is for the while what `backend_of("cuda")` returns."""
+    """Yield the backend, which `backend_of("cuda")` returns during the test."""
     for name, module in STANDS_FOR.items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # it keeps nothing, and needs no folder
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # nothing is cached, and no folder needed
     monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
     monkeypatch.setattr(library_product, "load", cublas_lt.load)
     forget_cupy()
     cuda = load()
     monkeypatch.setitem(backend._loaded, "cuda", cuda)
     yield cuda
-    # A device's thread holds what it computed last until its next task, and what it holds would be
-    # given back when there is no CuPy any more.
+    # A device's thread keeps its last results until its next task, and would free them after CuPy
+    # was removed.
     engine().device_threads.shutdown()
     cuda.close()
-    # A copy that nobody has waited for fails this test, not the next one on fibres.
+    # A copy that nothing waited for must fail this test, not the next one.
     streams.arrive()
     forget_cupy()
 
 
 def be_on_fibres() -> None:
-    """Let CuPy be made of fibres for the rest of this process, which has not asked for it yet."""
+    """Use the shim as CuPy for the rest of this process, which has not imported CuPy yet."""
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
     sys.modules.update(STANDS_FOR)
     library_product.load = cublas_lt.load
 
 
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows by a name whenever the host waits for the device from now on."""
+    """Return a list to which each wait of the host for the device appends a name."""
     return _calls(monkeypatch, *_WAITS)
 
 
 def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows by a name whenever values of the CPU are copied from now on."""
+    """Return a list to which each copy of CPU values to the device appends a name."""
     return _calls(monkeypatch, *_UPLOADS)
 
 
 def host_traffic(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows by a name whenever the host waits, or anything is copied from or to
-    it, from now on: in each way that this CuPy has, so another one is an AttributeError.
+    """Return a list to which each wait of the host and each copy from or to it appends a name.
+
+    All functions of this shim that wait or copy are covered; CuPy's others raise AttributeError.
     """
     downloads = (cupy.MemoryPointer, "copy_to_host_async")
     return _calls(monkeypatch, *_WAITS, *_UPLOADS, downloads)

@@ -1,8 +1,7 @@
-"""CUDA's memory and events between processes, of the CuPy that is made of fibres.
+"""CUDA memory and events shared between processes, for the CuPy shim.
 
-Copies from and to such memory are late, as those of pinned memory are: who reads it before it has
-waited for the event behind them, or lets it be written before its own copy is done, finds another's
-bytes.
+Copies from and to such memory are delayed, like those of pinned memory. A reader that does not wait
+for the event after the writes, or a writer that does not wait for pending copies, gets wrong bytes.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from tests.fibre_shim.streams import CUDARuntimeError, open_event, shared_event,
 _INVALID = 1  # cudaErrorInvalidValue
 _OUT_OF_MEMORY = 2
 _DEVICE_MEMORY = 2  # cudaMemoryTypeDevice
-# So much of new memory, at either end, is written over as by its last owner. To do so with all of a
-# slab of 64 MB took a worker half of its time.
+# This many bytes at either end of new memory are overwritten, as by its last owner. Overwriting a
+# whole slab of 64 MB took half of a worker's time.
 _WRITTEN_BYTES = 1 << 20
 
-# By where they begin: what of this process others may open, and what it has opened of theirs.
+# By address: memory of this process that others may open, and memory of others opened here.
 _shared: dict[int, Shared] = {}
-# Addresses that were opened, and those that were closed again.
+# Addresses that were opened, and addresses that were closed again.
 opened: list[int] = []
 closed: list[int] = []
 
 
 class Memory:
-    """Memory of cudaMalloc's, apart from any pool; `free_bytes` limits what there is."""
+    """Memory of cudaMalloc, outside of any pool; `free_bytes` limits its total."""
 
     free_bytes = 1 << 40
 
@@ -52,12 +51,12 @@ class Memory:
 
 
 def is_shared(address: int) -> bool:
-    """Return whether there is memory that several processes have."""
+    """Return whether an address is in memory that several processes share."""
     return bool(mappings_at(address))
 
 
 def mappings_at(*addresses: int) -> list[Shared]:
-    """Return the memory of several processes that lies at addresses; it is mapped while kept."""
+    """Return the shared memory at these addresses; it stays mapped while the result is kept."""
     return [
         one
         for at, one in [*_shared.items()]

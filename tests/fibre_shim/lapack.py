@@ -1,9 +1,9 @@
-"""cuSOLVER's and cuBLAS's functions of matrices, answered by LAPACK and BLAS of the CPU.
+"""cuSOLVER's and cuBLAS's matrix functions, implemented with the CPU's LAPACK and BLAS.
 
-Parameters have CuPy's names and places. As in the real ones, matrices are stored by columns, pivots
-count from 1, and functions with a work area are queried for its size first. Inputs and outputs must
-be in memory of the pool: a wrong leading dimension does not pass. Work areas, and values that the
-libraries leave undefined, are NaN afterwards.
+Parameters have CuPy's names and order. As in the real libraries, matrices are column-major, pivots
+are counted from 1, and functions with a work area are first queried for its size. Inputs and
+outputs must be in memory of the pool, so a wrong leading dimension is detected. Work areas, and
+values that the libraries leave undefined, are NaN afterwards.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _of(name: str, matrix: np.ndarray) -> Callable[..., Any]:
 
 
 def _factor(a: np.ndarray, uplo: int) -> int:
-    """Write Cholesky's factor over one triangle of a; return info."""
+    """Write the Cholesky factor into one triangle of a; return info."""
     assert uplo in (0, 1)
     found, info = _of("potrf", a)(np.asfortranarray(a), lower=uplo == 0, clean=0)
     np.copyto(a, found)
@@ -75,12 +75,12 @@ def _solve(a: np.ndarray, pivots: np.ndarray, b: np.ndarray, trans: int) -> None
 
 
 def _factor_of(alpha: int, dtype: np.dtype[Any]) -> Any:
-    """Return a number of the host's, which is read during a call."""
+    """Return a host scalar, which is read during the call."""
     return seen(SimpleNamespace(ptr=alpha), (1,), dtype, (dtype.itemsize,))[0]
 
 
 def _spectrum(a: np.ndarray, values: np.ndarray, uplo: int, jobz: int) -> int:
-    """Write eigenvalues, and vectors, or nothing that means anything, over a; return info."""
+    """Write eigenvalues, and eigenvectors (or meaningless values) into a; return info."""
     assert np.isfinite(a).all(), "a method that goes on until it is done"
     found, vectors = np.linalg.eigh(a, "U" if uplo else "L")
     np.copyto(values, found)
@@ -312,7 +312,7 @@ class _Functions:
     ) -> None:  # fmt: skip
         assert handle == BLAS_HANDLE
         pivots = _at(devIpiv, (n, batchSize), np.int32).T
-        # This one is the host's, and told at once.
+        # info is in host memory, and set immediately.
         seen(SimpleNamespace(ptr=info), (1,), np.dtype(np.int32), (4,))[...] = 0
 
         def solve() -> None:
@@ -391,7 +391,7 @@ def _xgeev(
 
     def decompose() -> None:
         assert np.isfinite(a).all(), "a method that goes on until it is done"
-        # For real matrices LAPACK gives pairs of vectors as cuSOLVER does.
+        # For real matrices LAPACK returns pairs of vectors as cuSOLVER does.
         *found, _, vectors, failed = _of("geev", a)(np.asfortranarray(a), compute_vl=0)
         np.copyto(values, found[0] if len(found) == 1 else found[0] + 1j * found[1])
         np.copyto(right, vectors if jobvr else np.nan)
@@ -403,7 +403,7 @@ def _xgeev(
     queue(decompose)
 
 
-# Parameter objects that exist, by kind.
+# The number of live parameter objects, by kind.
 PARAMETERS: dict[str, int] = {}
 
 
@@ -417,8 +417,8 @@ def _destroy(kind: str, made: int) -> None:
 
 
 def _names(*functions: str) -> dict[str, Callable[..., Any]]:
-    """Return functions by the names that they have for each dtype; syevd and orgqr have others of
-    complex numbers.
+    """Return functions by their names for each dtype; syevd and orgqr have other names for complex
+    numbers.
     """
     others = {"syev": "heev", "orgqr": "ungqr"}
     found = {}

@@ -1,11 +1,11 @@
 """CuPy's bindings of NCCL, for members that are threads of one process.
 
-They are as strict as those of CuPy 14: arguments have the types of its declarations, numbers are
-those that NCCL knows, and calls on a communicator that has ended are invalid. Two members on one
-GPU are refused, and `destroy` returns when all members have called it, as NCCL documents.
+They are as strict as those of CuPy 14: arguments must have the declared types and numbers that NCCL
+knows, and calls on an ended communicator are invalid. Two members on one GPU are rejected, and
+`destroy` returns when all members have called it, as NCCL documents.
 
-Each communicator has a thread that does the work of a stream when all members have queued it: until
-then later work of that stream waits, and an event behind it is not passed.
+Each communicator has a thread that runs a stream's work once all members have queued it. Until then
+later work of that stream waits, and an event recorded after it is not complete.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NcclError(RuntimeError):
 
     def __init__(self, status: int) -> None:
         self.status = status
-        # A KeyError for later codes is CuPy's.
+        # CuPy raises KeyError for later codes too.
         super().__init__(f"NCCL_ERROR_{_TEXTS[status]}: text of NCCL")
 
 
@@ -63,7 +63,7 @@ def _require(is_valid: bool, status: int = _INVALID_ARGUMENT) -> None:
 
 
 def _require_c_types(*, sizes: Sequence[Any] = (), numbers: Sequence[Any] = ()) -> None:
-    """Raise what Cython does for arguments that are not whole numbers, or too small for size_t."""
+    """Raise Cython's error for arguments that are not integers, or are too small for size_t."""
     for one in (*sizes, *numbers):
         if not hasattr(one, "__index__"):
             raise TypeError("an integer is required")
@@ -77,10 +77,10 @@ class _World:
     def __init__(self, size: int) -> None:
         self.size = size
         self.changed = threading.Condition()
-        # (rank, number of the launch) -> (name, what it does there).
+        # By (rank, index of the launch): (name, its work).
         self.calls: dict[tuple[int, int], Any] = {}
         self.mail: dict[tuple[int, int], list[np.ndarray]] = {}
-        self.came: dict[int, int] = {}  # rank -> its GPU
+        self.came: dict[int, int] = {}  # the GPU of each rank
         self.gone: set[int] = set()
         self.left: dict[int, int] = {}
 
@@ -90,7 +90,7 @@ _worlds_lock = threading.Lock()
 
 
 def get_unique_id() -> bytes:
-    # With a zero byte within, and one above 127.
+    # With a zero byte inside, and a byte above 127.
     return next(_numbers).to_bytes(8, "little") + b"\xff" + bytes(119)
 
 
@@ -119,7 +119,7 @@ def groupEnd() -> None:
         return
     parts, _grouped.parts = _grouped.parts, []
     by_target: dict[tuple[Any, int], list[Callable[[], None]]] = {}
-    # They run at once; nothing that is sent waits for what is received.
+    # The calls of a group run immediately, and sends do not wait for receives.
     for comm, stream, part in sorted(parts, key=lambda one: one[2].__qualname__, reverse=True):
         by_target.setdefault((comm, stream), []).append(part)
     for (comm, stream), works in by_target.items():
@@ -147,7 +147,7 @@ class NcclCommunicator:
             world.came[rank] = self.device
             world.changed.notify_all()
             assert world.changed.wait_for(lambda: len(world.came) == size, _PATIENCE_S)
-        _require(len(set(world.came.values())) == size, _INVALID_USAGE)  # two on one GPU
+        _require(len(set(world.came.values())) == size, _INVALID_USAGE)  # two members on one GPU
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="nccl stand-in", daemon=True)
         self._thread.start()
@@ -218,7 +218,7 @@ class NcclCommunicator:
         _require(kind in _TYPES and 0 <= op < len(_OPS) and 0 <= peer < self.world.size)
         assert not count or all(_memory_of([one]) for one in used), "memory of no GPU"
         calls.append((name, self.rank))
-        # The pool gives what is freed to later work of the same stream: it is there until then.
+        # The pool reuses freed memory for later work of the same stream, so keep it until then.
         work.kept = _memory_of(used)  # type: ignore[attr-defined]
         if _grouped.depth:
             _grouped.parts.append((self, stream, work))
@@ -226,7 +226,7 @@ class NcclCommunicator:
             self._launch(stream, [work])
 
     def _all(self, name: str, brought: Any, take: Callable[[list[Any]], None]) -> None:
-        """Do a collective: bring something, and take what all have brought."""
+        """Run a collective: contribute a value, and process the values of all members."""
         world, number = self.world, self.count
         self.count += 1
         with world.changed:
@@ -240,7 +240,8 @@ class NcclCommunicator:
 
     def _wait(self, is_there: Callable[[], bool]) -> None:
         world = self.world
-        # As NCCL: what a peer has aborted goes on waiting here, until it is aborted here as well.
+        # As in NCCL, an operation that a peer has aborted keeps waiting here until it is aborted
+        # here too.
         assert world.changed.wait_for(lambda: is_there() or not self.is_open, _PATIENCE_S)
         if not is_there():
             raise _Aborted

@@ -1,4 +1,4 @@
-"""CuPy's own kernels on arrays, answered by NumPy's functions of the same names."""
+"""CuPy's own array kernels, implemented with the NumPy functions of the same names."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ def _on_host(given: Any) -> Any:
 def computed(
     made: Callable[..., Any], function: Callable[..., Any], *args: Any, **named: Any
 ) -> Any:
-    """Return an array, by `made(shape, dtype)`, into which is written what a function of NumPy's
-    computes of arrays once all work before is done.
+    """Return an array from `made(shape, dtype)`, and fill it with a NumPy function's result.
+
+    The result is computed when all earlier work is done.
     """
 
     def compute() -> Any:
         with np.errstate(all="ignore"):
             return np.asarray(function(*map(_on_host, args), **named))
 
-    # The result's shape and dtype follow from the current memory, whatever its values.
+    # The result's shape and dtype do not depend on values, so compute them from the current memory.
     like = compute()
     array = made(like.shape, like.dtype)
     queue(lambda: np.copyto(array.host, compute()))
@@ -37,7 +38,7 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Operators:
-    """The arithmetic, comparisons and reductions of an array that has `host`, NumPy's view."""
+    """Arithmetic, comparisons and reductions of an array whose `host` is a NumPy view."""
 
     host: np.ndarray
     __hash__ = None  # type: ignore[assignment]

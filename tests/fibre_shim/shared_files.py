@@ -1,4 +1,4 @@
-"""Memory that another process finds by 64 bytes, as those are that CUDA gives out for its own."""
+"""Memory that another process opens with a 64-byte handle, like those of CUDA IPC."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The process, its descriptor, the size, what is the same at both ends, and that it is a handle.
+# The process, its descriptor, the size, a number equal at both ends, and the handle's mark.
 _HANDLE = struct.Struct("<QQQQ8s24x")
 _MARK = b"fibreipc"
 
 
 class Shared(NamedTuple):
-    """A mapping of memory that processes share, and the key by which others find it."""
+    """A mapping of shared memory, and the handle by which other processes open it."""
 
     mapping: mmap.mmap
     handle: bytes
@@ -23,12 +23,12 @@ class Shared(NamedTuple):
 
     @property
     def address(self) -> int:
-        """Where it lies in this process."""
+        """The address in this process."""
         return int(np.frombuffer(self.mapping, np.uint8).__array_interface__["data"][0])
 
 
 def share(size: int, number: int = 0) -> Shared:
-    """Return new memory of this process's, which lives as long as anybody maps it."""
+    """Return new memory of this process, which lives as long as any process maps it."""
     fd = os.memfd_create("fibre-shim", os.MFD_CLOEXEC)
     os.ftruncate(fd, size)
     handle = _HANDLE.pack(os.getpid(), fd, size, number, _MARK)
@@ -36,22 +36,22 @@ def share(size: int, number: int = 0) -> Shared:
 
 
 def close_file(shared: Shared) -> None:
-    """Let nobody open it any more."""
+    """Prevent further processes from opening the memory."""
     os.close(_HANDLE.unpack(shared.handle)[1])
 
 
 def is_own(handle: bytes) -> bool:
-    """Return whether memory is of this process."""
+    """Return whether the memory belongs to this process."""
     return _HANDLE.unpack(handle)[0] == os.getpid()
 
 
 def number_of(handle: bytes) -> int:
-    """Return the number that it was shared with."""
+    """Return the number in the handle, which the creator of the memory chose."""
     return int(_HANDLE.unpack(handle)[3])
 
 
 def opened(handle: bytes) -> Shared | None:
-    """Return another process's memory, mapped; None if there is none by this handle."""
+    """Return another process's memory, mapped; None if the handle is unknown."""
     pid, fd, size, number, mark = _HANDLE.unpack(handle)
     if mark != _MARK:
         return None

@@ -1,7 +1,7 @@
-"""Devices, streams and events of the CuPy that is made of fibres: work is done as it is queued.
+"""Devices, streams and events of the CuPy shim: work runs when it is queued.
 
-Copies of pinned memory, and of memory that processes share, alone are late, until the next work
-comes or somebody waits. Events that processes share tell each other how far they are.
+Only copies of pinned memory, and of memory shared between processes, are delayed, until the next
+work or a wait. Events that processes share exchange their progress.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tests.fibre_shim import shared_files
 from tests.fibre_shim.shared_files import Shared
 
 DEVICES = 2
-# A GPU that waits for another process's waits so long, and then forever.
+# How long a GPU waits for another process's GPU before it counts as hanging.
 _PATIENCE_S = 20.0
-# After so long a GPU has done what it was given, though nobody waits.
+# After this time a GPU has finished its work, even if nothing waits.
 _SOON_S = 0.002
 
 
 class CUDARuntimeError(RuntimeError):
-    __module__ = "tests.fibre_shim.cupy"  # by which errors of CuPy's are known
+    __module__ = "tests.fibre_shim.cupy"  # errors of CuPy are recognized by this module
 
     def __init__(self, status: int | str) -> None:
         self.status = status
@@ -64,9 +64,9 @@ class Device:
 
 class Event:
     _made = 0
-    # An event that was opened by its handle has no more than these.
+    # An event opened by its handle has only these attributes.
     graph: Capture | None = None
-    # Work of other threads (nccl.py) that the stream had not done when this was recorded.
+    # Work of other threads (nccl.py) that the stream had not finished when this was recorded.
     pending: Sequence[threading.Event] = ()
 
     def __init__(
@@ -104,7 +104,7 @@ class Event:
         _wait_for_others(self)
 
 
-# By their handles.
+# Events by their handles.
 all_events: WeakValueDictionary[int, Event] = WeakValueDictionary()
 
 
@@ -114,18 +114,18 @@ def is_pending(handle: int) -> bool:
     return event is not None and any(not one.is_set() for one in event.pending)
 
 
-# An event that processes share: how often it was recorded, and how many its GPU has passed.
+# Counts of a shared event: how often it was recorded, and how many of these its GPU has reached.
 _COUNTS_BYTES = 16
 _events: dict[int, Shared] = {}
 
 
 def shared_event(number: int) -> Shared | None:
-    """Return the counts of an event; None if it is of its process alone."""
+    """Return the counts of an event, or None if only its process has it."""
     return _events.get(number)
 
 
 def open_event(shared: Shared) -> int:
-    """Return the number by which this process knows another's event."""
+    """Return the number by which this process refers to another's event."""
     Event._made += 1
     _events[Event._made] = shared
     return Event._made
@@ -148,13 +148,13 @@ def _wait_for_others(event: Event) -> None:
 
 
 class Capture(list[Callable[[], object]]):
-    """Captured work of a stream and of the streams that waited for its events."""
+    """Captured work of a stream, and of the streams that waited for its events."""
 
     def __init__(self, origin: Stream) -> None:
         super().__init__()
         self.origin = origin
         self.streams = [origin]
-        # How much of the work each event, and each stream, is behind.
+        # The number of works that precede each event, and each stream's position.
         self.events: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.joined = 0
@@ -192,7 +192,7 @@ class Graph:
             work()
 
 
-# By their handles.
+# Streams by their handles.
 all_streams: WeakValueDictionary[int, Stream] = WeakValueDictionary()
 
 
@@ -208,18 +208,18 @@ class Stream:
         self.ptr = 0 if null else Stream._made
         all_streams[self.ptr] = self
         self.captured: Capture | None = None
-        # By device, for `null` stands for the default streams of all.
+        # By device, since `null` stands for the default streams of all devices.
         self._pending: dict[int, list[threading.Event]] = {}
 
     def unfinished(self) -> list[threading.Event]:
-        """Return the works of other threads that precede later work of this stream."""
+        """Return the work of other threads that precedes later work of this stream."""
         pending = self._pending.get(state.device, [])
         if pending:
             pending = self._pending[state.device] = [one for one in pending if not one.is_set()]
         return list(pending)
 
     def add_pending(self, events: Sequence[threading.Event]) -> None:
-        """Let later work of this stream start after what other threads do."""
+        """Make later work of this stream wait for the work of other threads."""
         self._pending.setdefault(state.device, []).extend(events)
 
     @classmethod
@@ -280,12 +280,12 @@ null = Stream.null = Stream(null=True)
 state = _State()
 
 
-# Copies from and to pinned memory, and memory that processes share, that nobody has waited for.
+# Copies from and to pinned or shared memory that nothing has waited for yet.
 _late: list[Callable[[], object]] = []
 
 
 def queue(work: Callable[[], object]) -> None:
-    """Do what the current stream is given, or keep it where that is captured."""
+    """Run the work of the current stream, or record it during a capture."""
     stream = state.streams[state.device][-1]
     if stream.captured is None:
         arrive()
@@ -297,8 +297,10 @@ def queue(work: Callable[[], object]) -> None:
 
 
 def late(work: Callable[[], object], stream: Stream) -> None:
-    """Do such a copy with the next work, or when somebody waits: who reads its result,
-    or writes over its source, before that has not waited as it must on a GPU.
+    """Run a delayed copy with the next work or wait.
+
+    Code that reads its result, or overwrites its source, before that lacks a wait that a GPU
+    requires.
     """
     if stream.captured is None:
         _late.append(work)
@@ -306,7 +308,7 @@ def late(work: Callable[[], object], stream: Stream) -> None:
         stream.captured.add(work, stream)
 
 
-# Reentrant, because a free at the end of a copy may look at the pool again.
+# Reentrant, because freeing memory at the end of a copy may check the pool again.
 _arriving = threading.RLock()
 
 

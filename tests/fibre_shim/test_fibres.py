@@ -1,4 +1,4 @@
-"""The fibres run correct kernels, and see what is wrong with others."""
+"""The fibres run correct kernels, and detect errors in wrong ones."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ extern "C" __global__ void beside(float* x, float* y, int n) {
     ],
 )
 def test_a_write_beside_an_array_is_an_error_and_hurts_nothing(touch: str, told: str) -> None:
-    # Views of one memory, whose ends are not its own.
+    # Views inside one larger array.
     whole = np.zeros(64, np.float32)
     x, y = whole[8:16], whole[32:40]
     with pytest.raises(KernelError, match=told):

@@ -1,4 +1,4 @@
-"""Steps of a graph: adding, moving, replacing and erasing them."""
+"""Graph nodes: adding, moving, replacing and erasing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = fd.tensor([1.0, -2.0])
 
 
 def made() -> tuple[fx.Graph, dict[str, fx.Node]]:
-    """Return a graph of relu(x) * 2 + y, and its steps by name."""
+    """Return a graph of relu(x) * 2 + y, and its nodes by name."""
     graph = fx.Graph()
     x, y = graph.placeholder("x"), graph.placeholder("y", default_value=1.0)
     relu = graph.call_function(fd.relu, (x,))

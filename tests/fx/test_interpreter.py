@@ -1,4 +1,4 @@
-"""Running a graph step by step, and making another one of it."""
+"""Running a graph node by node, and transforming it into another graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs of modules and functions: what is traced, the code, and changes of it."""
+"""Graphs of modules and functions: tracing, generated code and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: threads that use one tensor share its place for the gradient; and rare cases."""
+"""Threads that use one tensor share its AccumulateGrad; also rare cases of gradients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def meet(
     mine: Callable[[], object],
     others: Callable[[], object],
 ) -> list[object]:
-    """Return both results where the other thread runs while mine makes an Extra."""
+    """Run `others` in a thread while `mine` creates an Extra; return both results."""
     returned: list[object] = []
     other, make = threading.Thread(target=lambda: returned.append(others())), accumulate_grad.Extra
 
     def make_slowly() -> object:
         monkeypatch.setattr(accumulate_grad, "Extra", make)
         other.start()
-        other.join(0.1)  # it may have to wait until this thread is done
+        other.join(0.1)  # the other thread may have to wait for this one
         return make()
 
     monkeypatch.setattr(accumulate_grad, "Extra", make_slowly)

@@ -1,4 +1,4 @@
-"""Nodes once users have seen them: of the class of their name, and what their kind made them."""
+"""Nodes that users have seen get the class of their name and keep the data of their kind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdist.graph.node import node_of
 
 
 class Doubled(CallNode):
-    """A Node that says of itself what few do."""
+    """A Node that sets attributes that few Nodes set."""
 
     __slots__ = ()
     saved_names = ("factors",)
@@ -23,12 +23,12 @@ class Doubled(CallNode):
     factors: list[int]
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return g times the factors, for which this asks when it is shown."""
+        """Return g times the factors. This shows the Node to the user, as a hook would."""
         self.shown()
         return (g * sum(self.factors),)
 
     def release(self) -> None:
-        """Forget the factors."""
+        """Drop the factors."""
         self.factors.clear()
 
 
@@ -76,7 +76,7 @@ def test_a_node_that_two_threads_show_at_once_is_of_one_class_and_keeps_its_kind
 
     def preempted(self: Any) -> str:
         monkeypatch.undo()
-        node.shown()  # as the other thread does
+        node.shown()  # like the other thread
         return name_of_call(self)
 
     monkeypatch.setattr(kind, "name_of_call", preempted)
@@ -88,7 +88,7 @@ def test_a_node_that_two_threads_show_at_once_is_of_one_class_and_keeps_its_kind
 def test_two_threads_that_first_need_a_class_are_given_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(dict[str, type[ShownNode]]):
         def get(self, name: str, default: Any = None) -> Any:
-            """Return None: the other thread has not brought its class yet."""
+            """Return None, as if the other thread had not added its class yet."""
 
     monkeypatch.setattr(call_node, "_CLASSES", Late())
     assert type(doubled().shown()) is type(doubled().shown())

@@ -1,4 +1,4 @@
-"""Levels of forward mode and the tangents registered with them."""
+"""Levels of forward mode and their registered tangents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIRROR = (3 << 48) | 1
 
 
 class Value:
-    """Stands for a tangent."""
+    """A stand-in for a tangent."""
 
     def __init__(self, tangents: ForwardGrad | None = None) -> None:
         self.tangents = tangents

@@ -1,4 +1,4 @@
-"""The claim: no lock of levels and tangents is held while another is taken, or a tangent dies."""
+"""No lock of levels and tangents is held while another is acquired or a tangent is freed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_tangent_dies_outside_of_the_locks() -> None:
         seen.extend([ForwardADLevel.try_get_by_idx(level), len(at), outer.contains(at)])
 
     def look_from_another_thread(at: ForwardADLevel) -> None:
-        # Called while the tangent dies: the other thread waits as long as a lock is held.
+        # Called when the tangent is freed; the other thread would block on a held lock.
         thread = threading.Thread(target=take_all_locks, args=(at,))
         thread.start()
         thread.join(5)
@@ -44,7 +44,7 @@ def test_tangent_dies_outside_of_the_locks() -> None:
 
 
 class OnlyOne:
-    """A lock that fails if its thread holds another one of these."""
+    """A lock that fails if its thread already holds a lock of this class."""
 
     held = threading.local()
 
@@ -70,7 +70,7 @@ def test_no_lock_is_taken_while_another_is_held(monkeypatch: pytest.MonkeyPatch)
     grads = [ForwardGrad() for _ in range(4)]
     for grad in grads:
         grad._content_lock = OnlyOne()  # type: ignore[assignment]
-        # With the tangent dies one that has a tangent itself.
+        # Freeing this tangent frees another one, which has a tangent itself.
         inner = ForwardGrad()
         inner.set_value("inner", level)
         grad.set_value(Value(inner), 0)

@@ -1,4 +1,4 @@
-"""The claim: wherever one thread is stopped, another finds tangents and levels as they should."""
+"""Levels and tangents are consistent for a second thread, wherever the first is stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def opened() -> ForwardADLevel:
 
 
 def outcome(step: Callable[[], object], found: list[object]) -> Step:
-    """Return a step that keeps the result of another one, or the class of its error."""
+    """Return a step that records the result of another step, or the class of its exception."""
 
     def run() -> None:
         try:

@@ -1,4 +1,4 @@
-"""A lazy conjugate or negative view reads as an ordinary tensor when its array is used."""
+"""Lazy conjugate and negative views become ordinary tensors when their array is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: a leaf and a Node keep all that threads and hooks bring them, and keep it once."""
+"""A leaf and a Node keep each gradient and hook from concurrent threads exactly once."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_threads_that_switch_recording_off_are_all_counted() -> None:
         for _ in each_interleaving(
             lambda: (switch, lambda: set_grad_mode(False)), "graph/modes.py"
         ):
-            # The second has ended with it off.
+            # The second thread ended with recording switched off.
             assert modes.grad_off == before + 1
             modes.grad_off = before
     finally:
@@ -233,7 +233,7 @@ def test_sparse_and_dense_gradients_become_one(mine: bool) -> None:
 
 def test_a_sparse_gradient_that_grows_in_place_is_at_a_later_version() -> None:
     have = sparse(1.0, 2.0)
-    before = storage_of(have).version  # which what an op saves of it asks for
+    before = storage_of(have).version  # saved tensors are compared with this version
     with fastdist.no_grad():
         assert add_gradients(have, sparse(0.0, 3.0), True) is have
     assert have.to_dense().tolist() == [1.0, 0.0, 5.0] and have._version == before + 1
@@ -280,7 +280,7 @@ def test_a_gradient_may_be_taken_away_where_there_is_none() -> None:
         assert one.grad is None
     x.grad = fastdist.full((2,), 3.0)
     assert x.grad is not None and x.grad.tolist() == [3.0, 3.0]
-    # It goes with the tensor into the graph.
+    # A gradient set before x required grad is kept, and later gradients are added to it.
     x.requires_grad_(True)
     (x * 2).sum().backward()
     assert x.grad.tolist() == [5.0, 5.0]

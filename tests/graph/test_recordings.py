@@ -1,4 +1,4 @@
-"""The claim: each watcher sees all recordings that begin and end, whoever else comes or goes."""
+"""Each watcher sees every start and end of a recording, while other watchers come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that tensors which depend on a transform's inputs are known."""
+"""Tensors that depend on a transform's inputs are known."""
 
 from __future__ import annotations
 

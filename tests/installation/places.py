@@ -11,7 +11,7 @@ INFO = f"torch-{TORCH_VERSION}.dist-info"
 
 
 def make_place(folder: Path, pip_conf: str | None = None) -> Environment:
-    """Make an environment with another distribution, and with a pip.conf where one is given."""
+    """Make an environment with another distribution and, if given, a pip.conf."""
     site = folder / "lib" / "site-packages"
     (site / "einops-0.8.2.dist-info").mkdir(parents=True)
     (site / "einops-0.8.2.dist-info" / "METADATA").write_text("Name: einops\nVersion: 0.8.2\n")
@@ -22,7 +22,7 @@ def make_place(folder: Path, pip_conf: str | None = None) -> Environment:
 
 
 def add_torch(place: Environment, version: str = "2.14.1", installer: str = "pip") -> None:
-    """Write the files of another torch, as an installer does."""
+    """Write the files of another torch, like an installer."""
     site = Path(place.site_packages)
     info = site / f"torch-{version}.dist-info"
     info.mkdir()
@@ -34,7 +34,7 @@ def add_torch(place: Environment, version: str = "2.14.1", installer: str = "pip
 
 
 def files_in(folder: str | Path) -> dict[str, bytes]:
-    """Return the bytes of every file by its path; empty folders have none."""
+    """Return the bytes of every file by its path; empty folders are left out."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
         for path in sorted(Path(folder).rglob("*"))

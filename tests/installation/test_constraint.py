@@ -1,4 +1,4 @@
-"""The constraint file, and the variables that `as-torch -m pip` and `-m uv` start with."""
+"""The constraint file, and the variables set for `as-torch -m pip` and `as-torch -m uv`."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_the_module_warns_where_it_was_replaced_in_part(
 @pytest.mark.parametrize("other", [False, True])
 def test_without_fastdist_the_import_names_the_remedy(place: Environment, other: bool) -> None:
     if other:
-        # The index has another project of this name.
+        # The package index has another project with this name.
         (Path(place.site_packages) / "fastdist.py").write_text("")
     done = run(place, "import torch", has_fastdist=False)
     assert done.returncode == 1

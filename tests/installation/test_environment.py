@@ -1,4 +1,4 @@
-"""Environments in which an installed `torch` would fail, or harm, are refused with the reason."""
+"""Unsuitable environments for an installed `torch` are rejected with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both commands leave an environment as it was: after removal, and after an error at any step."""
+"""The commands restore an environment after removal and after an error at any step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, place: Environment) -> Environment:
-    """Let the commands take a place for this Python's environment, with no other configuration."""
+    """Use `place` as the environment of this Python, without other configuration."""
     monkeypatch.setattr(install, "this_environment", lambda: place)
     monkeypatch.setattr(install, "require_suitable", lambda environment: None)
     monkeypatch.setenv("HOME", place.prefix)
@@ -140,7 +140,7 @@ def test_either_command_continues_after_the_other_was_killed_at_any_step(
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """Let no call change a file from one step on, so that nothing is undone either."""
+    """Let each file change from this step on fail, including the changes that would undo it."""
     done = [0]
 
     def dying(function: Any) -> Any:
@@ -160,7 +160,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, fails_at: int, error: BaseException) -> list[int]:
-    """Let one of the calls that change files fail; undoing calls that come later work."""
+    """Let one of the calls that change files fail; later calls, which undo the change, succeed."""
     done = [0]
 
     def failing(function: Any) -> Any:
@@ -261,7 +261,7 @@ def test_two_pythons_of_one_prefix_keep_a_line_each(
     use(monkeypatch, other)
     install.install(variables(place))
     assert Path(place.pip_file).read_text().count(constraint.FILE_NAME) == 2
-    # pip reads both files, and each is for its Python's version.
+    # pip reads both files; a marker limits each to its Python version.
     assert "; python_version ==" in Path(constraint.file_of(other)).read_text()
     install.uninstall()
     assert Path(place.pip_file).read_text() == alone

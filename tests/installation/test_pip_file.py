@@ -1,4 +1,4 @@
-"""One value in a pip.conf is added and removed, and every other line stays as it was."""
+"""One value of a pip.conf is added and removed; all other lines stay the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.installation.environment import InstallError
 
 VALUE = "file:///v/fastdist_torch_constraint.txt"
 
-# Files as users, `pip config set` and editors write them, and the values that pip reads afterwards.
+# Files as users, `pip config set` and editors write them, and the values that pip reads.
 FILES = {
     "": [VALUE],
     "[global]\nindex-url = https://i/simple\n": [VALUE],

@@ -1,4 +1,4 @@
-"""The constraints in effect are those that pip itself reads from its files and variables."""
+"""The effective constraints are those that pip reads from its files and variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
 
 
 def environment(folder: Path, **files: str) -> Environment:
-    """Write configurations whose constraint is named by their level."""
+    """Write configuration files whose constraint names their level."""
     for path, text in zip((GLOBAL, USER, SITE, EXTRA), ("g", "u", "s", "x"), strict=True):
         if text in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def environment(folder: Path, **files: str) -> Environment:
     return Environment(str(folder / "v" / "site"), str(folder / "v"))
 
 
-# The files of each level, and the level whose constraint holds.
+# The files of each level, and the level whose constraint is effective.
 LEVELS: list[tuple[dict[str, str], str]] = [
     ({}, ""),
     ({"g": IN_GLOBAL}, "g"),
@@ -55,7 +55,7 @@ def test_the_strongest_level_holds(
 
 
 def test_pip_agrees(tmp_path: Path, variables: dict[str, str]) -> None:
-    """One run of pip on levels that this test can give it: all but the environment's own."""
+    """Run pip with configuration of all levels except the environment's own."""
     files = {"g": IN_INSTALL, "u": IN_GLOBAL, "x": IN_INSTALL}
     place = environment(tmp_path, **files)
     given = {**variables, "PIP_CONFIG_FILE": str(tmp_path / EXTRA)}
@@ -67,7 +67,7 @@ def test_pip_agrees(tmp_path: Path, variables: dict[str, str]) -> None:
     values = dict(line.split("=", 1) for line in listed.splitlines())
     words = ast.literal_eval(values["install.constraint"]).split()
     assert list(pip_settings.in_effect(place, given).words) == words == ["x.txt", "other-x.txt"]
-    # The user's file is not read where PIP_CONFIG_FILE names one.
+    # The user's file is not read if PIP_CONFIG_FILE is set.
     assert "u.txt" not in values.get("global.constraint", "")
 
 

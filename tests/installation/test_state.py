@@ -1,4 +1,4 @@
-"""A program that starts reports what happened to the installed `torch`, and is quiet otherwise."""
+"""At start a program reports changes to the installed `torch`; otherwise it prints nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_nothing_is_said_where_all_is_well(place: Environment, tmp_path: Path) -
     assert state.note(place, ["", "/none", state.FOLDER]) is None
     other = make_place(tmp_path / "w")
     add_torch(other)
-    # A real torch where fastdist's was never installed is the user's choice.
+    # If fastdist's torch was never installed, a real torch is the user's choice.
     assert state.note(other, [other.site_packages]) is None
 
 

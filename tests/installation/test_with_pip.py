@@ -1,7 +1,8 @@
-"""pip in a real environment, without an index: it is content with `torch`, and does not replace it.
+"""pip accepts the installed `torch` in a real environment and does not replace it, without an
+index.
 
-The wheels are made here: a newer torch, two versions of torchvision of which each needs its own
-torch, and a package that needs torchvision and an extra of torch.
+The wheels are made here: a newer torch, two versions of torchvision that need different torch
+versions, and a package that needs torchvision and an extra of torch.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Place(Environment):
     """An environment with its Python."""
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run its Python, with no configuration of pip but the environment's own."""
+        """Run its Python with only the environment's own pip configuration."""
         home = {"HOME": self.prefix, "XDG_CONFIG_DIRS": self.prefix, "PATH": os.defpath}
         return subprocess.run(
             [os.path.join(self.prefix, "bin", "python"), *arguments],
@@ -99,12 +100,12 @@ class Place(Environment):
         )  # fmt: skip
 
     def pip(self, *arguments: str, **variables: str) -> str:
-        """Run pip, and return what it printed."""
+        """Run pip and return its output."""
         done = self.run("-m", "pip", *arguments, PIP_NO_INDEX="1", **variables)
         return done.stdout + done.stderr
 
     def versions(self) -> dict[str, str]:
-        """Return the version of every distribution, by its name."""
+        """Return the version of every distribution by its name."""
         names = [path.name for path in Path(self.site_packages).glob("*.dist-info")]
         return dict(name.removesuffix(".dist-info").split("-") for name in names)
 
@@ -135,7 +136,7 @@ def test_the_command_makes_it_the_torch_of_plain_python(bare: Place) -> None:
 
 
 def test_the_page_shows_what_happens(bare: Place, wheels: Path) -> None:
-    """Run the session of docs/packages.md, with a package of this test for the one on the index."""
+    """Run the session of docs/packages.md, with a local package instead of the one on the index."""
     text = (ROOT / "docs" / "packages.md").read_text()
     session = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     commands = re.findall(r"^\$ \.venv/bin/(.*)\n((?:[^$].*\n)*)", "".join(session), re.MULTILINE)

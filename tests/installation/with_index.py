@@ -1,7 +1,7 @@
 """pip and uv install packages that need torch, torchvision and an extra of torch, from an index.
 
-`python -m tests.installation.with_index [PYTHON]` makes environments with spaces in their paths,
-takes about a minute, and downloads about 100 MB. The tests of pip next to this file need no index.
+`python -m tests.installation.with_index [PYTHON]` makes environments with spaces in their paths.
+It takes about a minute and downloads about 100 MB. The pip tests next to this file need no index.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _try(installer: str, python: str, folder: Path) -> None:
     fastdist, own = str(bin_ / "fastdist"), str(bin_ / "python")
     variables = {"VIRTUAL_ENV": str(folder)}
     start = [own, "-m"]
-    # uv reads the environment's folder alone, so that it needs the installed distribution.
+    # uv reads only the environment's folder, so it needs the installed distribution.
     if installer != "as-torch pip":
         report = _run(fastdist, "as-torch", "--install")
         (line,) = [one for one in report.splitlines() if "export UV_CONSTRAINT=" in one]

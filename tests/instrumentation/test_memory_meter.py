@@ -1,4 +1,4 @@
-"""The claim that each thread's bytes are counted as arrays come and end."""
+"""Each thread's bytes are counted as its arrays are allocated and freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML by which traces, profiles, explanations, time lines and reports show themselves."""
+"""The HTML representation of traces, profiles, explanations, time lines and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a thread's place in Python is reported, the innermost function first."""
+"""A thread's Python stack is reported with the innermost function first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time ranges: which listeners get which ranges, from which thread."""
+"""Time ranges: which listeners receive which ranges from which thread."""
 
 from __future__ import annotations
 

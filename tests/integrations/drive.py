@@ -1,4 +1,4 @@
-"""Drivers of Ray and Dask for tests: run the `main` of a module in workers, and end.
+"""Drivers of Ray and Dask for tests: run the `main` of a module in workers, and exit.
 
 python -m tests.integrations.drive ray|dask WORKERS RESTARTS MODULE ARGUMENTS
 """
@@ -15,7 +15,7 @@ from tests.integrations.ray_cluster import SETTINGS
 
 
 def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[str]) -> list[Any]:
-    """Run it in actors of a Ray that is started for it."""
+    """Run a function in actors of a new Ray cluster."""
     import ray
 
     from fastdist.integrations.ray import WorkerGroup
@@ -32,7 +32,7 @@ def run_on_ray(size: int, restarts: int, train: Callable[..., Any], words: list[
 
 
 def run_on_dask(size: int, restarts: int, train: Callable[..., Any], words: list[str]) -> list[Any]:
-    """Run it in a cluster of processes of this machine."""
+    """Run a function in a Dask cluster of processes on this machine."""
     from distributed import Client
 
     from fastdist.integrations.dask import run
@@ -42,9 +42,9 @@ def run_on_dask(size: int, restarts: int, train: Callable[..., Any], words: list
 
 
 def dask_cluster(size: int) -> Any:
-    """Return a cluster of processes of this machine.
+    """Return a cluster of processes on this machine.
 
-    Dask gives a process up whose successor takes longer than 15 s; a busy machine takes longer.
+    Dask gives up a process if its restart takes longer than 15 s; a busy machine takes longer.
     """
     import dask
     from distributed import LocalCluster
@@ -54,7 +54,7 @@ def dask_cluster(size: int) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line names; return the sum of the workers' statuses."""
+    """Run the module that the command line names; return the sum of the workers' statuses."""
     engine, size, restarts, module, *words = arguments
     run = run_on_ray if engine == "ray" else run_on_dask
     statuses = run(int(size), int(restarts), importlib.import_module(module).main, words)
@@ -63,6 +63,6 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Ray asks for its settings in the environment before it is imported.
+    # Ray reads its settings from the environment when it is imported.
     os.environ.update(SETTINGS)
     sys.exit(main(sys.argv[1:]))

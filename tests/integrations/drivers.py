@@ -1,10 +1,10 @@
-"""Drivers whose workers fail, do not fit, are nested, or outlive them.
+"""Drivers whose workers fail, do not fit, are nested, or outlive the driver.
 
-    python -m tests.integrations.drivers ray|dask errors|groups|lasting|plugin|cluster FOLDER
+ python -m tests.integrations.drivers ray|dask errors|groups|lasting|plugin|cluster FOLDER
 
-`errors` prints what each mistake leads to, `groups` those of restarts and of nested groups,
-and `plugin` what the plugin of Dask does. `lasting` runs tests/integrations/lasting.py in two
-workers. `cluster` keeps a Dask cluster, whose address it writes into the folder, until `stop`.
+`errors` prints the result of each mistake, `groups` the results of restarts and of nested groups,
+and `plugin` those of the Dask plugin. `lasting` runs tests/integrations/lasting.py in two workers.
+`cluster` runs a Dask cluster until `stop`, and writes its address to the folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.integrations.ray_cluster import SETTINGS
 
 
 class OnRay:
-    """Groups of Ray's."""
+    """Worker groups on Ray."""
 
     def __init__(self, stack: ExitStack) -> None:
         import ray
@@ -46,7 +46,7 @@ class OnRay:
 
 
 class OnDask:
-    """Groups of Dask's, in a cluster of four processes, or in the one that FOLDER/address names."""
+    """Worker groups on Dask, in a new cluster of four processes or the one in FOLDER/address."""
 
     def __init__(self, stack: ExitStack, address: str | None = None) -> None:
         from distributed import Client
@@ -64,7 +64,7 @@ class OnDask:
 
 
 def raise_on_purpose() -> None:
-    """Raise in rank 1; let the other wait for it."""
+    """Raise in rank 1 while the other rank waits for it."""
     from fastdist.distributed import rpc
 
     rank = int(os.environ["RANK"])
@@ -75,7 +75,7 @@ def raise_on_purpose() -> None:
 
 
 def end_in_first_life() -> tuple[int, float]:
-    """Sum over the ranks; in the first life of the group, be killed instead, in rank 1."""
+    """Sum over the ranks; in the first life of the group, rank 1 is killed instead."""
     dist.init_process_group()
     if dist.get_rank() == 1 and dist.restart_count() == 0:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -86,7 +86,7 @@ def end_in_first_life() -> tuple[int, float]:
 
 
 def call_others() -> tuple[str, list[int]]:
-    """Return the name of this worker, and the process ids of both, as a task of Dask's."""
+    """Return this worker's name and the process ids of both workers; runs as a Dask task."""
     from fastdist.distributed import rpc
 
     names = ("worker0", "worker1")
@@ -94,7 +94,7 @@ def call_others() -> tuple[str, list[int]]:
 
 
 def pids_by_name(client: Any) -> dict[str, list[int]]:
-    """Return the answers of workers that a plugin has joined; others, and lost ones, give none."""
+    """Return the answers of workers that a plugin has joined; others give no answer."""
     found = {}
     for address in client.nthreads():
         with suppress(Exception):
@@ -105,7 +105,7 @@ def pids_by_name(client: Any) -> dict[str, list[int]]:
 
 
 def print_plugin(client: Any) -> None:
-    """Kill a worker that a plugin has joined; print that another process has its rank."""
+    """Kill a worker that a plugin has joined; print that another process took its rank."""
     from fastdist.integrations.dask import FastdistPlugin
 
     client.register_plugin(FastdistPlugin(world_size=2))
@@ -121,12 +121,12 @@ def print_plugin(client: Any) -> None:
 
 
 def place() -> tuple[str, str]:
-    """Return rank and world size, as variables have them."""
+    """Return rank and world size from the environment."""
     return os.environ["RANK"], os.environ["WORLD_SIZE"]
 
 
 def place_of_nested(engine: str) -> Any:
-    """Return the places in a group that this worker makes, and its own."""
+    """Return the places of a nested group that rank 0 starts, and this worker's own place."""
     if os.environ["RANK"] != "0":
         return place()
     if engine == "ray":
@@ -142,7 +142,7 @@ def place_of_nested(engine: str) -> Any:
 
 
 def print_errors(run: Callable[..., list[Any]]) -> None:
-    """Print what each mistake leads to."""
+    """Print the result of each mistake."""
     try:
         run(2, raise_on_purpose)
     except WorkerFailedError as error:
@@ -156,13 +156,13 @@ def print_errors(run: Callable[..., list[Any]]) -> None:
 
 
 def print_groups(engine: str, run: Callable[..., list[Any]]) -> None:
-    """Print what a group that is started again returns, and a group in a group."""
+    """Print the results of a restarted group, and of a group inside a group."""
     print("group", run(2, end_in_first_life, max_restarts=1, restart="group"), flush=True)
     print("nested", run(2, partial(place_of_nested, engine)), flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     engine, case, name = arguments
     folder = Path(name)
     with ExitStack() as stack:

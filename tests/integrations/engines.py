@@ -1,4 +1,4 @@
-"""Engines that start jobs, as tests use them: what each needs, and how it starts N workers."""
+"""Engines that start jobs, as tests use them: their requirements, and how each starts N workers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.launch import mpirun
 
 ROOT: Final = str(Path(fastdist.__file__).parents[1])
 _PACKAGES: Final = {"ray": "ray", "dask": "distributed", "torchrun": "torch"}
-# Ends a hang; promises have tighter bounds.
+# Only ends a hang; guarantees are tested with tighter bounds.
 BOUND_S: Final = 110.0
-# How often a worker may come back, on engines that start workers again.
+# How often a worker may be restarted, on engines that restart workers.
 RESTARTS: Final = 3
 
 
@@ -40,7 +40,7 @@ def why_not(name: str) -> str | None:
 
 
 class Command:
-    """One process that starts workers, or is one."""
+    """A process that starts workers, or is itself a worker."""
 
     def __init__(self, words: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         self.words, self.environment, self.folder = words, environment, folder
@@ -49,7 +49,7 @@ class Command:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it, for the first time or again; output is added to a file."""
+        """Start it, or start it again; its output is appended to a file."""
         self.starts += 1
         with open(self.folder / "output", "ab") as out:
             self.process = subprocess.Popen(
@@ -65,7 +65,7 @@ class Command:
 
 
 class Job:
-    """The commands of a job. With `replaces` one that is killed starts again, as by a kubelet."""
+    """The commands of a job. With `replaces`, a killed command is restarted, as by a kubelet."""
 
     def __init__(self, folder: Path, *, replaces: bool = False) -> None:
         self.folder = folder
@@ -79,11 +79,11 @@ class Job:
 
     @property
     def output(self) -> str:
-        """The text that all commands have printed."""
+        """The output of all commands."""
         return (self.folder / "output").read_text(errors="replace")
 
     def look(self) -> None:
-        """Start killed processes again, where the engine does so; fail if one has failed."""
+        """Restart killed processes if the engine does so; fail if a command has failed."""
         for command in self._commands:
             status = command.process.poll()
             if status == -signal.SIGKILL and self._replaces and command.starts <= RESTARTS:
@@ -92,7 +92,7 @@ class Job:
                 assert status in (None, 0), f"ended with {status}:\n{self.output}"
 
     def wait_until(self, holds: Callable[[], bool], bound_s: float = BOUND_S) -> float:
-        """Wait until something holds, and return how long that took."""
+        """Wait until a condition holds, and return how long that took."""
         began, pause = time.monotonic(), threading.Event()
         while not holds():
             self.look()
@@ -101,13 +101,13 @@ class Job:
         return time.monotonic() - began
 
     def end(self) -> str:
-        """Wait until all have ended well, and return what they printed."""
+        """Wait until all commands have ended without an error, and return their output."""
         self.wait_until(lambda: all(one.process.poll() is not None for one in self._commands))
         self.look()
         return self.output
 
     def close(self) -> None:
-        """End what is left."""
+        """End the remaining commands."""
         for command in self._commands:
             if command.process.poll() is None:
                 os.killpg(command.process.pid, signal.SIGTERM)
@@ -179,15 +179,15 @@ STARTS: Final = {
     "ray": _driver("ray"),
     "dask": _driver("dask"),
 }
-# Those that start a worker again whose process was killed.
+# Engines that restart a killed worker.
 RESTARTING: Final = ("fastdist run", "kubernetes", "ray", "dask")
-# Those that start all workers again.
+# Engines that restart all workers.
 RESTARTING_ALL: Final = ("torchrun",)
 
 
 @contextmanager
 def started(engine: str, size: int, port: int, words: Sequence[str], folder: Path) -> Iterator[Job]:
-    """Start a job, and end what is left of it."""
+    """Start a job, and end the rest of it after the block."""
     job = Job(folder, replaces=engine == "kubernetes")
     try:
         STARTS[engine](job, size, port, words)

@@ -1,8 +1,8 @@
-"""A job that goes on until a file says so: workers call each other, and note what they see.
+"""A job that runs until a file exists: workers call each other, and record what they see.
 
-    python -m tests.integrations.lasting FOLDER
+ python -m tests.integrations.lasting FOLDER
 
-In the folder, `up.RANK.LIFE` holds the id of a process that has joined, `saw.RANK.OTHER.LIFE` says
+In the folder, `up.RANK.LIFE` holds the id of a process that has joined, `saw.RANK.OTHER.LIFE` means
 that RANK has called that life of OTHER, and `stop` ends the job.
 """
 
@@ -23,12 +23,12 @@ _PAUSE_S = 0.05
 
 
 def life() -> int:
-    """Return how often this worker was started again; others call this."""
+    """Return how often this worker was restarted; other workers call this."""
     return dist.restart_count()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part until the job is to stop."""
+    """Take part in the job until the file `stop` exists."""
     folder = Path((sys.argv[1:] if arguments is None else arguments)[0])
     place = from_env()
     rpc.init_rpc(f"worker{place.rank}")

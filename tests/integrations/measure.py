@@ -1,8 +1,8 @@
-"""The table of docs/engines.md: `python -m tests.integrations.measure`, or with engines named.
+"""Measure the table of docs/engines.md: `python -m tests.integrations.measure [ENGINE ...]`.
 
-For two workers: from the command until both have called each other, from SIGKILL until a new
-process has called the other and was called (of rank 1, then of rank 0), and from the request to
-stop until all processes have ended. Seconds.
+Each row has times in seconds for two workers: from the command until both have called each other;
+from SIGKILL until a new process has called the other worker and was called (for rank 1, then for
+rank 0); and from the request to stop until all processes have ended.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def row(engine: str) -> str:
 
 
 def main(names: Sequence[str]) -> int:
-    """Print the table, of all engines that are installed if none is named."""
+    """Print the table for the named engines, or for all installed ones."""
     print(f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
     for engine in names or [*STARTS, "slurm"]:
         why = engines.why_not(engine)

@@ -1,4 +1,4 @@
-"""A Ray of one node, which drivers connect to: it takes seconds to start."""
+"""A Ray cluster of one node, to which drivers connect: starting it takes seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 import fastdist
 from bench.kept_port import KeptPort
 
-# No tokens in the user's home, no reports, and patience on a busy machine.
+# No tokens in the user's home, no usage reports, and long timeouts for a busy machine.
 SETTINGS: Final = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -32,10 +32,10 @@ class RayCluster:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it takes drivers."""
+        """Start it, and wait until it accepts drivers."""
         words = ["start", "--head", "--block", f"--port={self._port.number}", "--num-cpus=4"]
         words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false"]
-        # Else drivers that name no cluster find this one, also once it has ended.
+        # Otherwise drivers that name no cluster find this one, even after it has ended.
         words += [f"--temp-dir={self._folder}/ray"]
         root = str(Path(fastdist.__file__).parents[1])
         with open(self._folder / "out", "wb") as out:

@@ -1,4 +1,4 @@
-"""A Slurm of two nodes on this machine, with everything that it writes in one folder."""
+"""A Slurm of two nodes on this machine, with all its files in one folder."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import Final
 from bench.kept_port import KeptPort
 
 COMMANDS: Final = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scancel")
-# Both are this machine. The store is on the first, whose name is 127.0.0.1 as one number: that
-# resolves everywhere, and Slurm takes it for the name of a host, other than `localhost`.
+# Both nodes are this machine. The store is on the first one, whose name is 127.0.0.1 as one number:
+# that resolves everywhere, and Slurm accepts it as a host name other than `localhost`.
 NODES: Final = ("0x7f000001", "node2")
 _STARTS_WITHIN_S = 60.0
 
 
 def path_of(command: str) -> str | None:
-    """Return where a command is; those of servers are where root's are."""
+    """Return the path of a command; servers are in root's directories."""
     return shutil.which(command, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
 class Slurm:
-    """The servers, from `start` to `close`; `environment` lets Slurm's commands find them."""
+    """The servers, from `start` to `close`; with `environment`, Slurm's commands find them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -100,7 +100,7 @@ class Slurm:
             f"SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/slurmd.%n.log",
             "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nMpiDefault=none",
             "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core",
-            # Nodes may say that they have more cores than this machine.
+            # Nodes may claim more cores than this machine has.
             "SlurmdParameters=config_overrides\nReturnToService=2\nKillWait=10\nMailProg=/bin/true",
             *(
                 f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "

@@ -1,4 +1,4 @@
-"""The claim that programs run unchanged on each engine, and that killed workers come back."""
+"""Programs run unchanged on each engine, and killed workers are restarted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Be the name of an engine, whose cluster is there where drivers connect to one."""
+    """Yield the name of an engine; its cluster runs if drivers connect to one."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "ray":
             for name, value in request.getfixturevalue("ray_cluster").environment.items():
@@ -82,7 +82,7 @@ def test_an_example_runs_unchanged(
 
 
 def all_have_seen(folder: Path, rank: int, life: int, size: int) -> bool:
-    """Say whether a life of a worker is up, and others have called it, and it them."""
+    """Return whether a life of a worker is up, and it and all others have called each other."""
     others = [other for other in range(size) if other != rank]
     files = [f"up.{rank}.{life}", *(f"saw.{other}.{rank}.{life}" for other in others)]
     return all((folder / name).exists() for name in files)
@@ -93,9 +93,9 @@ def kill(folder: Path, rank: int, life: int) -> None:
 
 
 def kill_each_once(job: Job, size: int, *, all_restart: bool = False) -> list[float]:
-    """Kill each worker, the one that may host the store last; return how soon each was back.
+    """Kill each worker, the possible host of the store last; return how soon each one was back.
 
-    Where all workers start again, the time ends when the last worker is back.
+    If all workers restart, the time ends when the last worker is back.
     """
     ranks = range(size)
     job.wait_until(lambda: all(all_have_seen(job.folder, rank, 0, size) for rank in ranks))
@@ -123,7 +123,7 @@ def test_any_worker_that_is_killed_is_back_soon(engine: str, port: int, tmp_path
     assert max(took) < BACK_WITHIN_S, took
 
 
-# ---- Slurm: one cluster for these ---------------------------------------------------------------
+# ---- Slurm: one cluster for these tests ----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_launchers_on_nodes_of_slurm_find_each_other(cluster: Slurm, tmp_path: P
 
 @contextmanager
 def started_on_slurm(cluster: Slurm, folder: Path) -> Iterator[Job]:
-    """Start the lasting job of two nodes by the script that `fastdist manifest sbatch` prints."""
+    """Start the lasting job on two nodes with the script that `fastdist manifest sbatch` prints."""
     words = ("--nodes", "2", "--cpus", "2", "--max-restarts", "2", "--restart", "worker")
     manifest = [sys.executable, "-m", "fastdist", "manifest", "sbatch", *words, "-m", LASTING]
     done = subprocess.run(
@@ -267,12 +267,12 @@ def test_workers_end_with_their_driver(engine: str, ending: int, tmp_path: Path)
         job.wait_until(lambda: driver.process.poll() is not None)
     finally:
         job.close()
-    # The driver has taken the KeyboardInterrupt of `run`; Dask's processes may print errors.
+    # The driver has handled the KeyboardInterrupt of `run`; Dask's processes may print errors.
     assert ending == signal.SIGKILL or "interrupted" in job.output
 
 
 def require_no_secret_in_sight(pids: list[int]) -> None:
-    """Fail if the command line or the environment of a worker's process has a secret."""
+    """Fail if the command line or the environment of a worker's process contains a secret."""
     for pid in pids:
         for file in ("cmdline", "environ"):
             text = Path(f"/proc/{pid}/{file}").read_bytes()

@@ -1,4 +1,4 @@
-"""The loop that begins lives and repeats them, on an engine that ends each one as a test says."""
+"""The loop that starts lives and repeats them, on an engine whose lives end as a test says."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fastdist.integrations.group import Hub, Run, supervise
 from fastdist.integrations.worker import Life, Outcome, Whereabouts
 from fastdist.launch.lost_workers import LostWorker
 
-RUNS = None  # the life goes on until it is ended
-# How the life of a rank ends, by the rank and by how often it was started before.
+RUNS = None  # the life continues until it is ended
+# The end of a life, by rank and by the number of earlier starts.
 Ends = dict[tuple[int, int], Outcome | None]
 
 
 class ScriptedEngine:
-    """Ends lives as a table says, with the value (rank, restart count) where it says nothing."""
+    """Ends lives according to a table; other lives return the value (rank, restart count)."""
 
     def __init__(self, ends: Ends, nodes: str = "aab") -> None:
         self.ends, self.nodes = ends, nodes

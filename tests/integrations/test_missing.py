@@ -1,4 +1,4 @@
-"""The claim that an engine which is not installed is an error that says how to install it."""
+"""The error for an engine that is not installed says how to install it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that the programs of docs/ray.md and docs/dask.md print what is shown."""
+"""The programs of docs/ray.md and docs/dask.md print the output that the pages show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_program_prints_what_is_shown(engine: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "program.py"],
         cwd=tmp_path,
-        # Not the cluster of somebody else on this machine, nor one that has ended.
+        # Use no cluster of another user on this machine, and none that has ended.
         env={**os.environ, **SETTINGS, "RAY_ADDRESS": "local", "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -1,4 +1,4 @@
-"""One life of a worker: the environment it gets and gives back, its secret, and how it ends."""
+"""One life of a worker: the environment it sets and restores, its secret, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's own databases of ops, modules and optimisers, translated to fastdist."""
+"""PyTorch's own databases of ops, modules and optimizers, translated to fastdist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fastdist
 
 
 class Translation:
-    """Converts PyTorch's objects to ours; one tensor stays one tensor."""
+    """Converts PyTorch's objects to fastdist's; one tensor stays one tensor."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -20,7 +20,7 @@ class Translation:
         self.kept: list[Any] = []
 
     def value(self, given: Any) -> Any:
-        """Return given as fastdist has it: tensors, dtypes, sizes, functions, and trees of them."""
+        """Return fastdist's counterpart of a tensor, dtype, size, function, or a tree of them."""
         torch = self.torch
         if isinstance(given, torch.Tensor):
             if id(given) not in self.tensors:
@@ -40,13 +40,13 @@ class Translation:
 
 
 def function(torch: Any, info: Any) -> Any:
-    """Return our counterpart of the function of an OpInfo, or None."""
+    """Return fastdist's counterpart of the function of an OpInfo, or None."""
     ours = word(torch, info.op)
     return _found(info.name) if ours is None or ours is info.op else ours
 
 
 def tensor(torch: Any, theirs: Any) -> Any:
-    """Return a leaf of ours that lies as theirs does, gaps and all."""
+    """Return a leaf in fastdist with the values and strides of PyTorch's, including gaps."""
     plain = theirs.detach().resolve_conj().resolve_neg()
     length = plain.untyped_storage().nbytes() // plain.element_size()
     if not plain.numel() or (plain.is_contiguous() and plain.numel() == length):
@@ -62,7 +62,7 @@ def tensor(torch: Any, theirs: Any) -> Any:
 
 
 def word(torch: Any, given: Any) -> Any:
-    """Return our word for a dtype, a device, a function ... of theirs, and what is neither's."""
+    """Return fastdist's counterpart of PyTorch's dtype, device or function, or the value itself."""
     if isinstance(given, (torch.dtype, torch.memory_format, torch.layout)):
         return getattr(fastdist, str(given).removeprefix("torch."))
     if isinstance(given, torch.device):
@@ -86,12 +86,12 @@ def word(torch: Any, given: Any) -> Any:
 
 
 def _called(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call op: theirs does it under a separate seed, with machinery that we do not have."""
+    """Call op; PyTorch's version does so under a separate seed, with its own test machinery."""
     return op(*args, **kwargs)
 
 
 def _named(torch: Any, given: Any) -> Any:
-    """Return our object with the name of a function, class or module of theirs."""
+    """Return fastdist's object with the name of PyTorch's function, class or module."""
     name = getattr(given, "__qualname__", None) or getattr(given, "__name__", "")
     module = getattr(given, "__module__", None) or ""
     if module.startswith("torch.testing"):
@@ -133,7 +133,7 @@ def _attribute(owner: Any, path: str) -> Any:
 
 
 def _function(torch: Any, given: Any) -> Any:
-    """Return a function of their tests whose globals and cells say fastdist where it says torch."""
+    """Return a function of PyTorch's tests with fastdist in place of torch in globals and cells."""
     if given in _FUNCTIONS:
         return _FUNCTIONS[given]
     names, codes = set(), [given.__code__]
@@ -146,7 +146,7 @@ def _function(torch: Any, given: Any) -> Any:
     defaults = None if values is None else tuple(word(torch, one) for one in values)
     made = types.FunctionType(given.__code__, room, given.__name__, defaults, cells)
     made.__kwdefaults__ = given.__kwdefaults__
-    _FUNCTIONS[given] = made  # before its globals are: functions may call each other
+    _FUNCTIONS[given] = made  # before its globals are converted: functions may call each other
     for name in names & set(room):
         room[name] = word(torch, room[name])
     return made
@@ -160,7 +160,7 @@ def _array(torch: Any, plain: Any) -> Any:
 
 
 def array(one: Any) -> Any:
-    """Return the numbers of a tensor of either library."""
+    """Return the values of a tensor of either library as a NumPy array."""
     one = one.detach()
     if str(one.dtype).endswith("bfloat16"):
         one = one.float()

@@ -1,4 +1,4 @@
-"""Derivatives of an op of PyTorch's database, taken alike in either library."""
+"""Derivatives of an op of PyTorch's database, computed in the same way in either library."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Side:
         return self.library.from_numpy(np.asarray(drawn)).to(like.dtype)
 
     def gradients(self, ys: Sequence[Any], xs: Sequence[Any], gs: Sequence[Any], **how: Any) -> Any:
-        """Return the result of autograd.grad, with None for inputs that do not matter."""
+        """Return the result of autograd.grad, with None for unused inputs."""
         return list(self.library.autograd.grad(ys, xs, gs, allow_unused=True, **how))
 
 
 def sides(torch: Any, info: Any, sample: Any) -> tuple[Side, Side]:
-    """Return a sample as we have it, and as they do."""
+    """Return a sample in fastdist and in PyTorch."""
     translation = Translation(torch)
     theirs = ((sample.input, *sample.args), sample.kwargs)
     ours = translation.value(theirs)
@@ -65,7 +65,7 @@ def _replaced(tree: Any, places: dict[int, Any]) -> Any:
     return places.get(id(tree), tree)
 
 
-# ---- Checks of both -----------------------------------------------------------------------------
+# ---- checks of either library --------------------------------------------------------------------
 
 
 def first(side: Side, **how: Any) -> tuple[Found, list[Any], list[Any]]:
@@ -81,12 +81,12 @@ def first(side: Side, **how: Any) -> tuple[Found, list[Any], list[Any]]:
 
 
 def backward(side: Side) -> Found:
-    """Gradients of all inputs."""
+    """Return the gradients of all inputs."""
     return first(side)[0]
 
 
 def backward_to_each(side: Side) -> Found:
-    """Gradients of each input alone, where there are a few."""
+    """Return the gradients of each input alone, if there are several."""
     found, xs = {}, side.xs
     for i, x in enumerate(xs if 1 < len(xs) < 5 else []):
         side.xs = [x]
@@ -100,7 +100,7 @@ def backward_to_each(side: Side) -> Found:
 
 
 def second(side: Side) -> Found:
-    """Gradients of a random projection of the gradients; None where there is none."""
+    """Return gradients of a random projection of the gradients, or None."""
     _, gradients, gs = first(side, create_graph=True)
     ys = [g for g in gradients if g is not None]
     projections = [side.draw(y) for y in ys]
@@ -115,7 +115,7 @@ def _columns(pairs: Any, others: Any) -> tuple[Any, Any, Any]:
 
 
 def tangents(side: Side) -> Found:
-    """Tangents in forward mode."""
+    """Return tangents in forward mode."""
     forward = side.library.autograd.forward_ad
     with forward.dual_level():
         new = [forward.make_dual(x.detach(), side.draw(x)) for x in side.xs]
@@ -124,7 +124,7 @@ def tangents(side: Side) -> Found:
 
 
 def tangents_of_gradients(side: Side) -> Found:
-    """Tangents of gradients: forward mode over backward."""
+    """Return tangents of gradients: forward mode over backward."""
     forward = side.library.autograd.forward_ad
     with forward.dual_level():
         new = [forward.make_dual(x.detach().requires_grad_(), side.draw(x)) for x in side.xs]
@@ -136,7 +136,9 @@ def tangents_of_gradients(side: Side) -> Found:
 
 
 def batches(side: Side) -> Found:
-    """Outputs for a batch of the first tensor, along either end, and of all."""
+    """Return outputs for a batch of the first tensor, along the first or last axis, and of all
+    tensors.
+    """
     xs, found = side.xs, {}
     for some, dim in [(xs[:1], 0), (xs[:1], -1), (xs, 0)]:
         given = [_stacked(side.library, x, dim) for x in some]
@@ -150,7 +152,7 @@ def batches(side: Side) -> Found:
 
 
 def gradients_of_batches(side: Side) -> Found:
-    """Gradients of each of a batch."""
+    """Return the gradients for each element of a batch."""
     library = side.library
     gs = [side.draw(y) for y in side.outputs() if y.requires_grad]
 
@@ -185,11 +187,11 @@ CHECKS: dict[str, tuple[Callable[[Side], Found], str]] = {
 }
 
 
-# ---- And how the answers are held against each other --------------------------------------------
+# ---- comparison of the results -------------------------------------------------------------------
 
 
 def difference(check: str, ours: Side, theirs: Side) -> str | None:
-    """Return the difference of the answers; None if they agree, or PyTorch has no answer."""
+    """Return the difference of the results; None if they agree, or PyTorch has none."""
     ask = CHECKS[check][0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""PyTorch's database of operators, run by PyTorch and by fastdist side by side: what differs."""
+"""Run PyTorch's database of operators with PyTorch and with fastdist, and report differences."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _OUR_ROOMS = {
     torch: "", torch.nn.functional: "nn.functional.", torch.linalg: "linalg.", torch.fft: "fft.",
     torch.special: "special.", torch.Tensor: "Tensor.",
 }  # fmt: skip
-# How far single precision may be off in parts of the largest number; other dtypes in proportion.
+# The tolerance of single precision relative to the largest number; of other dtypes in proportion.
 _NEAR = {"float32": 2e-4, "complex64": 2e-4, "float16": 1e-2, "bfloat16": 5e-2}
 
 
 class NotOurs(Exception):
-    """Something that fastdist has no word for, as a device `meta`."""
+    """Raised for values without a counterpart in fastdist, such as a device `meta`."""
 
 
 class Taken:
-    """A sample taken over: torch's values by turns as fresh ones of torch, and as ours.
+    """A sample with torch's values, given either as new tensors of torch or as tensors of fastdist.
 
-    Note    tensors that share memory there share it here; strides are kept
+    Note    tensors that share memory in torch share it here; strides are kept
     """
 
     def __init__(self, sample: Any) -> None:
@@ -91,7 +91,7 @@ def _our_word(value: Any) -> Any:
 
 
 def _is_own(tensor: Any) -> bool:
-    """Return whether tensor is all of its memory, and no view."""
+    """Return whether a tensor covers all of its memory, and is not a view."""
     span = 1 + sum([(n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)])
     whole = tensor.untyped_storage().nbytes() // tensor.element_size()
     return tensor._base is None and not tensor.is_conj() and span == tensor.numel() == whole
@@ -144,7 +144,7 @@ def _our_tensor(tensor: Any, memory: dict[Any, Any]) -> Any:
         if _is_own(tensor):
             made = fastdist.empty_strided(shape, strides, dtype=dtype).copy_(made)
             memory[key] = made
-    # The plain one is kept, so that no other comes to lie in its memory.
+    # Keep the plain tensor alive, so that its id is not reused.
     memory[id(tensor)] = (plain, made)
     return made
 
@@ -156,7 +156,7 @@ def _from_flat(flat: Any) -> Any:
 
 
 def with_our_names(function: Any, made: dict[Any, Any] | None = None) -> Any:
-    """Return a Python function of theirs for which `torch` is fastdist."""
+    """Return PyTorch's Python function with `torch` replaced by fastdist."""
     made = {} if made is None else made
     if function in made:
         return made[function]
@@ -183,7 +183,7 @@ def _enclosed(value: Any, made: dict[Any, Any]) -> Any:
 
 
 def our_function(theirs: Any) -> Any:
-    """Return our function with the name of one of theirs, or None."""
+    """Return fastdist's function with the name of PyTorch's, or None."""
     name = getattr(theirs, "__name__", "")
     for room, ours in _OUR_ROOMS.items():
         short = re.sub("^(fft|linalg|special)_", "", name)
@@ -201,7 +201,7 @@ def looked_up(name: str) -> Any:
 
 
 def ours_of(op: Any) -> Any:
-    """Return our counterpart of an entry of the database, or None."""
+    """Return fastdist's counterpart of an entry of the database, or None."""
     if isinstance(op.op, types.FunctionType) and op.op.__module__.startswith("torch.testing"):
         return with_our_names(op.op)
     found = looked_up(op.name) or our_function(op.op)
@@ -264,7 +264,7 @@ def _numbers_differ(theirs: Any, ours: Any) -> str | None:
         size = np.abs(one[np.isfinite(one)]).max(initial=0.0)
         with np.errstate(all="ignore"):
             same = np.isclose(other, one, rtol=near, atol=near * min(size, 1e6), equal_nan=True)
-        # For numbers with a NaN or infinite part, C++ and NumPy give different parts.
+        # For complex numbers with a NaN or infinite part, C++ and NumPy give different parts.
         same |= ~np.isfinite(one) & ~np.isfinite(other) & (one.dtype.kind == "c")
     else:
         same = one == other

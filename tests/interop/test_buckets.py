@@ -1,4 +1,4 @@
-"""Buckets of parameters by size: those of PyTorch, for tensors, limits and indices by chance."""
+"""Buckets of parameters by size equal PyTorch's, for random tensors, limits and indices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_buckets_are_those_of_pytorch(seed: int) -> None:
 
     ours = found(fd, dist._compute_bucket_assignment_by_size)
     theirs = found(torch, torch.distributed._compute_bucket_assignment_by_size)
-    # With indices PyTorch leaves the order of unfilled buckets to a hash table.
+    # With indices, the order of unfilled buckets in PyTorch depends on a hash table.
     if indices:
         ours, theirs = (sorted(zip(*one)) for one in (ours, theirs))
     assert ours == theirs

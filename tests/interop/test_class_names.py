@@ -1,4 +1,4 @@
-"""The table of PyTorch's classes against PyTorch itself."""
+"""The table of PyTorch's class names against PyTorch itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fastdist.core.tables.torch_class_names import ROWS
 
 pytestmark = pytest.mark.interop("torch")
-# Classes that show their own name in PyTorch's module, because PyTorch's is of no public use.
+# Classes that show their own name in PyTorch's module, because PyTorch's class is private.
 _OWN_NAMES = {
     "CudaEvent", "IncompatibleKeys", "LazyConjNeg", "Pass", "PassElsewhere", "PassHere", "_Printed",
     "_AdaptiveAvgPool", "_AdaptiveMaxPool", "_AvgPool", "_Dropout", "_LPPool", "_LazyConv",

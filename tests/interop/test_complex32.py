@@ -1,4 +1,4 @@
-"""complex32: stored, moved and cast as in PyTorch, in which few ops compute."""
+"""complex32 is stored, moved and cast as in PyTorch; few ops compute in it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_results_are_pytorchs(name: str) -> None:
     import torch
 
     found, expected = (plain(CALLS[name](lib, made(lib))) for lib in (fastdist, torch))
-    assert found == expected or repr(found) == repr(expected)  # nan
+    assert found == expected or repr(found) == repr(expected)  # NaN differs from itself
 
 
 @pytest.mark.parametrize("name", ["sum", "exp", "sqrt", "mean"])

@@ -1,6 +1,6 @@
-"""Derivatives next to PyTorch's, for the samples of its own database of ops.
+"""Derivatives compared with PyTorch's, for the samples of its database of ops.
 
-Some ops in float64, others in complex128; `--slow` tries all of them in both.
+Some ops are tested in float64, others in complex128; `--slow` tries all of them in both.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.interop.derivative_checks import CHECKS, difference, sides
 
 pytestmark = pytest.mark.interop("torch", "expecttest")
 
-# Every STEP-th of some 430 ops with derivatives is taken in each dtype, with SAMPLES of its
+# In each dtype, every STEP-th of some 430 ops with derivatives is tested, with SAMPLES of its
 # samples.
 STEP, SAMPLES, PARTS = 6, 2, 24
 DTYPES = ("float64", "complex128")
 
-# Ops that draw random numbers: a seed gives other numbers here.
+# Ops that draw random numbers, which differ from PyTorch's for the same seed.
 DRAWING = {
     *("bernoulli", "cauchy", "exponential", "geometric", "log_normal", "normal", "uniform"),
     *("pca_lowrank", "svd_lowrank", "nn.functional.rrelu"),
@@ -35,7 +35,7 @@ DRAWING = {
 }
 _TRIANGLE = (r".*", "only a triangle is read, and PyTorch gives the other one gradients, too")
 _NOTHING = (r".*a tensor where theirs is the other", "PyTorch's gradient of nothing is None")
-# By op: what differs, as an expression over "dtype check: what", and why.
+# By op: the difference, as a regular expression over "dtype check: what", and its reason.
 EXPLAINED = {
     "cholesky": _TRIANGLE,
     "cholesky_inverse": _TRIANGLE,
@@ -90,7 +90,7 @@ def ops() -> list[tuple[Any, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
-    # The samples of sparse.mm.reduce are of a layout whose memory cannot be read.
+    # The samples of sparse.mm.reduce have a layout whose memory cannot be read.
     known = [op for op in op_db if op.supports_autograd and op.name != "sparse.mm"]
     chosen = [op for op in known if op.name not in DRAWING]
     return [(torch, op) for op in chosen if function(torch, op) is not None]

@@ -1,4 +1,4 @@
-"""Attention with functions of the scores, against PyTorch's."""
+"""Attention with a score function, against PyTorch's."""
 
 from __future__ import annotations
 

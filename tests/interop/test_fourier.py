@@ -1,4 +1,4 @@
-"""Fourier transforms next to PyTorch's, for all that its own database of ops samples of them."""
+"""Fourier transforms against PyTorch, for all samples of its database of ops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = (
     *("fft.ihfftn", "fft.irfft", "fft.irfft2", "fft.irfftn", "fft.fftshift", "fft.ifftshift"),
     *("stft", "istft"),
 )
-# A few of the samples are differentiated: each takes seven passes in either library.
+# Only a few samples are differentiated, since each takes seven passes in either library.
 DIFFERENTIATED = 6
 
 
@@ -76,7 +76,7 @@ def derivative_differences(op: Any, name: str) -> Iterator[str]:
         for check, (_, supports) in CHECKS.items():
             ours, theirs = sides(torch, op, sample)
             if any(x._is_view() for x in theirs.xs):
-                continue  # made without grad: PyTorch's gradients go past it
+                continue  # a view made without grad, which PyTorch's gradients bypass
             if theirs.xs and getattr(op, supports):
                 told = difference(check, ours, theirs)
                 if told is not None:

@@ -1,4 +1,4 @@
-"""The meta device against PyTorch's: shapes, dtypes, strides, and what is refused."""
+"""The meta device against PyTorch's: shapes, dtypes, strides and errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.interop("torch")
 
 @pytest.fixture(scope="module")
 def torch() -> Any:
-    """PyTorch, imported once it is known to be installed."""
+    """Return PyTorch, imported only after it is known to be installed."""
     import torch
 
     return torch
 
 
-# Programs of a module `t` (PyTorch or fastdist) that run on meta tensors x (2, 3), y (3, 4),
-# i (4 integers below 2) and z (2, 3, 8, 8).
+# Programs for a library `t` (PyTorch or fastdist), run on meta tensors x (2, 3), y (3, 4), i (4
+# integers below 2) and z (2, 3, 8, 8).
 PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda t, a: a["x"] + 1,
     "add of a transposed": lambda t, a: a["x"].T + a["x"].T,
@@ -129,7 +129,7 @@ def without_strides(found: Any) -> Any:
     return [without_strides(one) for one in found] if isinstance(found, list) else found[:2]
 
 
-# Matrices that LAPACK makes lie by columns in PyTorch, and by rows here, on each device.
+# LAPACK's results are column-major in PyTorch, and row-major here, on each device.
 BY_ROWS = ("einsum", "inverse", "svd", "qr")
 
 
@@ -162,7 +162,7 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def gradients(t: Any) -> Any:
-    """Return parameters of the meta device with gradients."""
+    """Return parameters on the meta device with gradients."""
     layer = t.nn.Linear(2, 3, device="meta")
     layer(t.empty(4, 2, device="meta")).sum().backward()
     return list(layer.parameters())

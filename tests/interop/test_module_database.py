@@ -1,7 +1,7 @@
-"""The modules of PyTorch's own database, side by side: state, text, outputs and derivatives.
+"""Modules of PyTorch's own database in both libraries: state, repr, outputs and derivatives.
 
-A few inputs of each in float64, in training and not; `--slow` takes more, in float32 and complex128
-too.
+A few inputs of each module are tested in float64, in training and evaluation mode; `--slow` tests
+more inputs, and float32 and complex128 too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ EXPLAINED = {
         "options for logits in pieces are refused",
     ),
 }
-# They draw other numbers than PyTorch under the same seed.
+# These modules draw random numbers that differ from PyTorch's under the same seed.
 DRAWING = {"nn.FractionalMaxPool2d", "nn.FractionalMaxPool3d", "nn.RReLU"}
 
 
 class Sides:
-    """A module with one of its inputs, as PyTorch has them and as we do."""
+    """A module with one of its inputs, in PyTorch and in fastdist."""
 
     def __init__(self, torch: Any, info: Any, input: Any, dtype: Any, training: bool) -> None:
         self.torch = torch
@@ -51,7 +51,7 @@ class Sides:
             self.our_xs = [translation.tensors[id(x)] for x in self.xs]
 
     def states_differ(self) -> str | None:
-        """Return how names and shapes of the states differ; ours takes the values of theirs."""
+        """Return how names and shapes of states differ; fastdist's module gets PyTorch's values."""
         translation = Translation(self.torch)
         state = {name: translation.value(x) for name, x in self.theirs.state_dict().items()}
         mine = self.ours.state_dict()
@@ -68,7 +68,7 @@ class Sides:
         return tensors(self.theirs(*args, **kwargs)), tensors(self.ours(*our_args, **our_kwargs))
 
     def derivatives_differ(self, ys: list[Any], our_ys: list[Any]) -> str | None:
-        """Return how gradients by inputs and parameters differ, and those of their squares."""
+        """Return how gradients by inputs and parameters differ, and gradients of their squares."""
         xs = [*self.xs, *self.theirs.parameters()]
         our_xs = [*self.our_xs, *self.ours.parameters()]
         pairs = [pair for pair in zip(ys, our_ys) if pair[0].requires_grad]
@@ -96,7 +96,7 @@ class Sides:
                 sum(g.abs().square().sum() for g, _ in both), xs, allow_unused=True
             )
         except RuntimeError:
-            return None  # PyTorch has no second derivative of this one
+            return None  # PyTorch has no second derivative for this module
         our_second = fastdist.autograd.grad(
             sum(o.abs().square().sum() for _, o in both), our_xs, allow_unused=True
         )
@@ -108,7 +108,7 @@ class Sides:
 
 
 def _modules(torch: Any, given: Any, translation: Translation) -> Any:
-    """Return our counterparts of a constructor's arguments; layers among them are made again."""
+    """Return fastdist's counterparts of a constructor's arguments; layers are created again."""
     if isinstance(given, torch.nn.TransformerEncoderLayer | torch.nn.TransformerDecoderLayer):
         return word(torch, type(given))(
             given.self_attn.embed_dim,
@@ -141,7 +141,7 @@ def _columns(library: Any, pairs: Any, draws: Any, which: int, xs: Any) -> Any:
 
 
 def differs(torch: Any, info: Any, input: Any, dtype: Any, training: bool) -> str | None:
-    """Return the difference between the two modules."""
+    """Return the difference between the two modules, or None."""
     sides = Sides(torch, info, input, dtype, training)
     if repr(sides.theirs) != repr(sides.ours):
         return f"text: {sides.ours!r} for {sides.theirs!r}"

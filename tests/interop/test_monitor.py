@@ -1,4 +1,4 @@
-"""The pages of a worker's metrics by prometheus_client, and the tables of rich."""
+"""Metrics pages served by prometheus_client, and tables by rich."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def samples(port: int) -> dict[tuple[str, str], float]:
 def test_a_job_under_load_serves_its_metrics_while_a_worker_is_killed(
     start_run: Callable[..., Any],
 ) -> None:
-    # Worker 1 takes the port after it, if that is free: it goes on without.
+    # Worker 1 uses the next port, if it is free; otherwise it serves no page.
     with closing(KeptPort()) as kept:
         port = kept.number
         flags = ("-n2", "--restart=worker", "--max-restarts=1")
@@ -79,7 +79,7 @@ def test_a_job_under_load_serves_its_metrics_while_a_worker_is_killed(
         assert page(port, "/healthz") == "ok\n"
         text = page(port, "/metrics")
         assert os.environ.get("FASTDIST_JOB_SECRET", "no secret") not in text
-        # Strangers: one that says nothing, and others that do not speak HTTP.
+        # Strangers: one sends nothing, and others do not send valid HTTP.
         idle = socket.create_connection(("127.0.0.1", port), 5.0)
         for rubbish in (b"\x16\x03\x01\x00\r\n\r\n", b"\0" * 20_000, b"DELETE / HTTP/1.1\n\n"):
             address = "127.0.0.1", port

@@ -1,4 +1,4 @@
-"""PyTorch's names of Nodes, against the table that ours are compared with."""
+"""PyTorch's Node names, against the table with which fastdist's names are compared."""
 
 from __future__ import annotations
 

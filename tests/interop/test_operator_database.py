@@ -1,8 +1,8 @@
-"""fastdist computes, refuses and writes the samples of PyTorch's own database of operators alike.
+"""fastdist matches PyTorch's results, errors and writes for samples of its operator database.
 
-A few samples of each operator, and all its mistakes; in three dtypes and, by turns, two more of the
-twelve. `--slow` tries all of these. EXPLAINED lists the intended differences, with reasons; any
-other difference fails.
+A few samples of each operator and all its error inputs are tested in three dtypes, and in two more
+of the twelve in turn. `--slow` tests all dtypes. EXPLAINED lists the intended differences with
+reasons; any other difference fails.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pytest
 pytestmark = [pytest.mark.interop("torch", "expecttest"), pytest.mark.timeout(600)]
 
 PARTS = 48
-# Random: only shapes and dtypes can agree. Empty tensors have arbitrary content.
+# Random results: only shapes and dtypes can agree. Empty tensors have arbitrary content.
 RANDOM = re.compile(
     r"bernoulli|multinomial|normal|rand|poisson|binomial|empty|new_empty|dropout|rrelu|"
     r"cauchy|exponential|geometric|uniform|fractional_max_pool|gumbel|_lowrank|multi_head_attention|scaled_dot_product_attention"
 )
-# By operator and check, with or without the dtype before it, as regular expressions: why the two
-# differ.
+# The reason of a difference, by regular expressions for the operator and the check, with or without
+# a dtype in front.
 EXPLAINED: dict[tuple[str, str], str] = {
     (r"__r(add|and|mul|or|xor)__", r"mistake: accepted"): "a slot of C takes no number for self",
     (r"__rsub__", r"call: .*"): "PyTorch's, called with a number for self, says nothing",
@@ -50,7 +50,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
         r"int.* call: value",
     ): "a pole is infinite, not 1 / sin(rounded pi)**2",
     (r"special\.bessel_.*", r".*: value"): "in float64 some of PyTorch's have seven digits",
-    # out=
+    # differences of `out=`
     (r"(cumsum|cumprod)", r"out of a lesser dtype: accepts"): "PyTorch runs along no bool",
     (r"(nansum|lu)", r"out of a lesser dtype: raises"): (
         "PyTorch computes them in out's dtype, or casts without a word"
@@ -76,7 +76,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
 }
 
 
-# How many samples of each entry, by dtype; of two others, by turns, LESS.
+# The number of samples of each entry, by dtype; LESS is the number for two other dtypes in turn.
 MOST = {"float32": 8, "int64": 4, "complex64": 4}
 OTHERS = (
     *("float64", "complex128", "float16", "bfloat16"),
@@ -86,13 +86,13 @@ LESS, STEP = 2, 3
 
 
 def some_dtypes(number: int) -> dict[str, int]:
-    """Return how many samples are tried of the entry of a number, by dtype."""
+    """Return the number of samples by dtype, for the database entry with this index."""
     turns = [OTHERS[(number + far) % len(OTHERS)] for far in (0, 4)]
     return {**MOST, **dict.fromkeys(turns, LESS)}
 
 
 def differences(op: Any, dtypes: dict[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield (check, what differs) for an entry of the database, of so many samples in dtypes."""
+    """Yield (check, difference) for an entry of the database, with these numbers of samples."""
     import torch
 
     from tests.interop.operator_database import NotOurs, Taken, ours_of, samples_of
@@ -193,7 +193,7 @@ def of_out(op: Any, ours: Any, taken: Any, result: Any, by_chance: bool) -> Iter
         given, our_given = taken.theirs(), taken.ours()
         theirs = tried(op.op, given[0], *given[1], **given[2], out=there)
         found = tried(ours, our_given[0], *our_given[1], **our_given[2], out=here)
-        # Results that were computed in a smaller dtype have only its digits.
+        # Results computed in a smaller dtype only have its precision.
         computed = [
             [one.to(part.dtype) for one, part in zip(leaves(there), parts, strict=True)],
             [one.to(DTYPES[part.dtype]) for one, part in zip(leaves(here), parts, strict=True)],

@@ -1,4 +1,4 @@
-"""Libraries of the neighbourhood that take our tensors, or read their files."""
+"""Other libraries that accept fastdist's tensors, or read its files."""
 
 from __future__ import annotations
 

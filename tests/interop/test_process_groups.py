@@ -1,4 +1,4 @@
-"""Errors of process groups and of data-parallel training begin with the words of PyTorch's."""
+"""Errors of process groups and data-parallel training begin with PyTorch's words."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import fastdist.distributed
 
 pytestmark = pytest.mark.interop("torch")
 
-# PyTorch has nothing after these words, or something about its own files.
+# After this many words PyTorch's text ends, or names its own files.
 WORDS = 8
 
 
 def ddp(library: ModuleType) -> Any:
-    """Return the class of a library."""
+    """Return the DistributedDataParallel class of a library."""
     return library.nn.parallel.DistributedDataParallel
 
 
 def late_static(library: Any) -> None:
-    """Say after a step that the graph is static."""
+    """Declare after a step that the graph is static."""
     model = ddp(library)(library.nn.Linear(2, 2))
     model(library.ones(1, 2)).sum().backward()
     model._set_static_graph()
@@ -40,7 +40,7 @@ def unused(library: Any) -> None:
     model(library.ones(1, 2))
 
 
-# Names of calls -> what they do with a library; each raises.
+# By name, calls that raise in either library.
 CALLS: dict[str, Callable[[Any], Any]] = {
     "twice": lambda t: t.distributed.init_process_group("gloo"),
     "send to oneself": lambda t: t.distributed.send(t.ones(1), 0),
@@ -74,7 +74,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[list[Any]]:
-    """Both libraries, each with a default group of one process."""
+    """Yield both libraries, each with a default group of one process."""
     import torch.distributed
 
     libraries: list[Any] = [torch, fastdist]

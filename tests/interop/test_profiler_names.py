@@ -1,4 +1,4 @@
-"""The arguments and events of PyTorch's profiler, against those of ours."""
+"""The arguments and events of PyTorch's profiler, against fastdist's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_THE_RECORDER = {
     *("self_cpu_percent", "set_cpu_parent", "structured_input_strides", "total_cpu_percent"),
     *("total_device_percent",),
 }
-OPTIONS = {"activity_filters"}  # of kinds of records that only PyTorch's recorder makes
+OPTIONS = {"activity_filters"}  # for kinds of records that only PyTorch's recorder makes
 
 
 def names_of(function: Callable[..., Any]) -> set[str]:
@@ -78,4 +78,4 @@ def test_events_of_ops_have_names_of_pytorchs() -> None:
     known = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
     given = {name: op.event((), ()) for name, op in OPS.items() if op.event_namer is None}
     ours = {op for op, event in given.items() if event not in known}
-    assert ours == {"softsign", "tanhshrink"}  # in PyTorch functions of Python's, of several ops
+    assert ours == {"softsign", "tanhshrink"}  # Python functions in PyTorch, of several ops

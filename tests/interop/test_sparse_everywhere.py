@@ -1,4 +1,4 @@
-"""Functions of sparse tensors give PyTorch's results, where both give some."""
+"""Functions of sparse tensors give PyTorch's results, where both libraries give one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.ops.sparse.test_every_function import FUNCTIONS, calls
 
 pytestmark = pytest.mark.interop("torch")
 
-# They draw, return names or ids, or change the list that they get.
+# These functions draw random numbers, return names or ids, or change their argument.
 OTHERS = {
     "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "Tensor.type",
     "F.feature_alpha_dropout", "dropout", "alpha_dropout", "feature_alpha_dropout",
     "Tensor.data_ptr", "empty_like", "Tensor.new_empty", "empty", "result_type", "svd_lowrank",
-    # Ours comes back coalesced, or keeps what was: the same numbers.
+    # fastdist's result is coalesced, or keeps its input's order: the same values.
     "Tensor.is_coalesced",
 }  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_what_both_make_is_the_same(name: str) -> None:
         if function is None:
             continue
         expected, found = attempt(function, theirs), attempt(FUNCTIONS[name], ours)
-        # The texts of our refusals are tested elsewhere.
+        # The texts of fastdist's errors are tested elsewhere.
         if not any(isinstance(one, Exception) for one in (expected, found)):
             compare(found, expected, name)
 

@@ -1,4 +1,4 @@
-"""SummaryWriter: what it writes is what the package tensorboard reads."""
+"""Files written by SummaryWriter are read by the package tensorboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and memory that go to PyTorch itself and come back."""
+"""Files and memory exchanged with PyTorch, in both directions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_format_before_1_6_goes_both_ways(torch: Any, protocol: int) -> None
         stream = io.BytesIO()
         save(value, stream, pickle_protocol=protocol, _use_new_zipfile_serialization=False)
         stream.seek(0)
-        # PyTorch warns of other protocols, or refuses them.
+        # PyTorch warns about other protocols, or rejects them.
         return load(stream, weights_only=protocol == 2)
 
     there = saved(fastdist.save, torch.load, before_1_6(fastdist))
@@ -98,7 +98,7 @@ def test_the_format_before_1_6_goes_both_ways(torch: Any, protocol: int) -> None
 
 
 def before_1_6(library: Any) -> dict[str, Any]:
-    """Return values that both libraries show alike: sparse tensors are not."""
+    """Return values with the same repr in both libraries; sparse tensors have different ones."""
     found = make_legacy_files.values(library)
     found["sparse"] = found["sparse"].to_dense()
     return found

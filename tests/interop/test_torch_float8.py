@@ -1,4 +1,4 @@
-"""Float8 tensors next to PyTorch's: casts, finfo, files."""
+"""Float8 tensors against PyTorch's: casts, finfo, files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_casts_to_float8_have_pytorchs_codes(torch: Any, name: str, source: str)
         wide = near.astype(np.float64) * (1 + 1e-9)
         ours, theirs = fd.from_numpy(wide), torch.from_numpy(wide)
     else:
-        # bfloat16 keeps the sign of NaN here, and not in PyTorch.
+        # bfloat16 keeps the sign of NaN here, but not in PyTorch.
         numbers = np.nan_to_num(numbers, nan=7.0) if source == "bfloat16" else numbers
         ours, theirs = fd.from_numpy(numbers), torch.from_numpy(numbers)
         ours, theirs = ours.to(getattr(fd, source)), theirs.to(getattr(torch, source))

@@ -1,4 +1,4 @@
-"""Tensors that are turned in place while their views are in use, next to PyTorch."""
+"""In-place transposes of tensors whose views are in use, against PyTorch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.properties import in_one_test
 
 pytestmark = [
     pytest.mark.interop("torch"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # its forward mode calls jit
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # its forward mode uses jit
 ]
 
 TURNS: dict[str, Callable[[Any], Any]] = {
@@ -42,7 +42,7 @@ def library_of(name: str) -> Any:
 
 
 def both(program: Callable[[Any], Any]) -> None:
-    """Run a program on both libraries, and compare what it returns."""
+    """Run a program on both libraries, and compare the results."""
     assert_same(program(library_of("fastdist")), program(library_of("torch")))
 
 
@@ -61,7 +61,7 @@ def moves(tensor: Any) -> list[int]:
 
 
 def weights(lib: Any, tensor: Any, start: float = 1.0) -> Any:
-    """Return other weights for each element, in the shape of tensor."""
+    """Return a tensor of distinct weights with the shape of another tensor."""
     return (lib.arange(float(tensor.numel())) + start).reshape(tensor.shape) / 8
 
 
@@ -146,7 +146,7 @@ def test_squeezed_under_its_views() -> None:
 
 @in_one_test("seed", range(12))
 def test_random_turns_views_and_writes(seed: int) -> None:
-    """Views of views, turned bases and turned views, in random order."""
+    """Views of views, with transposed bases and views, in random order."""
 
     def program(lib: Any) -> list[Any]:
         draw = random.Random(seed)

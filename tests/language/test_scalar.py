@@ -1,4 +1,4 @@
-"""The scalar language says what it read, and where it could not."""
+"""The parser of the scalar language, and the positions in its errors."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_nodes_cannot_be_changed() -> None:
 
 
 class Unsure:
-    """A module `ast` whose parser fails so many times; pytest needs the real one."""
+    """A replacement for the module `ast` whose first parses fail; pytest needs the real module."""
 
     def __init__(self, num_failures: int) -> None:
         self.num_failures = num_failures

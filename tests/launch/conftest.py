@@ -1,4 +1,4 @@
-"""A `fastdist run` in a separate process, watched with deadlines; nothing of it outlives a test."""
+"""Start `fastdist run` in a separate process with deadlines; no part of it outlives a test."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from tests.launch import launchers
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
-# Ends a hang, and no more: each promise has a separate bound.
+# Only ends a hang; each guarantee is tested with its own, tighter bound.
 BOUND_S = 60.0
-# A script finds fastdist even where it is not installed.
+# Scripts find fastdist through this path even if it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])
 
 
 @pytest.fixture
 def private() -> Iterator[Path]:
-    """Be a directory for private files, whose name is short: a longer one would not be used."""
+    """Yield a directory for private files with a short name; a longer one would not be used."""
     with short_folder() as path:
         yield Path(path)
 
 
 class Run:
-    """A started launcher, whose output is collected until a text shows or it ends."""
+    """A started launcher, whose output is collected until a text appears or it ends."""
 
     def __init__(self, process: templates.Process, out: int, err: int) -> None:
         self.process = process
@@ -45,7 +45,7 @@ class Run:
         self._open = {out: "out", err: "err"}
 
     def wait_for(self, text: str, timeout_s: float = BOUND_S, of: str = "out") -> None:
-        """Read until text has shown on stdout, or on stderr."""
+        """Read until the text has appeared on stdout, or on stderr."""
         until = time.monotonic() + timeout_s
         while text.encode() not in getattr(self, of):
             assert self._read(until), f"never saw {text!r} in {self.out!r}; stderr {self.err!r}"
@@ -64,7 +64,8 @@ class Run:
     def end(self, timeout_s: float = BOUND_S) -> int:
         """Read until the launcher has ended, in time, and return its exit status.
 
-        Time in which this process stood still does not count: the launcher had no core, either.
+        Time in which this process was stopped does not count, since the launcher had no core
+        either.
         """
         with Standstill() as stood:
             began = time.monotonic()
@@ -83,7 +84,7 @@ class Run:
             try:
                 chunk = os.read(fd, 1 << 16)
             except OSError:
-                # A terminal answers so when its last program has gone.
+                # A terminal raises this when its last program has ended.
                 chunk = b""
             name = self._open[fd]
             setattr(self, name, getattr(self, name) + chunk)
@@ -92,7 +93,7 @@ class Run:
         return bool(ready)
 
     def close_stdout(self) -> None:
-        """Stop reading, as `head` does."""
+        """Close our end of its stdout, as `head` does."""
         self._close(next(fd for fd, name in self._open.items() if name == "out"))
 
     def _close(self, fd: int) -> None:
@@ -100,7 +101,7 @@ class Run:
         os.close(fd)
 
     def close(self) -> None:
-        """End what is left; the watcher then ends the workers."""
+        """Kill the launcher if it runs; its watcher then ends the workers."""
         self.process.kill()
         self.process.wait()
         for fd in list(self._open):
@@ -131,9 +132,12 @@ def _terminal(columns: int) -> tuple[int, int]:
 
 @pytest.fixture
 def run_command() -> Iterator[Callable[..., Run]]:
-    """Start `python -m fastdist.run ARGUMENTS`; on a terminal where columns are given. It is forked
-    from a process that has imported what it needs, unless `is_child` asks for a child of this one.
-    So are its workers, each of which would import for 0.4 s of a core, unless `starts_workers`.
+    """Yield a function that starts `python -m fastdist.run ARGUMENTS`, on a terminal if columns are
+    given.
+
+    The launcher is forked from a process that has imported its modules, unless `is_child` requests
+    a child of this process. Its workers are forked too, unless `starts_workers` is set; importing
+    would take 0.4 s of a core for each.
     """
     runs: list[Run] = []
 
@@ -154,7 +158,7 @@ def run_command() -> Iterator[Callable[..., Run]]:
 
 @pytest.fixture
 def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., Run]:
-    """Start `python -m fastdist.run FLAGS script` with the worker's text as script."""
+    """Yield a function that starts `python -m fastdist.run FLAGS script` with a worker's text."""
 
     def start(
         text: str,
@@ -164,7 +168,7 @@ def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., 
         is_child: bool = False,
         starts_workers: bool = False,
     ) -> Run:
-        # Two nodes of one test run different scripts.
+        # Two nodes in one test run different scripts.
         script = tmp_path / f"worker{len(list(tmp_path.glob('*.py')))}.py"
         script.write_text(textwrap.dedent(text))
         return run_command(
@@ -180,13 +184,13 @@ def start_run(tmp_path: Path, run_command: Callable[..., Run]) -> Callable[..., 
 
 
 class Watched:
-    """A process that is not our child: says whether it has ended, even where nobody reaps it."""
+    """Detects the end of a process that is not our child, even if nothing reaps it."""
 
     def __init__(self, pid: int) -> None:
         self._fd = os.pidfd_open(pid)
 
     def ends_within(self, timeout_s: float) -> bool:
-        """Wait for its end."""
+        """Wait for its end; return whether it came in time."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(timeout_s * 1000))
@@ -196,13 +200,13 @@ class Watched:
         signal.pidfd_send_signal(self._fd, signal.SIGKILL)
 
     def close(self) -> None:
-        """Forget it."""
+        """Stop watching it."""
         os.close(self._fd)
 
 
 @pytest.fixture
 def watch() -> Iterator[Callable[[int], Watched]]:
-    """Watch a process by its id."""
+    """Yield a function that watches a process by its id."""
     watched: list[Watched] = []
 
     def start(pid: int) -> Watched:

@@ -1,9 +1,9 @@
 """Python programs in forked processes: `python -m fastdist.run ...`, and its workers.
 
 Imports take most of the time of a short job: 0.4 s of a core for the launcher and for each worker.
-A template has imported what they need. Each program is a fork of it, and a launcher among them has
-its workers forked, which are its children as usual. A fork's environment is in `os.environ`, but
-not in /proc. Some tests start interpreters all the same, as users do.
+A template process has imported the needed modules. Each program is a fork of it, and a forked
+launcher forks its workers, which become its children as usual. A fork's environment is in
+`os.environ`, but not in /proc. Some tests still start interpreters, as users do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if __name__ == "__main__":
 from tests.distributed import templates
 
 ROOT = Path(__file__).resolve().parents[2]
-# Modules that launchers and workers import, but none that is run as a program.
+# Modules that launchers and workers import, except those that run as programs.
 _PRELOADED = (
     *templates.PRELOADED,
     *("fastdist.launch.main", "fastdist.optim", "fastdist.data", "fastdist.func"),
@@ -46,12 +46,12 @@ _PRELOADED = (
     *("fastdist.distributed.optim", "fastdist.distributed.nn", "fastdist.examples.demo"),
 )
 _PID = struct.Struct("i")
-_MOST_BYTES = 1 << 20  # of arguments and an environment
+_MOST_BYTES = 1 << 20  # the largest request: arguments and an environment
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 _EXECUTE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
 _WORKER = "rank "  # the name of a forked worker, before its rank
-# Variables by which a fork gets the options of `subprocess`: that its programs are forks as well,
-# the number of a descriptor, and a folder.
+# Variables that pass options of `subprocess` to a fork: whether its programs are forks too, the
+# number of a descriptor, and a folder.
 _FORKS_ALL, _PASSED = "FASTDIST_TEST_FORKS_ALL", "FASTDIST_TEST_PASSED"
 _FOLDER = "FASTDIST_TEST_FOLDER"
 _READ_LATE = (
@@ -70,7 +70,7 @@ def run(
     timeout_s: float = 60.0,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python ARGUMENTS` in a folder, and return how it ended and what it wrote.
+    """Run `python ARGUMENTS` in a folder, and return its exit code and output.
 
     Raises  subprocess.TimeoutExpired
     """
@@ -91,8 +91,10 @@ def begin(
     streams: tuple[int, int],
     environment: Mapping[str, str] | None = None,
 ) -> templates.Process:
-    """Begin `python ARGUMENTS` in a folder, with the descriptors of its stdout and stderr. It leads
-    a process group, and is forked unless the environment may be meant for a started process.
+    """Start `python ARGUMENTS` in a folder, with descriptors for its stdout and stderr.
+
+    It leads a process group. It is forked unless a variable may only take effect when a process
+    starts.
     """
     whole = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
     if not templates.is_usual(whole, *_READ_LATE):
@@ -112,7 +114,7 @@ def begin(
 
 
 class Piped:
-    """A program that runs, and what it prints; it has the words of subprocess.Popen."""
+    """A running program and its output, with the interface of subprocess.Popen."""
 
     def __init__(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
@@ -126,11 +128,11 @@ class Piped:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code once the end was waited for, negative for a signal."""
+        """The exit code after its end was waited for; negative for a signal."""
         return self._process.returncode
 
     def workers(self) -> dict[int, int]:
-        """Return the workers of a launcher, which were forked, by rank."""
+        """Return the forked workers of a launcher, by rank."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         names = {int(child): _name_of(int(child)) for child in children}
         return {int(name[len(_WORKER) :]): p for p, name in names.items() if name[:5] == _WORKER}
@@ -151,7 +153,7 @@ class Piped:
         return b"".join(chunks).decode(), errors
 
     def close(self) -> None:
-        """Kill the launcher, if it runs: its watcher then ends the workers. Close the pipes."""
+        """Kill the launcher if it runs (its watcher then ends the workers), and close the pipes."""
         self._process.kill()
         self._process.wait()
         self.stdout.close()
@@ -159,9 +161,10 @@ class Piped:
 
 
 class ForkedPopen(subprocess.Popen[Any]):
-    """`subprocess.Popen` in tests (fixture `forks`): Python programs are forks of the template, but
-    for those whose environment or options may be meant for an interpreter that is started. Python
-    programs that they start are forks as well. Other programs are started.
+    """A replacement for `subprocess.Popen` in tests (fixture `forks`), which forks Python programs.
+
+    A program is started, not forked, if its environment or options may only take effect in a new
+    interpreter. Python programs that forks start are forked too. Other programs are started.
     """
 
     _forked: templates.Process | None = None
@@ -176,10 +179,10 @@ class ForkedPopen(subprocess.Popen[Any]):
         _end_of_start(self, words)
 
     def _fork(self, words: types.SimpleNamespace) -> templates.Process | None:
-        """Return the fork that runs a command, None for a command that is to be started."""
+        """Return the fork that runs a command, or None if the command must be started."""
         environment = {**(words.env or os.environ)}
         if environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
-            environment["PYTHONPATH"] = str(ROOT)  # the run's own says nothing to the program
+            environment["PYTHONPATH"] = str(ROOT)  # not the test run's own value
         passed = [*words.pass_fds]
         is_usual = templates.is_usual(environment, *_READ_LATE)
         if not (is_program(words.args) and is_usual and len(passed) <= 1):
@@ -219,7 +222,7 @@ def _words_of(popen: subprocess.Popen[Any], given: tuple[Any, ...]) -> types.Sim
 
 
 def is_program(args: Sequence[str]) -> bool:
-    """Return whether a command runs Python without options of the interpreter."""
+    """Return whether a command runs Python without interpreter options."""
     if isinstance(args, str) or len(args) < 2 or args[0] != sys.executable:
         return False
     first = str(args[1])
@@ -233,7 +236,7 @@ def streams_of(words: types.SimpleNamespace) -> tuple[int, ...]:
 
 
 def _end_of_start(popen: Any, words: types.SimpleNamespace) -> None:
-    """Do what `subprocess` does once a child runs: close the child's ends of pipes."""
+    """Close the child's ends of pipes, as `subprocess` does once a child runs."""
     popen._child_created = True
     popen._close_pipe_fds(
         *(words.p2cread, words.p2cwrite, words.c2pread, words.c2pwrite),
@@ -249,7 +252,7 @@ def _name_of(process: int) -> str:
 
 
 class ForkedChild(subprocess.Popen[bytes]):
-    """A child that runs Python: a fork of `Spare`, in which the program begins."""
+    """A child that runs Python: a fork of `Spare`, in which the program starts."""
 
     def _execute_child(self, *given: Any) -> None:
         words = _words_of(self, given)
@@ -264,9 +267,9 @@ class ForkedChild(subprocess.Popen[bytes]):
 
 
 class Spare:
-    """A fork of a launcher before it has used anything, ZeroMQ above all: it forks the workers.
+    """A fork of the launcher from before it used anything, especially ZeroMQ; it forks the workers.
 
-    They become children of the launcher, since the process between ends at once.
+    They become children of the launcher, because the intermediate process ends immediately.
     """
 
     def __init__(self) -> None:
@@ -277,7 +280,7 @@ class Spare:
         there.close()
 
     def fork(self, words: tuple[list[str], dict[str, str]], streams: tuple[int, ...]) -> int:
-        """Fork a worker, which is then a child of this process, and return its id."""
+        """Fork a worker as a child of this process, and return its id."""
         _adopt_orphans(True)
         try:
             socket.send_fds(self._ask, [pickle.dumps(words)], streams)
@@ -287,13 +290,13 @@ class Spare:
 
 
 def _adopt_orphans(now: bool) -> None:
-    """Let children of ended children become this process's, or not."""
+    """Make this process adopt its orphaned descendants, or stop doing so."""
     assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(now), 0, 0, 0) == 0
 
 
 def _serve_launcher(ask: socket.socket) -> NoReturn:
-    """Fork workers until the launcher is gone."""
-    os.setpgid(0, 0)  # signals to the launcher's group are not for this process
+    """Fork workers until the launcher has ended."""
+    os.setpgid(0, 0)  # do not receive signals to the launcher's group
     while True:
         words, descriptors, _, _ = socket.recv_fds(ask, _MOST_BYTES, 3)
         if not words:
@@ -305,17 +308,17 @@ def _serve_launcher(ask: socket.socket) -> NoReturn:
             worker = os.fork()
             if worker == 0:
                 os.close(is_alive)
-                os.read(until_ended, 1)  # the process between has ended: its parent is the launcher
+                os.read(until_ended, 1)  # by now the launcher is the parent
                 for each in (ask.detach(), reader, writer, until_ended):
                     os.close(each)
                 _begin_worker(pickle.loads(words), descriptors)
-            with contextlib.suppress(OSError):  # it has done so itself, and may have ended
+            with contextlib.suppress(OSError):  # the worker does so too, and may have ended already
                 os.setpgid(worker, worker)
             os.write(writer, _PID.pack(worker))
             os._exit(0)
         for each in (until_ended, is_alive):
             os.close(each)
-        os.waitpid(between, 0)  # from now on the worker is the launcher's child
+        os.waitpid(between, 0)  # after this the worker is the launcher's child
         ask.send(os.read(reader, _PID.size))
         for each in (reader, writer, *descriptors):
             os.close(each)
@@ -330,17 +333,17 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(os.environ.pop(_FOLDER, os.curdir))
-    # Its environment in /proc is that of the template.
+    # Its environment in /proc is that of the template, so it gets a name with its rank.
     name = f"{_WORKER}{environment.get('RANK', '')}"
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
     be(arguments)
 
 
 def be(arguments: Sequence[str]) -> NoReturn:
-    """Be `python ARGUMENTS`, and end this process."""
-    if os.environ.get("OMP_NUM_THREADS") == "1":  # a started interpreter reads it at its imports
-        # OpenBLAS starts threads for that. A signal that the program has blocked, to wait for it,
-        # must not find them: an interpreter that has imported nothing has no such threads.
+    """Run `python ARGUMENTS` in this process, and exit."""
+    if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter reads it when it imports
+        # OpenBLAS starts threads in this call. If the program blocks a signal and waits for it,
+        # these threads must not receive it: an interpreter without imports has no such threads.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         importlib.import_module("fastdist.namespace.threads").use_one_thread()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -370,7 +373,7 @@ def be(arguments: Sequence[str]) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # closed by the program
+        if stream is not None:  # the program may have closed it
             stream.flush()
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
@@ -379,7 +382,7 @@ def be(arguments: Sequence[str]) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Open the streams of Python again: those of a template are buffered for other files."""
+    """Reopen Python's standard streams: the template's are buffered for other files."""
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
     at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
@@ -396,7 +399,7 @@ spare: Spare | None = None
 
 
 def _fork_workers() -> None:
-    """Let a launcher in this process fork its workers."""
+    """Make a launcher in this process fork its workers."""
     global spare
     import fastdist.launch.worker_process as started
 

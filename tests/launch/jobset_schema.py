@@ -1,12 +1,12 @@
-"""The part of the schemas of Kubernetes that a JobSet of `fastdist manifest` uses.
+"""The part of Kubernetes' schemas that a JobSet of `fastdist manifest` uses.
 
 Types, required fields and allowed values, as of:
 
 - JobSet v1alpha2: kubernetes-sigs/jobset at 0336a8fd, api/jobset/v1alpha2/jobset_types.go
 - Job (batch/v1), Pod and Secret (v1): the API reference of Kubernetes 1.34
 
-A dictionary lists the fields that are known; "!" behind a name says that it is required. A list
-holds the schema of its items, a tuple the allowed values, `Mapping` any names with such values.
+A dictionary lists the known fields; "!" after a name marks it as required. A list holds the schema
+of its items, a tuple the allowed values, and `Mapping` allows any names with such values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Mapping(NamedTuple):
-    """Any names, whose values have one schema."""
+    """A mapping with any names, whose values have one schema."""
 
     values: Any
 
@@ -42,7 +42,7 @@ _CONTAINER: Final = {
     "resources": {"requests": Mapping(_QUANTITY), "limits": Mapping(_QUANTITY)},
 }
 _POD: Final = {
-    "restartPolicy!": ("Never", "OnFailure"),  # the two that a Job allows
+    "restartPolicy!": ("Never", "OnFailure"),  # the two values that a Job allows
     "terminationGracePeriodSeconds": range(86_400),
     "containers!": [_CONTAINER],
     "volumes": [{"name!": _NAME, "emptyDir": {"medium": ("", "Memory"), "sizeLimit": _QUANTITY}}],

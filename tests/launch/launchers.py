@@ -1,6 +1,6 @@
-"""Launchers that a template forks: `python -m fastdist.run` is imported once for a run of tests.
+"""Launchers forked by a template, so that a test run imports `python -m fastdist.run` only once.
 
-Most fork their workers as well, which would need 0.4 s of a core each for their imports.
+Most launchers also fork their workers, whose imports would take 0.4 s of a core each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if __name__ == "__main__":
 from tests.distributed import templates
 from tests.launch import forked_programs
 
-# Variables that the launcher reads when it is called, in addition to those of fastdist.
+# Variables that the launcher reads when it runs, in addition to fastdist's variables.
 _READ_LATE = (
     *("COLUMNS", "CUDA_VISIBLE_DEVICES", "LINES", "OMP_NUM_THREADS", "TERM"),
     *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"),
@@ -37,14 +37,13 @@ def begin(
     is_child: bool = False,
     starts_workers: bool = False,
 ) -> templates.Process:
-    """Begin `python -m fastdist.run ARGUMENTS`, as a shell starts it, with two given streams.
+    """Start `python -m fastdist.run ARGUMENTS` as a shell does, with two given streams.
 
-    A process is started, and not forked, for an environment that might be meant for one, and for
-    `is_child`: it is then a child of this process, and has its limits. It starts its workers, as
-    it does for users, for `starts_workers` and in one of forty tests, chosen by name; with
-    --slow in all.
+    The launcher is started, not forked, if a variable may only take effect in a new process, or for
+    `is_child`: then it is a child of this process, with its limits. It starts its workers, as for
+    users, for `starts_workers`, in one of forty tests (chosen by name), and with --slow in all.
     """
-    # A signal from the terminal stops no group without a parent outside of it.
+    # The kernel does not let a terminal's signal stop a group that has no parent outside of it.
     if is_child or not templates.is_usual(environment, *_READ_LATE):
         return subprocess.Popen(
             [sys.executable, "-m", "fastdist.run", *arguments],
@@ -73,7 +72,7 @@ def _are_workers_started(environment: Mapping[str, str]) -> bool:
 
 
 def _open_streams() -> None:
-    """Open the streams of Python again: a terminal is buffered otherwise than a pipe."""
+    """Reopen Python's standard streams: a terminal is buffered differently than a pipe."""
     sys.stdin = sys.__stdin__ = open(0, closefd=False)  # type: ignore[misc]  # noqa: SIM115
     for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
         raw = open(number, "wb", closefd=False)  # noqa: SIM115
@@ -84,7 +83,7 @@ def _open_streams() -> None:
 
 
 def _end_at_once() -> None:
-    """End this process once all else that is called at its exit was."""
+    """Exit immediately, after all other atexit functions."""
     if isinstance(_status, int):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -94,7 +93,7 @@ def _end_at_once() -> None:
 _status: object = None
 
 if __name__ == "__main__":
-    atexit.register(_end_at_once)  # before all others, so that it is called last
+    atexit.register(_end_at_once)  # registered first, so that it is called last
     os.close(templates.serve(int(sys.argv[1]), forked_programs._PRELOADED, leads=True))
     _open_streams()
     sys.path[0] = os.getcwd()

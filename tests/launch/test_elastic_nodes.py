@@ -1,4 +1,4 @@
-"""Nodes that are lost, replaced, and added: `--nnodes MIN:MAX`, and launchers that are killed."""
+"""Lost, replaced and added nodes with `--nnodes MIN:MAX`, and killed launchers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.standstill import freeze
 
-# Silence after which a node is lost here; the launchers beat twice a second.
+# A node is lost after this silence; launchers send a heartbeat twice a second.
 _LOST_S = "3"
 _TEXT = """
 import os, signal
@@ -27,7 +27,7 @@ StartNode = Callable[..., Any]
 
 @pytest.fixture
 def start_node(start_run: Any, port: int) -> StartNode:
-    """Start the launcher of a node with two workers on node 0 and one on each other."""
+    """Return a function that starts a node's launcher: two workers on node 0, one on each other."""
     secret = secrets.token_hex(32)
 
     def start(node: int, nnodes: str, *flags: str, address: int = 0) -> Any:
@@ -48,7 +48,7 @@ def start_node(start_run: Any, port: int) -> StartNode:
 
 
 def _pids(run: Any, *starts: str) -> list[int]:
-    """Wait for the starts of workers, as the variables say them, and return the process ids."""
+    """Wait for workers whose variables have these values, and return their process ids."""
     return [run.number_after(f"start {text} pid") for text in starts]
 
 
@@ -62,13 +62,13 @@ def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode)
     _pids(first, "0 0 3 0 2", "0 1 3 0 2")
     _pids(second, "0 2 3 1 2")
     second.process.kill()
-    # It waits until the loss is known, and does not have to know when that is.
+    # The third launcher waits until the loss is detected, however long that takes.
     third = start_node(1, "2", address=7)
     pids = _pids(first, "1 0 3 0 2", "1 1 3 0 2") + _pids(third, "1 2 3 1 2")
     _finish(pids)
     assert [first.end(), third.end()] == [0, 0]
     told = first.err.decode()
-    # Not a second earlier, and as much later as this machine is busy.
+    # The loss is reported after at least 3 s of silence, and later on a busy machine.
     lost = (
         r"fastdist: node 1 \(127\.0\.0\.2\) was lost: not heard for (\d+) s; waiting up to 60 s for"
     )
@@ -79,7 +79,7 @@ def test_another_launcher_takes_the_place_of_a_killed_one(start_node: StartNode)
         "the job goes on with node 1 (127.0.0.7) and without node 1 (127.0.0.2) (2 nodes," in told
     )
     assert "all workers are started again (restart 1 of 3)" in told
-    # The loss is one restart, whoever reports it.
+    # A loss counts as one restart, whichever node reports it.
     assert told.count("restart 2 of 3") == 0
 
 
@@ -112,7 +112,7 @@ def test_node_0_may_be_started_again_and_the_others_come_back_to_it(start_node: 
     second.wait_for("fastdist: node 0 (127.0.0.1) was lost: ", of="err")
     second.wait_for("for a launcher with --node-rank 0 to take its place; restart 1 of 3", of="err")
     again = start_node(0, "2")
-    # The restarts that were used count on.
+    # The counter of restarts continues.
     pids = _pids(again, "1 0 3 0 2", "1 1 3 0 2") + _pids(second, "1 2 3 1 2")
     _finish(pids)
     assert [again.end(), second.end()] == [0, 0]
@@ -167,7 +167,7 @@ def test_nodes_without_a_rank_share_the_places_out(start_run: Any, port: int) ->
     def start() -> Any:
         return start_run(_TEXT, *line, environment={"FASTDIST_JOB_SECRET": secret})
 
-    # The second one finds the port taken.
+    # The second launcher finds the port in use.
     runs = [start() for _ in range(3)]
     for run in runs:
         run.wait_for("start 0 ")

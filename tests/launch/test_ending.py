@@ -1,4 +1,4 @@
-"""The end of a node's workers, step by step: who is signalled when, reported and killed."""
+"""Ending a node's workers step by step: signals, reports and kills, in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.launch.ending import KILLED_S, NOTICE_S, Ending
 
 
 class FakeWorker:
-    """Stands for a WorkerProcess; its test lets it end, and SIGKILL does not."""
+    """A stand-in for a WorkerProcess; it ends when the test says, and not by SIGKILL."""
 
     def __init__(self, rank: int) -> None:
         self.rank, self.pid = rank, 100 + rank
@@ -30,7 +30,7 @@ class FakeWorker:
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Be the clock."""
+    """Return the clock, as a list with one number."""
     clock = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     return clock
@@ -99,6 +99,7 @@ def test_those_that_stay_are_killed_and_no_longer_waited_for(now: list[float]) -
 
 
 def test_all_of_an_end_fits_into_what_schedulers_leave() -> None:
-    # SIGKILL comes 30 s after SIGTERM; another node begins a beat later and reports another later.
+    # Schedulers send SIGKILL 30 s after SIGTERM; another node starts and reports a heartbeat later
+    # each.
     longest_s = ending.grace_s(signal.SIGTERM, None) + KILLED_S
     assert ending.SHUTDOWN_S < longest_s < 28.0

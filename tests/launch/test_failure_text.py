@@ -1,4 +1,4 @@
-"""Tracebacks held back, and read for what was raised."""
+"""Tracebacks are held back, and searched for the exception that was raised."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _LOST = """
 
 
 def _lines(text: str) -> list[bytes]:
-    # The first and the last line are those of the quotes; two spaces may belong to the text.
+    # Drop the first and last line of the literal; two spaces may belong to the text.
     lines = text.strip("\n").rstrip().splitlines()
     return [line.removeprefix("    ").encode() for line in lines]
 
@@ -116,7 +116,7 @@ def test_failure_text_holds_a_traceback_that_began_behind_a_bar() -> None:
     assert failure.feed(b" 0 %| |" + HEADLINE, 1.0, is_redrawn=True) == [b" 0 %| |"]
     assert failure.feed(b"ValueError: no", 2.0) == []
     assert failure.release() == [HEADLINE, b"ValueError: no"]
-    # A log has it in one line, and keeps it.
+    # A log line that contains the headline of a traceback is passed on.
     assert failure.feed(b"ERROR: " + HEADLINE, 3.0) == [b"ERROR: " + HEADLINE]
 
 

@@ -1,4 +1,4 @@
-"""Which worker `fastdist run` names as the first to fail, where several fail, each at its pace."""
+"""Which worker `fastdist run` reports as the first to fail, if several fail at different speeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdist.launch import output
 from fastdist.launch.failure_text import FailureText
 from tests.launch import forked_programs
 
-# Two workers that keep an order: they meet at a named pipe, and wait for each other's end.
+# Two workers that fail in a fixed order: they meet at a named pipe, and wait for each other's end.
 _TOOLS = """
 import array, atexit, fcntl, os, sys, termios, threading
 from fastdist.core.errors import WorkerLostError
@@ -44,7 +44,7 @@ def wait_until_that_is_read():
 """
 
 
-# A launcher that leaves a worker so many seconds to end, and as many to its text.
+# A launcher that waits this many seconds for a worker's end, and 20 s for its text.
 _LAUNCH = """
 import sys
 from fastdist.launch import job, main, output
@@ -55,8 +55,10 @@ sys.exit(main.main())
 
 @pytest.fixture
 def run_two(tmp_path: Path) -> Callable[..., list[str]]:
-    """Run a job of two workers, rank 0 with the first text and rank 1 with the second; return the
-    lines of its stderr. Its launcher leaves a worker all the time that it needs to end.
+    """Return a function that runs a job of two workers and returns the lines of its stderr.
+
+    Rank 0 runs the first text and rank 1 the second one. The launcher gives workers all the time
+    they need to end.
     """
 
     def run(zero: str, one: str, spared_s: float = 20.0) -> list[str]:
@@ -200,7 +202,7 @@ def test_a_traceback_that_had_to_be_shown_is_referred_to(
     script = tmp_path / "ends_late.py"
     script.write_text(
         "import atexit, select, sys\n"
-        # The traceback comes as a whole: the time to hold it is too short for two pieces.
+        # Write the traceback in one piece, since the time to hold it is too short for two.
         "sys.stderr = open(2, 'w', buffering=1 << 16, closefd=False)\n"
         f"atexit.register(select.select, [open({str(tmp_path / 'shown')!r})], [], [], 20)\n"
         "raise ValueError('user bug')\n"

@@ -1,4 +1,4 @@
-"""A forked program prints and ends as `python` does, and workers are those of their launcher."""
+"""A forked program has `python`'s output and exit code; workers belong to their launcher."""
 
 from __future__ import annotations
 

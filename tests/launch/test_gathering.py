@@ -1,4 +1,4 @@
-"""Cards of node runs: which fit together, and which are missing when the time is over."""
+"""Cards of node runs: which ones fit together, and which are missing at the timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fastdist run --gpus-per-worker`: who sees which GPU, on machines of every kind."""
+"""`fastdist run --gpus-per-worker`: which worker sees which GPU, on all kinds of machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.launch.options import parse_options
 
 @pytest.fixture
 def count(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let the driver show so many GPUs; None: let there be no driver."""
+    """Return a function that sets the number of GPUs of the driver; None means no driver."""
 
     def show(number: int | None) -> None:
         monkeypatch.setattr(gpus, "count_gpus", lambda: number)
@@ -51,7 +51,7 @@ def test_a_list_ends_where_cuda_ends_it(count: Any) -> None:
     count(None)
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,0"}) == ["1"]
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}) == []
-    count(2)  # the driver knows the first two of these
+    count(2)  # the driver knows only the first two of these
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,0,9,3"}) == ["1", "0"]
 
 

@@ -1,4 +1,4 @@
-"""The claim that a launcher which is forked is to a test what one that is started was."""
+"""For a test, a forked launcher behaves like a started one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_has_streams_a_folder_an_environment_and_a_group_of_its_own(
     lines = [line.partition("] ")[2].split(" ", 1) for line in run.out.decode().splitlines()]
     found = {words[0]: words[1].strip() for words in lines}
     assert found["group"] == "True" and found["folder"] == str(tmp_path)
-    # A program that blocks it waits for it.
+    # The program blocks this signal in order to wait for it.
     assert found["threads"] == "block SIGUSR1"
     nothing, out, err = found["streams"].split()
     assert (nothing, out[:9], err[:5]) == ("/dev/null", "/dev/pts/", "pipe:")

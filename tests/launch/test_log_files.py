@@ -1,4 +1,4 @@
-"""The output of workers, kept in files by `fastdist run --log-dir`, `--redirects` and `--tee`."""
+"""The output of workers in files of `fastdist run --log-dir`, `--redirects` and `--tee`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUT, _ERR = "stdout.log", "stderr.log"
 
 
 def _logs(folder: Path) -> dict[str, str]:
-    """Return the text of each log of the one run that wrote into folder."""
+    """Return the text of each log of the only run in a folder."""
     (run,) = folder.iterdir()
     return {str(path.relative_to(run)): path.read_text() for path in run.rglob("*.log")}
 
@@ -132,7 +132,7 @@ def test_a_file_that_takes_no_more_leaves_its_stream_to_the_screen() -> None:
 def test_logs_that_cannot_be_opened_are_told_and_the_job_runs(
     start_run: Any, tmp_path: Path
 ) -> None:
-    # The folder goes when the first life of the worker is over.
+    # The folder is removed when the worker's first life has ended.
     text = f"""
     import glob
     if not count:

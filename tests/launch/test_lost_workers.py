@@ -1,4 +1,4 @@
-"""Workers that others report as lost or hanging: read from the store, watched for progress."""
+"""Workers that others report as lost or hanging, read from the store and checked for progress."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_each_lost_worker_is_passed_on_once_and_what_lost_ones_declare_is_ignore
     store.append(DECLARED_LOST, line(1, 2, 2) + "none of ours\n")
     closing = threading.Event()
     watch = LostWorkers(lambda: store, tell, closing)
-    store.append(DECLARED_LOST, line(3, 2, 2))  # another has lost it, too
-    store.append(DECLARED_LOST, line(2, 1, 1))  # it was cut off, and takes others for lost
+    store.append(DECLARED_LOST, line(3, 2, 2))  # another worker has lost it too
+    store.append(DECLARED_LOST, line(2, 1, 1))  # worker 2 is lost itself: ignored
     store.append(DECLARED_LOST, line(1, 5, 5, hangs=True) + line(1, 5, 5))
     store.append(DECLARED_LOST, line(1, 9, 9))
     assert has_last.wait(20.0)
@@ -81,7 +81,7 @@ def test_a_worker_that_hangs_is_found_and_one_that_computes_is_not(
     assert hangs.next_look() == 100.0 + PROGRESS_S
     assert hangs.without_progress(100.0) == []
     (before,) = workers[1].thread_ticks().values()
-    while max(workers[1].thread_ticks().values()) < before + 20:  # it computes for 0.2 s
+    while max(workers[1].thread_ticks().values()) < before + 20:  # the worker computes for 0.2 s
         assert workers[1].status is None
     assert [worker for worker, _ in hangs.without_progress(100.0 + PROGRESS_S)] == workers[:1]
     assert hangs.next_look() == math.inf

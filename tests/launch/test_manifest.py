@@ -1,4 +1,4 @@
-"""The claim that `fastdist manifest` prints what sbatch and the JobSet schema take."""
+"""`fastdist manifest` prints valid input for sbatch and for the JobSet schema."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_each_node_is_a_pod_that_can_save_and_find_the_others() -> None:
     pod = job["template"]["spec"]
     (container,) = pod["containers"]
     assert (job["completions"], job["parallelism"], job["completionMode"]) == (4, 4, "Indexed")
-    # A failed pod fails the Job, and that starts all nodes again.
+    # A failed pod fails the Job, which restarts all nodes.
     assert (job["backoffLimit"], pod["restartPolicy"]) == (0, "Never")
     assert jobset["spec"]["failurePolicy"] == {"maxRestarts": 2}
     assert pod["terminationGracePeriodSeconds"] > 60

@@ -1,4 +1,4 @@
-"""Two `fastdist run --nnodes 2 --max-restarts`: their workers end and start again together."""
+"""Two launchers with `--nnodes 2 --max-restarts`: their workers end and restart together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.launch.test_nodes import job_at
 from tests.launch.test_restarts import AGAIN, WORKER
 
-# Shorter than by default, since two tests wait for it.
+# Shorter than the default, since two tests wait for it.
 _LOST_S = 3
 _LOST_BOUND_S = _LOST_S + 4.0
 _WAITS = WORKER + "    signal.pause()\n"
@@ -20,7 +20,7 @@ _WAITS = WORKER + "    signal.pause()\n"
 
 @pytest.fixture
 def start_nodes(start_run: Any, port: int) -> Callable[..., list[Any]]:
-    """Start two nodes, the first with ranks 0 and 1, the second with rank 2."""
+    """Return a function that starts two nodes: one with ranks 0 and 1, one with rank 2."""
     start = job_at(port, start_run)
 
     def start_both(text: str, *flags: str) -> list[Any]:
@@ -99,7 +99,7 @@ def test_workers_that_are_killed_on_one_node_and_then_on_the_other_come_back(
 def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     start_nodes: Callable[..., list[Any]], node: int
 ) -> None:
-    # The workers of the other node ignore the signal to end.
+    # The workers of the other node ignore the signal.
     text = f"""
     if rank // 2 != {node}:
         signal.signal(signal.SIGTERM, lambda *_: print("is asked to end"))
@@ -174,8 +174,8 @@ def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     os.kill(pid, signal.SIGKILL)
     nodes[0].wait_for("is asked to end")
     nodes[1].process.kill()
-    # It may have reported before that all its workers have ended, or only that one has failed. If
-    # not, another launcher is waited for.
+    # Node 1 may have reported that all its workers have ended, or only that one has failed. If it
+    # has not reported, node 0 waits for another launcher.
     assert nodes[0].end(2 * _LOST_BOUND_S) in (1, 137)
     assert b"node 1 (127.0.0.2) was lost" in nodes[0].err
 

@@ -19,7 +19,7 @@ from tests.distributed.way import Way
 from tests.launch.test_rpc_jobs import EARLY, ENDLESS
 from tests.standstill import freeze
 
-# Until the other node has noticed, ended its workers and reported.
+# The time until the other node has noticed the loss, ended its workers and reported.
 _LOST_BOUND_S = LOST_S + 4.0
 _WAITING = """
     import os, signal
@@ -31,7 +31,7 @@ StartNode = Callable[..., Any]
 
 @pytest.fixture
 def way(port: int) -> Iterator[Way]:
-    """A link between node 0 and processes that reach it by 127.0.0.3."""
+    """Yield a link to node 0, for processes that connect to 127.0.0.3."""
     way = Way(port)
     yield way
     way.close()
@@ -39,7 +39,7 @@ def way(port: int) -> Iterator[Way]:
 
 @pytest.fixture
 def start_node(start_run: Any, port: int) -> StartNode:
-    """Start node K of two, with two workers on node 0 and one on node 1."""
+    """Return a function that starts node K of two, with two workers on node 0 and one on node 1."""
     return job_at(port, start_run)
 
 
@@ -97,14 +97,14 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert [second.end(), first.end()] == [9, 9]
     assert b"rank 2 failed with exit status 9" in second.err
     assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 9" in first.err
-    # Node 0 ended because of that, and has nothing to add.
+    # Node 0 ended because of that, and adds nothing.
     assert b"after that" not in second.err
 
 
 def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
-    # All of node 0 end by its loss, before node 1 can report what happened: it is stopped.
+    # All workers of node 0 end because of the loss before node 1, which is stopped, can report it.
     text = ENDLESS.replace("rank == 0 and", "rank < 2 and")
     nodes = first, second = [start_node(node, text, transports="uv") for node in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
@@ -144,7 +144,7 @@ def test_a_killed_host_of_the_store_is_named_by_the_other(
 def test_a_lost_node_is_named_by_the_one_that_hosts_the_store(
     start_run: Any, watch: Callable[[int], Any]
 ) -> None:
-    # Each waits for as long as a network may be down, so they wait together.
+    # Each job waits as long as a network may be down, so run all of them at the same time.
     ways = (killed, killed_among_calls, frozen, killed_after_a_failure)
     with ExitStack() as ports:
         kept = [ports.enter_context(closing(KeptPort())) for _ in ways]
@@ -234,7 +234,7 @@ def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, 
     way.mend()
     for pid in pids:
         os.kill(pid, signal.SIGUSR1)
-    # Each waits for the other's result.
+    # Each worker waits for the other one's result.
     assert [first.end(_LOST_BOUND_S), second.end(_LOST_BOUND_S)] == [0, 0]
     assert first.err == second.err == b""
 
@@ -370,13 +370,13 @@ def test_node_0_hears_of_a_node_with_another_secret_at_once_and_in_its_error(
     assert re.search(rb"refused by the store meanwhile: \d+ from " + re.escape(why), first.err)
     told = [line.partition(b"was refused at ")[2] for line in first.err.splitlines()]
     assert sum(b": it has another job secret" in line for line in told) == 1
-    # When it gave up it had perhaps begun a try in which it had said nothing yet.
+    # When node 0 gave up, node 1 may have just started an attempt without sending anything yet.
     others = [line for line in told if line and b": it has another job secret" not in line]
     assert all(b": it left, or fell silent" in line for line in others) and len(others) <= 1
 
 
 def test_every_node_ends_in_time_and_names_the_node_that_never_came(start_node: StartNode) -> None:
-    # Node 1 is there first, has more patience, and hears it from node 0.
+    # Node 1 starts first with a longer timeout, and gets the reason from node 0.
     second = start_node(1, _WAITING, nodes=3, environment={"FASTDIST_INIT_TIMEOUT": "0"})
     second.wait_for("fastdist: node 1 waits for node 0 at", of="err")
     first = start_node(0, _WAITING, nodes=3, environment={"FASTDIST_INIT_TIMEOUT": "4"})

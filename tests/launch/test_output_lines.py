@@ -1,4 +1,4 @@
-"""Bytes to lines, in whatever pieces they come."""
+"""Split bytes into lines, in whatever pieces they arrive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_return_and_a_newline_in_two_chunks_are_one_end() -> None:
 def test_several_returns_before_a_newline_are_one_end_whatever_pieces_they_come_in(
     rest: list[bytes],
 ) -> None:
-    # As a text file of Windows has it that was written in text mode.
+    # As in a Windows text file that was written in text mode.
     assert _split(b"one\r", *rest) == [Line(b"one", True), Line(b"one", False)]
 
 

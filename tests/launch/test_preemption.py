@@ -1,4 +1,4 @@
-"""A job that is preempted saves once, leaves, and goes on later as if nothing had happened."""
+"""A preempted job saves once, leaves, and later continues as if it had not been interrupted."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_a_preempted_job_saves_once_and_its_next_runs_end_with_the_same_weights(
         text = _TRAIN.format(folder=str(tmp_path), sends=sends, status=status)
         return start_run(text, "-n2", "--max-restarts=2")
 
-    # By one worker, which ask for a later start.
+    # First a worker requests preemption, and the job asks for a later start.
     first = run((5, 1, True), PREEMPTED_EXIT_STATUS)
     assert first.end() == PREEMPTED_EXIT_STATUS
     assert b"has saved its state and asks for a later start by exit status 75" in first.err
     assert b"after that" not in first.err and b"started again" not in first.err
-    # By the launcher, and all end well.
+    # Then the launcher is signalled, and all workers end without an error.
     second = run((30, 0, False), 0)
     assert second.end() == 0
     assert b"stopped on request (SIGTERM): all workers have exited with status 0" in second.err

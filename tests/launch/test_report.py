@@ -8,7 +8,7 @@ from fastdist.launch.report import Failure, first_of, write_report
 
 
 class Paper:
-    """A screen that only remembers."""
+    """A screen that only records its lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -71,7 +71,7 @@ def test_the_loss_of_a_worker_comes_after_its_cause() -> None:
     lost = _raised(0, b"fastdist.core.errors.WorkerLostError: worker 'w' (rank 1) left", 5.0)
     cause = _raised(1, b"ValueError: user bug", 6.0)
     assert first_of([lost, cause], [0, 1]) is cause
-    # A worker that did not fail was lost: that is where it began.
+    # If the first lost worker did not fail itself, its loss is the cause.
     assert first_of([lost, replace(cause, rank=2)], [0, 1, 2]) is lost
 
 

@@ -1,4 +1,4 @@
-"""`fastdist run --max-restarts`: all workers, or the lost one, started again on one node."""
+"""`fastdist run --max-restarts` on one node: restart all workers, or only the lost one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def test_a_worker_that_is_killed_twice_takes_its_group_along_each_time(
 def test_a_group_that_starts_again_meets_as_if_nobody_had_been_there(
     start_run: Any, url: str
 ) -> None:
-    # In the first round rank 1 ends well before it has met anybody, and rank 2 after all have met.
+    # In the first round rank 1 exits with 0 before it joins; in the second, rank 2 dies after all
+    # joined.
     text = f"""
     from fastdist.distributed import rpc
     options = rpc.TensorPipeRpcBackendOptions(init_method={url!r}.format(**os.environ))
@@ -97,7 +98,7 @@ def test_a_group_that_starts_again_meets_as_if_nobody_had_been_there(
 
 
 def test_what_is_left_of_an_earlier_round_neither_joins_nor_is_seen(start_run: Any) -> None:
-    # A process that got away from its group still has its round's place, and its keys.
+    # A process that left its group still has its round's address and keys.
     text = """
     import subprocess
     from fastdist.distributed.rendezvous import rendezvous

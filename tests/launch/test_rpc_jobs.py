@@ -1,4 +1,4 @@
-"""Jobs whose workers call each other, started by `fastdist run`."""
+"""Jobs started by `fastdist run` whose workers call each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fastdist run` as its users meet it: output, failures, Ctrl-C, and what is left behind."""
+"""`fastdist run` as users see it: output, failures, Ctrl-C, and leftovers."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def test_a_ctrl_z_suspends_the_workers_until_the_job_goes_on(start_run: Any) -> 
         until = time.monotonic() + 5.0
         while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
             assert time.monotonic() < until, f"worker {pid} runs on"
-        os.kill(pid, signal.SIGUSR1)  # waits for it
+        os.kill(pid, signal.SIGUSR1)  # waits for this signal
     run.process.send_signal(signal.SIGCONT)
     assert run.end(5.0) == 0
 
@@ -378,7 +378,7 @@ def test_a_reader_that_is_stuck_does_not_hold_up_a_ctrl_c(start_run: Any) -> Non
     run = start_run('print("first", flush=True)\nwhile True: print("x" * 1000)')
     run.wait_for("first")
     run.process.send_signal(signal.SIGINT)
-    # Nobody reads any more: both pipes are full.
+    # Nothing reads the pipes any more, and both are full.
     assert run.process.wait(3.0) == 130
 
 

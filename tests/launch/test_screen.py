@@ -1,4 +1,4 @@
-"""Many workers' lines on one terminal, file or pipe."""
+"""The lines of many workers on one terminal, file or pipe."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fastdist.launch.screen import Screen, fit
 
 @pytest.fixture(autouse=True)
 def able_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make terminals able to redraw a line; the one that runs the tests may be dumb."""
+    """Make terminals able to redraw a line; the one that runs the tests may not be."""
     monkeypatch.setenv("TERM", "xterm")
 
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, int]]:
-    """The two ends of a terminal of 20 columns: (its screen, what programs write to)."""
+    """Yield the two ends of a terminal of 20 columns: (its screen, the programs' output)."""
     screen, program = pty.openpty()
     fcntl.ioctl(program, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
     attributes = termios.tcgetattr(program)
@@ -44,7 +44,7 @@ def _write_out(screen: Screen, selector: PollSelector) -> None:
 
 
 def _shown(screen: int, expected: bytes) -> bytes:
-    """Return the terminal's output, as many bytes as are expected: it comes in parts."""
+    """Return as many bytes of the terminal's output as are expected; they arrive in parts."""
     found = b""
     while len(found) < len(expected):
         assert select.select([screen], [], [], 5.0)[0], f"only {found!r} came"

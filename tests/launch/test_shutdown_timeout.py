@@ -1,4 +1,4 @@
-"""The time that workers have after a signal: to write a checkpoint, for example."""
+"""The time that workers have after a signal, for example to write a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdist.launch.options import parse_options
 from tests.launch.test_nodes import job_at
 from tests.standstill import freeze
 
-# A signalled worker exits with 0 once it gets SIGUSR1, which stands for a written checkpoint.
+# A signalled worker exits with 0 after SIGUSR1, which stands for a written checkpoint.
 SAVES = """
     import os, signal, sys
     rank = int(os.environ["RANK"])
@@ -66,7 +66,7 @@ def test_workers_have_time_to_save_after_a_signal(
     run.process.send_signal(number)
     for rank in (0, 1):
         run.wait_for(f"asked {rank} by {int(number)}\n")
-    # Said after a second: by then they would have been killed.
+    # Printed after a second; without the option the workers would have been killed by then.
     run.wait_for(f"{number.name} came; waits for ranks 0-1 (pid {pids[0]}, {pids[1]})", of="err")
     os.kill(pids[0], signal.SIGUSR1)
     run.wait_for("saved 0\n")
@@ -141,7 +141,7 @@ def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path
         pid = int(process.stdout.readline().split()[-1])
         process.send_signal(signal.SIGTERM)
         assert "asked 0 by 15" in process.stdout.readline()
-        # After a second: by then the other one has come.
+        # After a second: by then the other signal has arrived.
         assert "SIGTERM came; waits for rank 0" in process.stderr.readline()
         os.kill(pid, signal.SIGUSR1)
         assert "saved 0" in process.stdout.readline()
@@ -205,7 +205,7 @@ def test_a_call_to_a_failed_worker_ends_with_its_error_before_the_caller_is_aske
         "    os._exit(0)\n"
         "signal.pause()\n"
     )
-    # A busy machine may take long to notice the loss.
+    # A busy machine may take long to detect the loss.
     launch = (
         "import sys, fastdist.launch.job as job, fastdist.run\n"
         "job.NOTICES_S = 20.0\n"
@@ -231,7 +231,7 @@ def test_a_scheduler_s_signal_to_one_node_stops_both_and_lets_all_save(
     nodes = [start(number, SAVES) for number in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
     nodes[node].process.send_signal(signal.SIGTERM)
-    # At the same time: no worker has ended.
+    # All workers are signalled at the same time, before any of them has ended.
     for rank in range(3):
         nodes[rank // 2].wait_for(f"asked {rank} by 15\n")
     for pid in pids:
@@ -297,7 +297,7 @@ _LEAVES_IN_HANDLER = """
 def test_a_handler_that_leaves_rpc_in_the_middle_of_a_call_does_not_wait_for_lost_workers(
     start_run: Any, flags: list[str]
 ) -> None:
-    # The other worker dies by the signal: its answer never comes, nor does it come back.
+    # The signal kills the other worker: its answer never arrives, and it does not come back.
     run = start_run(_LEAVES_IN_HANDLER, "-n", "2", *flags)
     run.wait_for("serves\n")
     run.process.send_signal(signal.SIGTERM)

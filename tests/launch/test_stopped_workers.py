@@ -1,4 +1,4 @@
-"""A worker that a signal has stopped does not hold up a job whose others have ended."""
+"""A worker stopped by a signal does not hold up a job whose other workers have ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.launch.stopped_workers import STOPPED_S, StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 from tests.standstill import freeze
 
-# A worker that ends at once, and one that waits forever, says so, and may be stopped.
+# A worker that exits immediately, and one that prints a line and waits forever.
 ENDS = [sys.executable, "-c", ""]
 WAITS = [sys.executable, "-c", "import signal; print('here', flush=True); signal.pause()"]
 

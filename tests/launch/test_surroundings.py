@@ -1,4 +1,4 @@
-"""`fastdist run` where its surroundings are poor: no stdout, a full disk, no place for files."""
+"""`fastdist run` in poor surroundings: no stdout, a full disk, no place for files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
 
 
-# The effect of a shell's >&- on a program, made by the program before it begins.
+# Do to a program what a shell's >&- does, from inside the program before it starts.
 _CLOSED = """
 import os, runpy, sys
 names = ("stdin", "stdout", "stderr")
@@ -93,7 +93,7 @@ def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
         columns=80,
     )
     worker = watch(run.number_after("pid is"))
-    run.close_stdout()  # nobody sends a SIGHUP: it is not the launcher's own terminal
+    run.close_stdout()  # no SIGHUP is sent: it is not the launcher's controlling terminal
     assert run.end(5.0) == 128 + signal.SIGPIPE
     assert worker.ends_within(0.5)
     assert run.err == b""
@@ -155,7 +155,7 @@ def _refuse(*arguments: Any, **settings: Any) -> str:
 def test_a_ctrl_c_while_the_command_is_loaded_ends_it_without_words(
     command: str, tmp_path: Path
 ) -> None:
-    # A numpy that never finishes: whatever is imported first, the signal comes in the middle.
+    # A fake numpy that never finishes, so that the signal arrives in the middle of the imports.
     (tmp_path / "numpy.py").write_text(
         "import signal, sys; print('loading', flush=True); signal.pause()"
     )

@@ -44,7 +44,7 @@ dist.destroy_process_group()
 
 @pytest.fixture(autouse=True)
 def _no_other_jobs(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processes of this run of tests have jobs of this user."""
+    """Hide the jobs of other processes in this test run."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(private))
 
 
@@ -65,7 +65,7 @@ def test_a_job_under_load_is_shown_and_its_frozen_worker_is_named(
     assert top.main(["--once"]) == 0
     shown = capsys.readouterr().out
     assert "  rank 1: does not answer within 1 s: stopped, or busy in one call" in shown
-    # Rank 0 waits for it, in a collective or for the answer to a call.
+    # Rank 0 waits for rank 1, in a collective or for the answer to a call.
     assert "not there yet rank 1" in shown or "worker0 waits for worker1 (1 call)" in shown
     os.kill(pids[1], signal.SIGCONT)
     os.kill(pids[0], signal.SIGUSR1)
@@ -115,7 +115,7 @@ def test_addresses() -> None:
     assert split_address("head:80") == ("head", 80)
 
 
-# ---- what a reading says ------------------------------------------------------------------------
+# ---- the contents of a reading -------------------------------------------------------------------
 
 
 def worker(rank: int, calls: int = 0, **more: Any) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def test_rates_are_those_since_the_reading_before() -> None:
     first = as_text(before, None, "h:1").splitlines()[2].split()
     second = as_text(after, before, "h:1").splitlines()[2].split()
     assert first[:8] == ["0", "w0", "100", "1m5s", "50", "MB", "-", "10"]
-    assert second[6] == "10"  # calls made and served in a second
+    assert second[6] == "10"  # calls made and served per second
     assert as_text(after, before, "h:1").startswith("job at h:1: 1 node, 3 workers, restart 1, ")
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's names for the command: `python -m torch.distributed.run`, and `.launch`."""
+"""PyTorch's names of the command: `python -m torch.distributed.run`, and `.launch`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
 
 
 def test_it_starts_workers_in_which_torch_is_fastdist(tmp_path: Path) -> None:
-    """As programs for torchrun are started."""
+    """Start it as programs for torchrun are started."""
     script = tmp_path / "worker.py"
     script.write_text(_SHOWS)
     line = ["as-torch", "-m", "torch.distributed.run", "--master_port=0"]

@@ -1,4 +1,4 @@
-"""A job on two machines whose cable is pulled: for a moment, and for good."""
+"""A job on two machines whose cable is pulled, for a moment and permanently."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ StartHosts = Callable[..., TwoHosts]
 
 @pytest.fixture
 def start_hosts(tmp_path: Path) -> Iterator[StartHosts]:
-    """Start two machines on which the job runs, and calls go to and fro until one took so long."""
+    """Yield a function that starts a job on two machines, and waits for a call of a given time."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(_JOB))
     root = Path(fastdist.__file__).parents[1]

@@ -1,4 +1,4 @@
-"""`fastdist run --restart=worker`: only the lost worker starts again, while the others live on."""
+"""`fastdist run --restart=worker`: only the lost worker restarts, while the others live on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.launch.test_restarts import WORKER
 
 _AGAIN = "python -m fastdist.run: rank {} is started again (restart {} of {})\n"
 _STARTS = ((0, 0), (1, 0), (1, 1), (1, 2), (2, 0))
-# A worker that waits for the key ends well once another one has set it.
+# A worker that waits for a key exits with 0 once another one has set it.
 _WAITS = (
     WORKER
     + """
@@ -56,7 +56,7 @@ def test_what_a_lost_worker_raised_is_shown_when_it_is_lost(start_run: Any) -> N
     text = '    if not count: raise ValueError("first")\n    signal.pause()\n'
     run = start_run(WORKER + text, "--max-restarts=1", "--restart", "worker")
     run.number_after("start 1 of 0 is")
-    run.wait_for(_AGAIN.format(0, 1, 1), of="err")  # written before, and perhaps not read yet
+    run.wait_for(_AGAIN.format(0, 1, 1), of="err")  # written earlier, but perhaps not read yet
     assert run.err.decode().splitlines()[-2:] == [
         "ValueError: first",
         _AGAIN.format(0, 1, 1).strip(),
@@ -101,14 +101,14 @@ def test_a_worker_that_lies_stopped_while_all_others_have_ended_ends_the_job(
     text = "    if rank and not count: os.kill(os.getpid(), signal.SIGSTOP)\n"
     flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
     run = start_run(WORKER + text, *flags, environment={"FASTDIST_FROZEN_S": "3"})
-    # Started again it would find nobody.
+    # A restarted worker would find no other worker.
     assert run.end() == 1
     assert b"start 1 of 1 is" not in run.out
     (told,) = run.err.decode().splitlines()
     assert "has been stopped by a signal for 3 s while others have ended" in told
 
 
-# Rank 0 declares the other lost, as a worker does that has had no sign of life from it.
+# Rank 0 declares the other worker lost, as a worker does after a silence.
 _DECLARES = """
     import json
     from fastdist.distributed import restarts
@@ -376,7 +376,7 @@ print("trained", flush=True)
 
 
 def _train(start_run: Any, folder: Path, steps: int, kills: list[tuple[int, int, int]]) -> str:
-    """Train with these kills, (rank, life, step) each; return what the workers printed."""
+    """Train with these kills, (rank, life, step) each; return the workers' output."""
     given = f"steps, kills, saved = {steps}, {kills}, {str(folder / 'saved.pt')!r}"
     flags = ("-n", "3", "--max-restarts=60", "--restart=worker")
     run = start_run(_TRAINS.replace("GIVEN", given), *flags)

@@ -1,4 +1,4 @@
-"""Two machines for a test: namespaces with separate networks, process ids and boot ids."""
+"""Two simulated machines: namespaces with separate networks, process ids and boot ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.launch.conftest import Run
 
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-# All goes with its first process: nothing has a name outside.
+# Everything ends with the first process, and has no name outside the namespaces.
 _APART = "unshare --net --mount --pid --fork --kill-child --mount-proc"
 _AS_ROOT = [*_APART.split(), "--user", "--map-root-user"]
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -20,7 +20,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @functools.cache
 def why_not() -> str | None:
-    """Return why no such machines can be made here, None if they can."""
+    """Return why such machines cannot be created here, or None if they can."""
     trial = f"ip link add cable type veth peer name other && mount --bind /dev/null {_BOOT_ID}"
     try:
         done = subprocess.run(
@@ -37,9 +37,9 @@ def why_not() -> str | None:
 
 
 class TwoHosts:
-    """Two shells, each on a separate machine, and a cable between them.
+    """Two shells, each on a separate simulated machine, and a cable between them.
 
-    `runs` show their output; a shell runs each command line that it gets.
+    `runs` show their output; a shell runs each command line that it receives.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class TwoHosts:
             os.close(end)
 
     def lay_cable(self, folder: Path, boots: Sequence[str] = ("boot-0", "boot-1")) -> None:
-        """Make them two machines that reach each other; each needs a file in folder.
+        """Connect the two shells' namespaces as two machines; each needs a file in folder.
 
         With one boot id for both they are two containers of one machine.
         """
@@ -77,15 +77,15 @@ class TwoHosts:
             self.tell(host, f"ip addr add {address}/24 dev cable && ip link set cable up")
 
     def tell(self, host: int, command: str) -> None:
-        """Have a shell run a command line."""
+        """Make a shell run a command line."""
         os.write((self._in_0, self._in_1)[host], command.encode() + b"\n")
 
     def set_cable(self, state: str) -> None:
-        """Pull the cable (`down`), or plug it in again (`up`)."""
+        """Pull the cable (`down`), or plug it in (`up`)."""
         self.tell(0, f"ip link set cable {state}")
 
     def limit_cable(self, rate: str = "") -> None:
-        """Let so much pass each way, such as 20mbit; all that can if empty."""
+        """Limit the rate in each direction, such as 20mbit; an empty rate means no limit."""
         for host in range(len(ADDRESSES)):
             limit = f"replace dev cable root tbf rate {rate} burst 32kb latency 50ms"
             command = f"tc qdisc {limit if rate else 'del dev cable root'}"
@@ -93,7 +93,7 @@ class TwoHosts:
             self.runs[host].wait_for(f"limit.{rate}.")
 
     def close(self) -> None:
-        """End all that runs there."""
+        """End all processes there."""
         for end in (self._in_0, self._in_1):
             os.close(end)
         for run in self.runs:

@@ -1,4 +1,4 @@
-"""`spawn`: its processes' work, the reports of their failures, and that none is left behind."""
+"""`spawn`: the work of its processes, the reports of their failures, and their end."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents
 
 @pytest.fixture(scope="module")
 def forkserver() -> Iterator[str]:
-    """Be a start method by which processes are forked from one that has imported what they need: a
-    spawned one imports for half a second of a core.
+    """Return a start method that forks from a server with preloaded modules. A spawned process
+    would import for half a second of a core.
     """
     multiprocessing.set_forkserver_preload([work.__name__])
     yield "forkserver"
@@ -142,7 +142,7 @@ def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, script], stderr=subprocess.PIPE, text=True, env=_ENVIRONMENT
     ) as starter:
-        while len(children := _children_of(starter.pid)) < 3:  # and Python's own tracker
+        while len(children := _children_of(starter.pid)) < 3:  # and Python's resource tracker
             assert starter.poll() is None
             threading.Event().wait(0.01)
         spawned = [os.pidfd_open(pid) for pid in children]

@@ -1,4 +1,4 @@
-"""Functions for processes that tests start. Each imports this file, which imports no fastdist."""
+"""Functions for processes that tests start. Each process imports this file, but not fastdist."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def raise_much(index: int) -> None:
 
 
 def train(rank: int, world_size: int, port: int) -> None:
-    """Be a worker as the tutorials have it."""
+    """Train as a worker, as in the tutorials."""
     import fastdist
     from fastdist.distributed import autograd as dist_autograd
     from fastdist.distributed import rpc

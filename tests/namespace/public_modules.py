@@ -9,7 +9,7 @@ from types import ModuleType
 from bench.torch_names import read
 from fastdist.as_torch import ROOMS
 
-# Not modules of names: a command, and a module with the names of other packages.
+# Not a module of names, but a command.
 COMMANDS = {"info"}
 _BELOW = """
     autograd.forward_ad autograd.functional autograd.graph autograd.profiler
@@ -23,7 +23,7 @@ _BELOW = """
 
 @functools.cache
 def public_modules() -> dict[str, ModuleType]:
-    """Return path below fastdist -> module: rooms, the modules above, and PyTorch's that exist."""
+    """Return the public modules by their path below fastdist; some of PyTorch's may not exist."""
     rooms = {room for room in ROOMS - COMMANDS if not room.startswith("_")}
     of_pytorch = {path for path in read()["names"] if path.rpartition(".")[2].islower()}
     found = {}

@@ -1,4 +1,4 @@
-"""Activations take inplace= behind their numbers, whatever op declares itself one."""
+"""Activations accept inplace= after their numbers; the op's own declaration does not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that methods by element write what their function says, and diagonals are filled."""
+"""Elementwise methods write the result of their function, and diagonals are filled."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_filled_diagonal_gives_no_gradient() -> None:
 
 
 class Tagged(fd.Tensor):
-    """A kind of tensors that a program makes."""
+    """A user-defined subclass of Tensor."""
 
 
 def test_as_subclass_stays_in_its_place_of_the_graph() -> None:

@@ -1,4 +1,4 @@
-"""Checks that raise an error where a condition is False."""
+"""Checks that raise an error if a condition is False."""
 
 from __future__ import annotations
 

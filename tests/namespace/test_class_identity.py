@@ -1,4 +1,4 @@
-"""isinstance and issubclass answer as in PyTorch: what PyTorch has as two classes is two here."""
+"""isinstance and issubclass give PyTorch's results: its distinct classes are distinct here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist import jit, multiprocessing, nn
 from fastdist.distributions import constraints
 
 NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d")
-# (a name, another, whether the first is a subclass of the second)
+# (a class, another class, whether the first is a subclass of the second)
 SUBCLASSES: list[tuple[Any, Any, bool]] = [
     (nn.Linear, jit.ScriptModule, False),
     (jit.ScriptModule, nn.Module, True),

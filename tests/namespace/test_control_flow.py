@@ -1,4 +1,4 @@
-"""The claim that branches and loops run as written, and that every size is a number."""
+"""cond and while_loop run as written, and symbolic numbers are Python's."""
 
 from __future__ import annotations
 

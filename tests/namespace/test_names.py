@@ -1,4 +1,4 @@
-"""Names and keywords under which PyTorch's scripts look for things."""
+"""Names and keywords that PyTorch's scripts use."""
 
 from __future__ import annotations
 

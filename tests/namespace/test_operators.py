@@ -73,7 +73,7 @@ def test_augmented_operators_change_the_tensor_itself() -> None:
 
 
 class _Swapped:
-    """Answers every operator as the second operand."""
+    """Implements every reflected operator."""
 
     def _answer(self, other: Any) -> str:
         return f"swapped {type(other).__name__}"

@@ -1,4 +1,4 @@
-"""The claim that `dir`, and with it completion, shows the public names of public modules alone."""
+"""`dir`, and so completion, shows only the public names of public modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.namespace.public_modules import public_modules
 
 # Modules whose `__dir__` lists names of other modules.
 _OF_OTHER_MODULES = {"distributed", "distributed.distributed_c10d", "serialization"}
-# Types, which PyTorch offers under these names as well.
+# Types that PyTorch also offers under these names.
 _TYPES = {
     "Device",
     "FileLike",
@@ -36,7 +36,7 @@ def test_dir_shows_no_private_names_and_nothing_of_other_packages() -> None:
 
 
 def test_dir_shows_what_a_module_defines_lists_or_has_in_pytorch() -> None:
-    """`dir` leaves out helpers that a module imports from another package of fastdist."""
+    """`dir` omits helpers that a module imports from another package of fastdist."""
     known = read()["names"]
     found = {
         path: borrowed_names(module, set(known.get(path, ())))

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's programs: kept, answered, and where they choose something, chosen."""
+"""Settings of PyTorch's programs are stored and returned, and select an implementation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist.core.determinism import determinism
 
 @pytest.fixture
 def waiving() -> Iterator[None]:
-    """Let a test waive repeatable results."""
+    """Allow results that are not repeatable, for one test."""
     yield
     determinism.forget()
 

@@ -1,5 +1,6 @@
-"""The claim that signatures of public functions, which `help()` and completion show, are readable:
-no sentinels as defaults, and names of parameters wherever PyTorch documents names.
+"""Signatures of public functions, which `help()` and completion show, are readable.
+
+They have no sentinels as defaults, and their parameters have names if PyTorch documents names.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from fastdist.namespace.names import words
 from tests.namespace.public_modules import public_modules
 
 _REST, _BY_NAME = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-# Defaults that say nothing to a reader.
+# Defaults that a reader cannot interpret.
 SENTINEL = re.compile(r"<absent>|<object object|<bound method|<fastdist\.\S+ object at")
-# PyTorch has *args and **kwargs there as well: they are passed on, or are those of any function.
+# PyTorch has *args and **kwargs there too, for arguments that are passed on to any function.
 PASSED_ON = words(
     """
     Tensor Module LogSigmoid NLLLoss2d Identity Sigmoid Softmax2d
@@ -42,7 +43,7 @@ def signatures() -> Iterator[tuple[str, inspect.Signature]]:
     for name, function in functions():
         try:
             yield name, inspect.signature(function)
-        except ValueError:  # Python's own functions and classes, which have none
+        except ValueError:  # Python's own functions and classes without a signature
             assert isinstance(function, type), name
 
 
@@ -67,7 +68,7 @@ def test_parameters_have_names_where_pytorch_documents_names() -> None:
 def test_the_signature_of_an_op_has_the_names_that_pytorch_documents() -> None:
     assert [*inspect.signature(fd.sum).parameters] == ["input", "dim", "keepdim", "dtype", "out"]
     assert [*inspect.signature(fd.view_copy).parameters] == ["input", "size", "out"]
-    assert fd.sum(fd.ones(2, 3), axis=0, keepdims=True).shape == (1, 3)  # which still works
+    assert fd.sum(fd.ones(2, 3), axis=0, keepdims=True).shape == (1, 3)  # other keywords still work
 
 
 def test_the_signature_of_a_class_of_tensors_is_that_of_its_constructor() -> None:

@@ -1,4 +1,4 @@
-"""The stubs say what is there."""
+"""The stubs describe the names that exist."""
 
 from __future__ import annotations
 

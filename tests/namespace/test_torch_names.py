@@ -1,4 +1,4 @@
-"""The claim that we know which of PyTorch's public names we lack, and that they grow fewer."""
+"""The list of PyTorch's public names that fastdist lacks is known and only shrinks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.namespace.names import MISSING_METHODS
 
 LISTS = read()
 
-# How many may be lacking at most: lower it with each name.
+# The allowed number of missing names: lower it with each new name.
 AT_MOST = 247
 
 
@@ -46,7 +46,7 @@ SAYS_NOTHING = ("; nearest in ", "; it has: ")
 
 
 def test_each_module_that_import_torch_brings_is_here_as_well_or_says_why_not() -> None:
-    # In a separate process: here other tests have imported this and that.
+    # In a separate process, because other tests have imported modules in this one.
     program = PROGRAM.format(paths=LISTS["modules"][""])
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

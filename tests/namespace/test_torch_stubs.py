@@ -1,4 +1,4 @@
-"""The stubs by which type checkers know `import torch`; tests/types has their findings."""
+"""The stubs that type checkers use for `import torch`; tests/types checks their effect."""
 
 from __future__ import annotations
 

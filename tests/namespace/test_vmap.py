@@ -1,4 +1,4 @@
-"""vmap: what goes in and out, levels, randomness, derivatives, and what is refused."""
+"""vmap: inputs and outputs, nesting, randomness, derivatives and errors."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_views_by_strides_are_those_of_each_call(call: Any) -> None:
 
 
 def test_views_by_strides_see_nothing_of_other_calls() -> None:
-    # The calls' tensors lie between each other: each begins one place behind the last.
+    # The tensors of the calls are interleaved in memory, each one element after the previous.
     found = vmap(lambda x: x.as_strided((2,), (1,)), in_dims=1)(fd.arange(6.0).reshape(3, 2))
     assert found.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     for wrong in (
@@ -183,7 +183,7 @@ def test_methods_that_write_their_result_back_write_it_into_a_batch(change: Any)
     loss = grad(lambda x: (call(x) ** 2).sum())
     close(vmap(loss)(X), fd.stack([loss(x) for x in X]))
     if change in (CHANGES["unsqueeze_"], CHANGES["t_"]):
-        return  # refuse a tensor with a tangent
+        return  # these ops reject a tensor with a tangent
 
     def tangent(x: Any) -> Any:
         return jvp(call, (x,), (fd.ones(3),))[1]
@@ -341,7 +341,7 @@ def test_a_trace_of_a_batch_shows_the_ops_of_all_calls_at_once() -> None:
     close(trace(Y), (Y * 2).sum(1))
 
 
-# ---- What is refused, and what is slow ----------------------------------------------------------
+# ---- Errors and slow cases ----------------------------------------------------------------------
 
 
 def add(a: Any, b: Any) -> Any:
@@ -377,7 +377,7 @@ def add(a: Any, b: Any) -> Any:
         (lambda: vmap(lambda x: x.requires_grad_())(X), RuntimeError, r"attempting to call Tensor"),
         (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, r"no batching rule reads the numbers"),
         (lambda: vmap(lambda x: x.unsqueeze(3))(X), IndexError, r"range of \[-2, 1\], but got 3"),
-        # The batch's axis must not replace an axis that the calls' tensors lack.
+        # The batch axis must not serve as an axis that the tensors of the calls do not have.
         (
             lambda: vmap(lambda x: x.squeeze(1))(X[0]),
             IndexError,

@@ -1,8 +1,9 @@
-"""A row for each class of `nn.__all__`: how it is made and called. Run to write PyTorch's results.
+"""A row for each class of `nn.__all__`, with its constructor and call. Run it to write PyTorch's
+results.
 
-`python -m tests.nn.module_rows torch`, where that is installed, writes module_results.json: for
-each row the outputs, the gradients of inputs and parameters, and the state dict, with weights and
-inputs that a formula makes. Nothing of fastdist is imported here.
+`python -m tests.nn.module_rows torch`, if torch is installed, writes module_results.json. The file
+has the outputs, the gradients of inputs and parameters, and the state dict of each row. Weights and
+inputs come from formulas. This file imports nothing of fastdist.
 """
 
 from __future__ import annotations
@@ -98,11 +99,11 @@ ROWS = {
     "nn.MaxUnpool2d(2)": "m(x(1, 2, 1, 2), i(8, 1, 1, 2).expand(1, 2, 1, 2))",
     "nn.MaxUnpool3d(2)": "m(x(1, 2, 1, 1, 2), i(16, 1, 1, 1, 2).expand(1, 2, 1, 1, 2))",
 }
-# How near some come, where PyTorch rounds: 1/6 in float32; a gradient that is 2e-5 away from
-# differences, where ours is 2e-10 away.
+# Larger tolerances, because PyTorch rounds: 1/6 in float32, and a gradient with an error of
+# 2e-5 against finite differences (fastdist's: 2e-10).
 TOLERANCES = {"nn.Hardsigmoid()": 1e-7, "nn.CrossMapLRN2d(2)": 1e-4}
-# Classes that are rows of sequence_models.py, and those that a user does not call: the file of
-# tests that is about them.
+# Classes that another file tests: rows of sequence_models.py, and classes that users do not
+# call.
 HELD_BY = {
     **dict.fromkeys(("GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"), "sequence_models.py"),
     **dict.fromkeys(("MultiheadAttention", "Embedding", "EmbeddingBag"), "sequence_models.py"),
@@ -125,14 +126,14 @@ HELD_BY = {
 
 
 class Maker:
-    """Makes the inputs of a row by formulas, and remembers those that get gradients."""
+    """Makes the inputs of a row by formulas, and records those that get gradients."""
 
     def __init__(self, library: Any) -> None:
         self.leaves: list[Any] = []
         self._library = library
 
     def x(self, *shape: int) -> Any:
-        """Return numbers between -1 and 1, no two alike, that get a gradient."""
+        """Return different numbers between -1 and 1 that get a gradient."""
         leaf = self._numbers(shape, 0.3 + len(self.leaves)).requires_grad_()
         self.leaves.append(leaf)
         return leaf
@@ -146,7 +147,7 @@ class Maker:
         return self._numbers(shape, 1.1).sign()
 
     def i(self, below: int, *shape: int) -> Any:
-        """Return integers in which neighbours differ."""
+        """Return integers below `below`; neighbours differ."""
         values = [(3 * k + 1) % below for k in range(math.prod(shape))]
         return self._library.tensor(values).reshape(shape)
 
@@ -161,8 +162,8 @@ class Maker:
 
 
 def measure(library: Any, model: str, call: str) -> dict[str, Any]:
-    """Call a library's module and list its results and its state. It is called twice: a lazy one
-    has its parameters after the first call.
+    """Call a library's module twice and list its results and its state. The first call creates
+    the parameters of a lazy module.
     """
     maker = Maker(library)
     letters = {name: getattr(maker, name) for name in ("x", "p", "s", "i")}
@@ -182,7 +183,7 @@ def measure(library: Any, model: str, call: str) -> dict[str, Any]:
 
 
 def _facts(tensor: Any) -> list[float]:
-    """Return a tensor's numbers; of many, two sums in which each counts differently."""
+    """Return a tensor's numbers; for many numbers, two weighted sums."""
     values = tensor.detach().double().reshape(-1).tolist()
     if len(values) > 8:
         values = [

@@ -1,8 +1,8 @@
-"""Recurrent, attention and lookup modules as PyTorch has them: run to write what it gives.
+"""Recurrent, attention and embedding modules. Run this file to write PyTorch's results.
 
-`python tests/nn/sequence_models.py torch`, where that is installed, writes sequence_models.json: of
-each module its repr, the shapes in its state_dict, and, of weights and inputs that a formula makes,
-the outputs and the gradients' sums. Nothing of fastdist is imported here.
+`python tests/nn/sequence_models.py torch`, if torch is installed, writes sequence_models.json. The
+file has each module's repr, the shapes in its state_dict, its outputs, and the sums of its
+gradients. Weights and inputs come from formulas. This file imports nothing of fastdist.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MODELS = {
 
 
 def measure(library: Any, model: str, call: str) -> dict[str, Any]:
-    """Return a library's facts about a module and about one call of it."""
+    """Return a library's results for a module and for one call of it."""
     made = eval(model, {"nn": library.nn}).double()
     for k, parameter in enumerate(made.parameters()):
         parameter.data.copy_(_numbers(library, tuple(parameter.shape), k + 1))
@@ -87,7 +87,7 @@ def _integers(library: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _sum_of(gradient: Any) -> float:
-    """Return the sum of a gradient in which each element counts differently."""
+    """Return a weighted sum of a gradient's elements."""
     flat = gradient.reshape(-1).tolist()
     whole = sum((k + 1) * value for k, value in enumerate(flat)) / len(flat)
     return float(f"{whole:.12g}")

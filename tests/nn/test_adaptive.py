@@ -1,4 +1,4 @@
-"""Adaptive softmax: probabilities of all classes that add up, and a loss that is the targets'."""
+"""Adaptive softmax: the class probabilities sum to 1, and the loss is that of the targets."""
 
 from __future__ import annotations
 

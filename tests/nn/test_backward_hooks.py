@@ -1,4 +1,4 @@
-"""Hooks on a Module's backward: what they see, what they change, when they are not called."""
+"""Backward hooks of a Module: what they see and change, and when they are not called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.autograd import forward_ad
 
 
 class Both(nn.Module):
-    """Two inputs, two results."""
+    """A module with two inputs and two results."""
 
     def forward(self, a: Any, b: Any) -> Any:
         return a * 2, b * 3

@@ -1,4 +1,4 @@
-"""Batch, instance and group normalisation as modules, and what they follow."""
+"""Batch, instance and group normalisation as modules, and their running statistics."""
 
 from __future__ import annotations
 

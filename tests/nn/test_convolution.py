@@ -1,4 +1,4 @@
-"""Convolution, padding and patch layers: first values, sizes, names, words."""
+"""Convolution, padding and patch layers: initial values, sizes, names and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding and EmbeddingBag: rows that are given, rules that are kept, what is refused."""
+"""Embedding and EmbeddingBag: given rows, norms and padding, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers, activations and losses: values, first values, gradients."""
+"""Layers, activations and losses: values, initial values, gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_linear_begins_within_one_over_the_root_of_its_inputs() -> None:
     layer = nn.Linear(100, 200)
     values = layer.weight.detach().numpy()
     assert np.abs(values).max() <= 0.1
-    # The deviation of even numbers within +-b is b / sqrt(3).
+    # The standard deviation of a uniform distribution within +-b is b / sqrt(3).
     assert values.std() == pytest.approx(0.1 / math.sqrt(3), rel=0.02)
     assert np.abs(layer.bias.detach().numpy()).max() <= 0.1
 

@@ -1,4 +1,4 @@
-"""Modules that learn the sizes of their inputs at the first call."""
+"""Modules that infer the sizes of their inputs at the first call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules: attributes, walks, modes, hooks, moving, copies."""
+"""Modules: attributes, traversal, modes, hooks, moving, copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist import nn
 
 
 class Scaled(nn.Module):
-    """A linear layer times a factor, with a buffer that counts."""
+    """A linear layer times a factor, with a buffer that counts calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -276,7 +276,7 @@ def test_to_may_be_overridden_by_the_methods_that_convert() -> None:
 
 
 def test_names_of_a_subclass_s_own_methods_do_not_meet_those_of_module() -> None:
-    """A subclass may have any method that PyTorch's Module does not have."""
+    """A subclass may define any method that PyTorch's Module does not have."""
     names = [
         *("_load", "_at", "_forget", "_members", "_own_entries", "_require_name", "_state_hooks"),
         *("_add_state_hook", "_has_extra_state", "_require_other"),

@@ -1,4 +1,4 @@
-"""Uses of modules by PyTorch's users besides calling them: compared with PyTorch 2.13."""
+"""Uses of modules other than calls, compared with PyTorch 2.13."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a profile with_modules has the calls of modules, and the module of each op."""
+"""A profile with with_modules=True has the calls of modules, and the module of each op."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Net(fd.nn.Module):
         self.other = [other]
 
     def forward(self, x: fd.Tensor) -> fd.Tensor:
-        # A child, a module that is not a child of this one, and a grandchild without its parent.
+        # A child, a module that is not a child, and a grandchild that is called without its parent.
         y = self.other[0](self.layers(x))
         return self.layers[0](y).sum()
 

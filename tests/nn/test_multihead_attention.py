@@ -1,4 +1,4 @@
-"""MultiheadAttention: masks, weights, added keys, and what is refused."""
+"""MultiheadAttention: masks, weights, added keys and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's files of modules by name, its wrappers for devices, and other names of its programs."""
+"""PyTorch's module files by name, its wrappers for devices, and other names of its programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights made by hooks before each call, transferred parametrizations, and folded batch norms."""
+"""Weights that hooks compute before each call, copied parametrizations, and folded batch norms."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_batch_norms_that_still_learn_are_not_folded() -> None:
 
 
 def as_pytorch_saves(layer: Any) -> dict[str, Any]:
-    """Return the state of a module with its hooks as PyTorch keeps them: bare functions."""
+    """Return a module's state with its hooks in PyTorch's format: plain functions."""
     state = dict(layer.__dict__)
     for name in ("_forward_hooks", "_forward_pre_hooks"):
         hooks = state[name]

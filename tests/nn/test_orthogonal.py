@@ -1,4 +1,4 @@
-"""Weights of orthonormal rows or columns, by each of the maps that keep them so."""
+"""Weights with orthonormal rows or columns, by each orthogonal map."""
 
 from __future__ import annotations
 

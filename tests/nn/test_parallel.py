@@ -1,4 +1,4 @@
-"""Batches over several devices of one process: every piece, forward and backward, on sim:0..3."""
+"""Data parallelism over several devices of one process, forward and backward, on sim:0..3."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOUR = [f"sim:{i}" for i in range(4)]
 
 @pytest.fixture(params=["eager", "lazy", "late"])
 def sim(request: pytest.FixtureRequest) -> Iterator[SimBackend]:
-    """Four devices that work at once, only when waited for, and with delays."""
+    """Yield four devices that work eagerly, only when waited for, and with delays."""
     backend = cast(SimBackend, backend_of("sim"))
     backend.set_device_count(4)
     backend.behaviour.lazy = request.param == "lazy"
@@ -204,7 +204,7 @@ def test_a_module_elsewhere_is_refused(sim: SimBackend) -> None:
 
 
 def test_without_gpus_their_numbers_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    # In the package the function of that name hides the module.
+    # As an attribute of the package, the function data_parallel hides its module.
     module = importlib.import_module("fastdist.nn.parallel.data_parallel")
     monkeypatch.setattr(module, "device_count", lambda: 0)
     model = nn.Linear(3, 2)

@@ -1,4 +1,4 @@
-"""The claim: tensors of users' own classes are Parameters and Buffers and keep their class."""
+"""Tensors of user classes can be Parameters and Buffers and keep their class."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fastdist import nn
 
 
 class Marked(fd.Tensor):
-    """A class of a user's own."""
+    """A user-defined subclass of Tensor."""
 
 
 class Forgetful(fd.Tensor):
-    """One whose detach() gives a plain Tensor."""
+    """A subclass whose detach() returns a plain Tensor."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

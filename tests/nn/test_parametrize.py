@@ -1,4 +1,4 @@
-"""Parameters that are functions of others, and modules called with others' tensors."""
+"""Parameters that are functions of other parameters, and modules called with other tensors."""
 
 from __future__ import annotations
 

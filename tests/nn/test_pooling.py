@@ -1,4 +1,4 @@
-"""Pooling, upsampling and pixel shuffles as modules: results, and how they are shown."""
+"""Pooling, upsampling and pixel shuffle modules: results and reprs."""
 
 from __future__ import annotations
 

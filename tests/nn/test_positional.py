@@ -1,4 +1,4 @@
-"""The claim that PyTorch's top-level functions of layers and losses are those of nn.functional."""
+"""PyTorch's top-level functions of layers and losses are those of nn.functional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Private names of PyTorch's files of modules that packages import."""
+"""Private names of PyTorch's module files that packages import."""
 
 from __future__ import annotations
 

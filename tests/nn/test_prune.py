@@ -1,4 +1,4 @@
-"""Pruned parameters: which entries go, what masks compose to, and what is refused."""
+"""Pruned parameters: which entries are zeroed, how masks compose, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences padded and packed, and back."""
+"""Sequences are padded and packed, and unpacked again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LENGTHS = (2, 4, 3)
 
 
 def sequences() -> list[fd.Tensor]:
-    """Return sequences whose numbers show sequence and position: 10, 11; 20, 21, 22, 23 ..."""
+    """Return sequences whose numbers encode sequence and position: 10, 11; 20, 21, 22, 23 ..."""
     return [fd.arange(10.0 * (i + 1), 10.0 * (i + 1) + n) for i, n in enumerate(LENGTHS)]
 
 

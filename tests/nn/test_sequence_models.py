@@ -1,4 +1,4 @@
-"""Recurrent, attention and lookup modules show, hold, give and learn what PyTorch's do."""
+"""Recurrent, attention and embedding modules have PyTorch's repr, state, outputs and gradients."""
 
 from __future__ import annotations
 

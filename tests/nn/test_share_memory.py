@@ -1,4 +1,4 @@
-"""`Module.share_memory`: all of a module in one piece of memory, trained by many processes."""
+"""`Module.share_memory` moves a module into one shared block, which many processes train."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fastdist.system.shared_block import block_of
 
 
 class Counted(nn.Module):
-    """A layer with its weights tied, a view of one and a buffer."""
+    """A module that holds one layer twice, a view of its weight, and a buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def test_a_copy_of_a_shared_module_is_not_shared() -> None:
     state = model.state_dict()
     twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
     assert not any(one.is_shared() for twin in twins for one in twin.parameters())
-    # Entries of a state_dict are the module's own memory, as ever.
+    # As always, entries of a state_dict share the module's memory.
     assert all(one.is_shared() for one in state.values())
     assert not any(one.is_shared() for one in pickle.loads(pickle.dumps(state)).values())
 
@@ -78,7 +78,7 @@ def test_two_processes_train_one_module() -> None:
     mp.spawn(train, args=(model,), nprocs=2)
     assert model.linear.weight.item() == pytest.approx(2.0, abs=0.05)
     assert model.linear.bias.item() == pytest.approx(1.0, abs=0.05)
-    # Neither wrote to a copy; where both add at once, one of the two may be lost.
+    # Both processes wrote to the shared memory; simultaneous additions may lose one of two.
     assert 200 <= model.seen.item() <= 400
     assert model.linear.weight.grad is None
 

@@ -1,4 +1,4 @@
-"""Tables whose gradients are their touched rows."""
+"""Embedding tables with sparse gradients of the used rows."""
 
 from __future__ import annotations
 

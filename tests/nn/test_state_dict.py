@@ -1,4 +1,4 @@
-"""State dicts: keys, what is shared, and what is refused."""
+"""State dicts: keys, shared tensors and errors."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_instance_norm_explains_running_numbers_of_old_versions() -> None:
 
 
 class Renamed(nn.Module):
-    """A module whose entry had another name at version 1, and which saves a number more."""
+    """A module that renamed an entry after version 1 and saves one more number."""
 
     _version = 2
 

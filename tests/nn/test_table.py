@@ -1,4 +1,4 @@
-"""Every class of nn has a row, and gives, learns and keeps what PyTorch's does."""
+"""Every class of nn has a row, and its outputs, gradients and state equal PyTorch's."""
 
 from __future__ import annotations
 

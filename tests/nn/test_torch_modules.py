@@ -1,4 +1,4 @@
-"""Modules show, save and have by default what those of PyTorch do (bench/torch_modules.py)."""
+"""Modules have PyTorch's repr, state and defaults (bench/torch_modules.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Transformer: masks, copies of layers, and refused arguments."""
+"""The Transformer: masks, copies of layers, and invalid arguments."""
 
 from __future__ import annotations
 

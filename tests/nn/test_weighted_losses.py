@@ -1,4 +1,4 @@
-"""Losses with weights and PyTorch's older arguments, against numbers made with PyTorch 2.13."""
+"""Losses with weights and PyTorch's older arguments; the expected numbers are PyTorch 2.13's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLASSES = fastdist.tensor([0, 2])
     [
         ("mse_loss", 3.25, [0.5, -3.0], [-0.5625, 0.1875]),
         ("l1_loss", 1.75, [0.25, -0.75], [-0.1875, 0.0625]),
-        # Over the count, not over the weights: PyTorch's own.
+        # As in PyTorch, divided by the count, not by the sum of the weights.
         ("huber_loss", 2.5, [0.5, -1.5], [0.25, 0.75]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sample calls of an op: how it is called, NumPy's result, and the inputs."""
+"""Sample calls of ops: how each is called, NumPy's result, and the inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.ops.differences import generator
 
 
 class Functional:
-    """`F.relu` and kin."""
+    """Marks functions such as `F.relu`."""
 
     def __getattr__(self, name: str) -> Any:
         return FUNCTIONAL_NAMES[name]
@@ -26,7 +26,7 @@ F = Functional()
 
 
 class Case(NamedTuple):
-    """One call. Inputs that are shapes become random numbers; arrays of integers or bools stay."""
+    """One call. Inputs given as shapes become random numbers; integer and bool arrays stay."""
 
     ours: Callable[..., Any]
     numpys: Callable[..., Any]
@@ -34,12 +34,12 @@ class Case(NamedTuple):
     differentiable: bool
     low: float
     high: float
-    # For values in float32, relative to the largest.
+    # Tolerance of values in float32, relative to the largest.
     tolerance: float
 
     def arrays(self, seed: str) -> list[np.ndarray]:
         random = generator(seed)
-        # Copies: a test may write to what it is given, and others run after it.
+        # Return copies, since a test may write to its inputs, and others run after it.
         return [
             random.uniform(self.low, self.high, given) if isinstance(given, tuple) else given.copy()
             for given in self.inputs
@@ -59,7 +59,7 @@ def case(
 
 
 def plain(ours: Callable[..., Any], numpys: Callable[..., Any], *inputs: Any, **more: Any) -> Case:
-    """A case without derivatives."""
+    """Return a case without derivatives."""
     return case(ours, numpys, *inputs, differentiable=False, **more)
 
 
@@ -79,7 +79,7 @@ def ints(*values: Any) -> np.ndarray:
 
 
 def bools(*rows: str) -> np.ndarray:
-    """Return the mask of rows such as "101"."""
+    """Return the mask with rows such as "101"."""
     mask = np.array([[letter == "1" for letter in row] for row in rows])
     return mask[0] if len(rows) == 1 else mask
 

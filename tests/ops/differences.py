@@ -1,7 +1,7 @@
-"""Derivatives held against differences, along random directions.
+"""Check derivatives against finite differences along random directions.
 
-v^T J u is one number for random v and u: cheap to difference, and almost surely wrong if an entry
-of J is. Everything in float64.
+v^T J u is one number for random v and u. It is cheap to compute by differences, and almost surely
+wrong if an entry of J is wrong. All computations are in float64.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEP = 1e-6
 
 
 def generator(name: str) -> np.random.Generator:
-    """Return the random numbers of one test: its own, the same in each run."""
+    """Return a test's own random generator, the same in each run."""
     return np.random.default_rng(zlib.crc32(name.encode()))
 
 
@@ -48,7 +48,7 @@ def close(found: float, expected: float, *, tolerance: float = 1e-5) -> None:
 
 
 def check_first_order(f: Function, arrays: Sequence[Array], random: np.random.Generator) -> None:
-    """Hold vjp and jvp of f against differences, and against each other."""
+    """Compare vjp and jvp of f with differences, and with each other."""
     value = f(*[leaf(a) for a in arrays])
     v = random.standard_normal(tuple(value.shape))
     u = [random.standard_normal(np.shape(a)) for a in arrays]
@@ -87,7 +87,7 @@ def jvp(f: Function, arrays: Sequence[Array], u: Sequence[Array]) -> Array | Non
 
 
 def check_second_order(f: Function, arrays: Sequence[Array], random: np.random.Generator) -> None:
-    """Hold the gradient of the gradient along u against differences of the gradient."""
+    """Compare the gradient of the gradient along u with differences of the gradient."""
     shape = tuple(f(*[leaf(a) for a in arrays]).shape)
     v = random.standard_normal(shape)
     u = [random.standard_normal(np.shape(a)) for a in arrays]

@@ -1,4 +1,4 @@
-"""The inputs of each case and each pointwise row in dtypes other than float32 and float64."""
+"""The inputs of each case and each pointwise row, in all dtypes except float32 and float64."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
 HALVES = ("float16", "bfloat16")
 COMPLEX = ("complex64", "complex128")
 DTYPES = ("bool", *WHOLE, *WIDE_UNSIGNED, *HALVES, *COMPLEX)
-# Files whose numbers are random: no two libraries draw the same.
+# Files with random results, which differ between libraries.
 RANDOM = ("draws_cases", "dropout_cases")
-# Errors for a refused dtype. Losses look at sizes, which a number does not have.
+# Errors for a rejected dtype. Losses read sizes, which a Python number does not have.
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
 
 
 class Sample(NamedTuple):
-    """One call, and its inputs in float64; those that are integers or bool stay what they are."""
+    """One call and its inputs in float64; integer and bool inputs keep their dtype."""
 
     ours: Callable[..., Any]
     inputs: list[np.ndarray]
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
     is_differentiable: bool
 
     def arrays(self, dtype: str) -> list[np.ndarray]:
-        """Return the inputs in dtype, in float64 for a half type, to which they are cast."""
+        """Return the inputs in the dtype; for a half type, in float64 to be cast later."""
         return [
             np.asarray(_cast(real, imaginary, dtype)) if is_number_array(real) else real.copy()
             for real, imaginary in zip(self.inputs, self.imaginary, strict=True)
@@ -51,8 +51,9 @@ def _cast(real: np.ndarray, imaginary: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def samples() -> dict[str, Sample]:
-    """Return id -> sample for all cases and pointwise rows that have elements: of none, PyTorch
-    does not come to ask for their dtype.
+    """Return, by id, the samples of all cases and pointwise rows that have elements.
+
+    Without elements PyTorch does not check the dtype.
     """
     found = {}
     for module in case_modules():

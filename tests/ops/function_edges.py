@@ -1,4 +1,4 @@
-"""The wider catalogue of functions without elements, and without axes: see edge_cases.py."""
+"""The wider catalogue of functions without elements and without axes: see edge_cases.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY: dict[str, list[Case]] = {
     "mvlgamma": [case(lambda x: fd.mvlgamma(x, 2), lambda x: x, (0, 3))],
     "nanmedian": [plain(lambda x: x.nanmedian(1)[0], lambda x: x[:, 0], (0, 3))],
     "mode": [plain(lambda x: x.mode(1)[0], lambda x: x[:, 0], (0, 3))],
-    # An empty row has no quantile, as test_functions.py shows; but none may be wanted.
+    # An empty row has no quantile (see test_functions.py), but the list of quantiles may be empty.
     "quantile": [
         plain(lambda x, q: x.quantile(q, 2), lambda x, q: np.zeros((0, 2, 3)), (2, 3, 4), (0,))
     ],

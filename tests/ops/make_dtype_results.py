@@ -1,4 +1,4 @@
-"""Writes dtype_results.json with PyTorch: `python -m tests.ops.make_dtype_results torch`."""
+"""Write dtype_results.json with PyTorch: `python -m tests.ops.make_dtype_results torch`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.ops.dtype_samples import COMPLEX, DTYPES, HALVES, REFUSALS, Sample, s
 from tests.ops.make_torch_results import call_of
 
 PLACE = Path(__file__).with_name("dtype_results.json")
-# How cotangents of complex results are; those of real ones are 1.
+# The cotangent for complex results; that of real results is 1.
 COTANGENT = 1 + 0.5j
 
 
 def let_cases_call(torch: Any) -> None:
-    """Let the names of fastdist in the files of cases be those of PyTorch."""
+    """Replace fastdist's modules by PyTorch's in the files of cases."""
     names = {"fd": torch, "F": torch.nn.functional, "FT": torch.fft, "LA": torch.linalg}
     for name, module in sys.modules.items():
         if name.startswith("tests.ops."):
@@ -36,7 +36,7 @@ def twin_of(torch: Any, name: str, ours: Callable[..., Any]) -> Callable[..., An
     if which == "pointwise":
         return call_of(torch, known)
     if not is_ours(ours):
-        # A function of the cases, in which the names are PyTorch's by now.
+        # A function in the case files, which now calls PyTorch's functions.
         for cell in getattr(ours, "__closure__", None) or ():
             if callable(cell.cell_contents) and is_ours(cell.cell_contents):
                 cell.cell_contents = twin_of(torch, name, cell.cell_contents)
@@ -51,12 +51,12 @@ def twin_of(torch: Any, name: str, ours: Callable[..., Any]) -> Callable[..., An
 
 
 def is_ours(function: Any) -> bool:
-    """Return whether fastdist has this function; ops name their module in their class."""
+    """Return whether this is a function of fastdist; an op has its module in its class."""
     return (getattr(function, "__module__", None) or "fastdist").startswith("fastdist")
 
 
 def listed(value: Any) -> list[Any]:
-    """Return the numbers of a tensor with six digits, complex ones as pairs."""
+    """Return the elements of a tensor with six digits, complex ones as pairs."""
     array = value.detach().cpu().resolve_conj().resolve_neg()
     if array.is_floating_point():
         array = array.double()
@@ -69,7 +69,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def found_of(torch: Any, call: Callable[..., Any], sample: Sample, dtype: str) -> Any:
-    """Return [dtype of the result, values, gradients or None], or None where PyTorch refuses."""
+    """Return [result dtype, values, gradients or None], or None if PyTorch rejects the dtype."""
     tensors = []
     for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True):
         is_number = real.dtype.kind == "f"
@@ -96,12 +96,12 @@ def found_of(torch: Any, call: Callable[..., Any], sample: Sample, dtype: str) -
 
 
 def results_of(torch: Any, call: Callable[..., Any], sample: Sample) -> dict[str, Any] | None:
-    """Return {"dtypes": dtype -> [dtype, number of the values] or None, "values": [...]}."""
+    """Return {"dtypes": {dtype: [result dtype, index into values] or None}, "values": [...]}."""
     made: dict[str, Any] = {}
     values: list[Any] = []
     for dtype in DTYPES:
         if dtype in HALVES and sample.is_differentiable:
-            continue  # test_table.py holds them against float64
+            continue  # test_table.py compares them with float64
         found = found_of(torch, call, sample, dtype)
         if found is None:
             made[dtype] = None
@@ -123,7 +123,7 @@ def _is_alike(one: Any, other: Any) -> bool:
 
 
 def main() -> None:
-    """Write the file, with the package that the command line names: tests never import PyTorch."""
+    """Write the file with the package named on the command line; tests never import PyTorch."""
     warnings.simplefilter("ignore")
     torch = importlib.import_module(sys.argv[1])
     known = samples()
@@ -134,7 +134,7 @@ def main() -> None:
             call = twin_of(torch, name, sample.ours)
             call(*[torch.tensor(array) for array in sample.inputs])
         except (LookupError, *REFUSALS):
-            continue  # what PyTorch does not have at all
+            continue  # PyTorch does not have this function
         told = json.dumps(results_of(torch, call, sample), separators=(",", ":"))
         rows.append(f"{json.dumps(name)}:{told}")
     PLACE.write_text("{" + ",\n".join(rows) + "}\n")

@@ -1,6 +1,6 @@
-"""Writes tail_results.json: the cases of tails.py and two derivatives, by mpmath.
+"""Write tail_results.json: values and two derivatives of the cases in tails.py, by mpmath.
 
-Run  python -m tests.ops.make_tail_results, where there is mpmath
+Run `python -m tests.ops.make_tail_results` where mpmath is installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PLACE = Path(__file__).with_name("tail_results.json")
 
 
 def derivatives(mp: Any, text: str, x: float) -> list[float]:
-    """Return the value and two derivatives at x, by differences in a thousand digits."""
+    """Return the value and two derivatives at x, by differences with a thousand digits."""
     mp.mp.dps = 1000
     step = mp.mpf(10) ** -100
     function = eval(f"lambda x: {text}", {"m": mp})

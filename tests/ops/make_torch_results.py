@@ -1,4 +1,4 @@
-"""Writes torch_results.json with PyTorch: `python -m tests.ops.make_torch_results torch`."""
+"""Write torch_results.json with PyTorch: `python -m tests.ops.make_torch_results torch`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.ops.pointwise.pointwise_rows import INTEGER_ROWS, ROWS
 
 PLACE = Path(__file__).with_name("torch_results.json")
 ABOUT = "What PyTorch 2.13 gives on a CPU. Tests read it, none imports PyTorch."
-# Where values and gradients are taken in float64: of one tensor, and each of these with each.
+# Points in float64 for values and gradients: of one tensor, or all combinations for more.
 UNARY_AT = ["nan", "inf", "-inf", 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 6.0,
             25.0, -25.0, 120.0, -120.0]  # fmt: skip
 BINARY_AT = ["nan", "inf", "-inf", 0.0, -0.0, 1.0, -2.0, 2.5]
 TERNARY_AT = ["nan", "inf", "-inf", 0.0, 1.0, -2.0]
 AT = (UNARY_AT, BINARY_AT, TERNARY_AT)
-# PyTorch refuses all others of these.
+# Ops for which PyTorch rejects all other values.
 BOUNDED_AT = {"binary_entropy": [0.0, -0.0, 0.25, 0.5, 1.0]}
 INTEGER_VALUES: dict[str, list[Any]] = {
     "uint8": [0, 1, 2, 7, 200],
@@ -32,7 +32,7 @@ INTEGER_VALUES: dict[str, list[Any]] = {
 }
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 NUMBERS = {"int": 1, "float": 1.5}
-# Ops that have another name in PyTorch than their row has in public, or none there.
+# Ops with another name in PyTorch than the public name of their row, and ops not in PyTorch.
 OTHER_NAMES = {"prelu_kernel": "_prelu_kernel"}
 NOT_IN_PYTORCH = (
     *("gamma_of", "log_gamma_of", "gamma_slope", "valued", "logistic"),
@@ -40,13 +40,13 @@ NOT_IN_PYTORCH = (
     *("norm_slope", "norm_tangent", "product_at_zero", "rough_zero"),
     *("gelu_exact_tails", "gelu_tanh_tails"),
 )
-# PyTorch's errors for operands that it does not support; others are errors of ours. Losses look at
-# the sizes of their inputs, which a number does not have.
+# PyTorch's errors for unsupported operands; any other error is our bug. Losses read the sizes of
+# their inputs, which a Python number does not have.
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError)
 
 
 def call_of(torch: Any, name: str) -> Callable[..., Any]:
-    """Return PyTorch's function of a row, its numbers given."""
+    """Return PyTorch's function for a row, with the row's numbers."""
     row = ROWS.get(name)
     if row is None:
         return getattr(torch, name)  # type: ignore[no-any-return]
@@ -67,12 +67,12 @@ def count_of(name: str) -> int:
 
 
 def grid(*axes: list[Any]) -> list[list[Any]]:
-    """Return the coordinates of each with each, the last moving fastest, one list an axis."""
+    """Return all combinations of coordinates, one list per axis; the last axis moves fastest."""
     return [list(column) for column in zip(*itertools.product(*axes), strict=True)]
 
 
 def listed(tensor: Any) -> list[Any]:
-    """Return the numbers of a tensor, those that JSON has not as words."""
+    """Return the elements of a tensor; those that JSON cannot represent as strings."""
     return [
         str(one) if isinstance(one, float) and not math.isfinite(one) else one
         for one in tensor.detach().reshape(-1).tolist()
@@ -80,7 +80,7 @@ def listed(tensor: Any) -> list[Any]:
 
 
 def special(torch: Any, name: str) -> dict[str, Any]:
-    """Return the values at the special places, and the gradient of each operand there."""
+    """Return the values at the special points, and the gradient of each operand there."""
     count = count_of(name)
     leaves = [
         torch.tensor([float(one) for one in axis], dtype=torch.float64, requires_grad=True)
@@ -98,7 +98,7 @@ def special(torch: Any, name: str) -> dict[str, Any]:
 
 
 def dtype_table(torch: Any, name: str) -> dict[str, str | None]:
-    """Return operands -> dtype of the result; "()" behind the last is one without axes."""
+    """Return the result dtype by operands; "()" after the last one means without axes."""
     call = call_of(torch, name)
 
     def ones(dtype: str, *shape: int) -> Any:
@@ -125,10 +125,10 @@ def dtype_table(torch: Any, name: str) -> dict[str, str | None]:
 
 
 def integers(torch: Any, name: str) -> dict[str, Any]:
-    """Return dtype -> dtype and values of the result, for each that is taken."""
+    """Return the dtype and values of the result, for each supported integer dtype."""
     made = {}
     for dtype, values in INTEGER_VALUES.items():
-        # Neither a division by 0 nor a shift by more than there are bits.
+        # Exclude divisions by 0, and shifts by more than the number of bits.
         seconds = values if dtype == "bool" else [one for one in values if one]
         if "shift" in name:
             seconds = [0, 1, 3]
@@ -144,7 +144,7 @@ def integers(torch: Any, name: str) -> dict[str, Any]:
 
 
 def results(torch: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the whole file: op -> what PyTorch gives, in the order of the names."""
+    """Return the contents of the file: PyTorch's results by op, in the order of the names."""
     everything = [*names, *sorted(INTEGER_ROWS)]
     tables: list[Any] = []
     numbers = {}
@@ -170,22 +170,22 @@ def results(torch: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def text_of(found: dict[str, Any]) -> str:
-    """Return the file as text, an op a line."""
+    """Return the file as text, one op per line."""
 
     def compact(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
 
     def lines(value: Any) -> str:
         if not isinstance(value, dict) or not isinstance(next(iter(value.values())), dict):
-            return compact(value)  # anything but a table with a line for each op
+            return compact(value)  # not a table with a line for each op
         return "{" + ",\n".join(f"{compact(k)}:{compact(v)}" for k, v in value.items()) + "}"
 
     return "{" + ",\n".join(f"{compact(k)}:{lines(v)}" for k, v in found.items()) + "}\n"
 
 
 def main() -> None:
-    """Write the file, with the package that the command line names: tests never import PyTorch."""
-    warnings.simplefilter("ignore")  # of sizes that broadcast, and of zero-dim prelu weights
+    """Write the file with the package named on the command line; tests never import PyTorch."""
+    warnings.simplefilter("ignore")  # about sizes that broadcast, and zero-dim prelu weights
     names = [name for name in ROWS if name not in NOT_IN_PYTORCH]
     PLACE.write_text(text_of(results(importlib.import_module(sys.argv[1]), names)))
 

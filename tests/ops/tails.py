@@ -1,7 +1,7 @@
 """Functions of one number x whose derivatives must keep their tails.
 
-Each is a text over `L`, the library, `F`, its nn.functional, `D`, its distributions, and `t`, which
-makes a tensor; and one over mpmath's `m`.
+Each has a text over `L` (the library), `F` (its nn.functional), `D` (its distributions) and `t`,
+which makes a tensor; and a text over mpmath, named `m`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 _ROW = "L.stack([x, x * 0])"
 _BOTH = "L.stack([x, x * 0 + 1, x * -0.5])"
-# log(1 + exp(x)), and of -x.
+# log(1 + exp(x)), and the same of -x.
 _SOFT = "m.log1p(m.exp(x))"
 _SOFT_BACK = "m.log1p(m.exp(-x))"
 _FIRST = f"-{_SOFT_BACK}"
@@ -21,7 +21,7 @@ _SIGMOID = "1 / (1 + m.exp(-x))"
 _CHANCE = "(m.erfc(-x / m.sqrt(2)) / 2)"
 _OF_THREE = "m.log(m.exp(x) + m.exp(1) + m.exp(-x / 2))"
 
-# Name -> (ours, mpmath's).
+# By name: (the text for the library, the text for mpmath).
 CASES: Final[dict[str, tuple[str, str]]] = {
     "sigmoid": ("L.sigmoid(x)", _SIGMOID),
     "tanh": ("L.tanh(x)", "m.tanh(x)"),
@@ -159,7 +159,7 @@ CASES: Final[dict[str, tuple[str, str]]] = {
     ),
     "cdf of HalfNormal": ("D.HalfNormal(t(1.0)).cdf(abs(x))", "m.erf(abs(x) / m.sqrt(2))"),
 }  # fmt: skip
-# Binary fractions, which mpmath is given without a rounding.
+# Binary fractions, which mpmath gets without rounding.
 POINTS: Final = tuple(
     sign * x
     for x in (0.125, 0.75, 2.0, 5.5, 9.0, 13.0, 19.0, 30.0, 36.5, 38.0, 60.0, 128.0, 350.0, 700.0)

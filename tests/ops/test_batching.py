@@ -1,4 +1,4 @@
-"""vmap over every op and composite of the tables: what it gives is what a loop does."""
+"""vmap over every op and composite of the tables gives the results of a loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFUSED = {"as_strided_scatter", "argwhere", "masked_select", "nonzero"} | {
 
 
 def is_refused(name: str, one: Case) -> bool:
-    """Return whether a call gives what depends on numbers, or on places in memory."""
+    """Return whether vmap must reject a call, because its result depends on values or on memory."""
     return name in REFUSED or one is CASES["where"][0]
 
 
@@ -58,7 +58,7 @@ def test_a_batch_of_calls_gives_what_each_call_gives(
         assert found.shape == expected.shape and found.dtype is expected.dtype
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
     if one is CASES["one_hot"][0]:
-        return  # its length is the largest value of the calls, so it refuses none of them
+        return  # its length is the largest value over all calls, so an empty batch is rejected
     with properties("a batch of none"):
         none = [x.new_zeros((0, *x.shape)) for x in first]
         found = vmap(one.ours, randomness="different")(*none)
@@ -83,7 +83,7 @@ def test_a_batch_of_a_pointwise_op_is_one_call(row: Row) -> None:
             other = [*first[:which], *second[which:]]
             expected = fd.stack([function(*first), function(*other)])
             with warnings.catch_warnings():
-                if not row.public.startswith("binary"):  # these look whether chances are chances
+                if not row.public.startswith("binary"):  # these check that inputs are probabilities
                     warnings.filterwarnings("error", message="There is a performance drop")
                 found = vmap(function, in_dims=dims)(*given)
             fd.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
@@ -191,7 +191,7 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
         vmap(fd.linalg.inv)(fd.stack([fd.eye(2), fd.zeros(2, 2)]))
 
 
-# Ops of the table that run one call after the other: this list may only shrink.
+# Ops of the table that loop over the calls: this list may only shrink.
 LOOPED = frozenset({"histogramdd", "index"})
 
 

@@ -1,4 +1,4 @@
-"""Ops on complex numbers without a kernel for them: NumPy's values, right derivatives."""
+"""Ops on complex numbers without a kernel of their own: NumPy's values, right derivatives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEIGHT = RNG.standard_normal((3, 2, 3)) + 1j * RNG.standard_normal((3, 2, 3))
 ROWS = fd.tensor([[0, 2, 1, 0]])
 
 Program = Callable[[Any, Any], Any]
-# Functions of two complex tensors, and NumPy's of arrays.
+# Functions of two complex tensors, the same in NumPy, and the arguments.
 PROGRAMS: dict[str, tuple[Program, Program, tuple[Any, Any]]] = {
     "acosh": (lambda a, b: a.acosh(), lambda a, b: np.arccosh(a), (A, B)),
     "sinc": (lambda a, b: a.sinc(), lambda a, b: np.sinc(a), (A, B)),
@@ -149,7 +149,7 @@ def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) ->
     ours, _, arrays = PROGRAMS[name]
     given = [fd.tensor(one, requires_grad=True) for one in arrays]
     assert gradcheck(ours, given, check_forward_ad=True)
-    # In fast mode along one random direction.
+    # Fast mode checks one random direction.
     assert gradgradcheck(ours, given, fast_mode=samples_alone)
 
 
@@ -272,6 +272,6 @@ def test_running_log_sums_do_not_overflow_and_keep_infinities() -> None:
 def test_a_zero_in_one_row_of_complex_numbers_has_its_running_product_s_gradient() -> None:
     x = fd.tensor([1 + 1j, 0, 2j], requires_grad=True)
     x.cumprod(0).real.sum().backward()
-    # The sum is x0 + x0 x1 + x0 x1 x2; a gradient is conj of what stands next to its number.
+    # The sum is x0 + x0 x1 + x0 x1 x2; a gradient is the conjugate of the factor of its number.
     expected = [1, ((1 + 1j) * (1 + 2j)).conjugate(), 0]
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)

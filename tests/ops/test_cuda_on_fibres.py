@@ -1,8 +1,8 @@
-"""Every structured op and composite of the table on cuda, whose kernels fibres run on the CPU.
+"""Every structured op and composite of the table on cuda, on the CPU shim.
 
-So the row of cases that an op has is the test of its CUDA twin as well. Fibres take turns in three
-orders: each case has one of them in an ordinary run, and all under `slow`. Dtypes other than
-float32 have a few cases each in an ordinary run, and all under `slow`.
+So the cases of an op also test its CUDA twin. The shim runs CUDA threads in three orders: an
+ordinary run uses one per case, and `slow` uses all. Only a few cases run in dtypes other than
+float32; `slow` runs all of them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.ops.cases import Case, is_number_array
 from tests.ops.test_table import ALL, by_op
 from tests.properties import Properties, in_one_test_each
 
-# The table broadcasts on purpose, and the losses warn of it.
+# The table broadcasts on purpose, and losses warn about it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 ON_FIBRES = ALL
-TURN = 60  # cases for each that an ordinary run takes in another dtype
+TURN = 60  # one case in TURN runs in each other dtype in an ordinary run
 OTHERS = ("float64", "float16", "int64", "bfloat16")
 
 
 def sampled(place: int) -> tuple[list[int], list[str]]:
-    """Return the orders and the other dtypes that an ordinary run takes of a case."""
+    """Return the thread orders and the other dtypes of a case in an ordinary run."""
     turn = place % TURN
     return [place % len(SEEDS)], [OTHERS[turn]] if turn < len(OTHERS) else []
 
 
 def left_out(place: int) -> tuple[list[int], list[str]]:
-    """Return the orders and the other dtypes that `slow` takes."""
+    """Return the thread orders and the other dtypes that only `slow` tests."""
     orders, dtypes = sampled(place)
     return [one for one in SEEDS if one not in orders], [one for one in OTHERS if one not in dtypes]
 
@@ -72,7 +72,7 @@ def value_and_gradients(
 
 
 def numbers_of(tensor: Any) -> np.ndarray:
-    """Return a tensor's elements; NumPy has no bfloat16."""
+    """Return a tensor's elements; NumPy does not have bfloat16."""
     numbers: np.ndarray = (tensor.float() if tensor.dtype == fd.bfloat16 else tensor).numpy()
     return numbers
 
@@ -129,13 +129,13 @@ def check_float32(name: str, one: Case) -> None:
         np.testing.assert_allclose(numbers_of(ours), numbers_of(theirs), rtol=1e-5, atol=1e-5)
 
 
-# Halves are rounded wherever an op of several parts keeps one in memory, and may be summed in
-# another order before.
+# Half types are rounded whenever an op of several parts stores one in memory, and may be summed in
+# another order before that.
 TOLERANCE = {"float64": 1e-9, "float16": 1e-2, "bfloat16": 6e-2, "int64": 1e-5}
 
 
 def check_dtype(name: str, one: Case, kind: str) -> None:
-    """Hold the device's numbers, or its refusal, against the CPU's."""
+    """Compare the device's result, or its error, with the CPU's."""
     arrays = one.arrays(f"{name} on fibres")
     try:
         expected = value_and_gradients(one, arrays, "cpu", kind)

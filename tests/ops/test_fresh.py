@@ -1,7 +1,7 @@
-"""A Node that promises fresh gradients gives arrays that nobody else holds.
+"""A Node that promises fresh gradients returns arrays that no other code holds.
 
-Such an array may become a leaf's `.grad`, or be added into: were it the user's own gradient, a
-later pass would change that without a word.
+Such an array may become a leaf's `.grad`, or be added into. If it were the user's own gradient, a
+later pass would silently change it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning"
 
 
 def nodes_of(result: fd.Tensor) -> list[Node]:
-    """Return the Nodes that made result."""
+    """Return the Nodes that produced a result."""
     found, waiting = [], [result.grad_fn]
     while waiting:
         node = waiting.pop()
@@ -54,15 +54,16 @@ def _arrays(value: Any) -> Iterator[np.ndarray]:
 
 
 def ones_of(layout: Any) -> Any:
-    """Return a gradient for a Node of that layout, or the gradients if it has several outputs."""
+    """Return a gradient for a Node with this layout, or a tuple for several outputs."""
     if isinstance(layout, tuple):
         return tuple(ones_of(one) for one in layout)
     return np.ones(layout.shape, layout.dtype.numpy)
 
 
 def broken_promises(result: fd.Tensor, arrays: list[np.ndarray]) -> list[str]:
-    """Return the names of Nodes whose fresh gradients share memory with each other, with what they
-    were made of, or with what is held elsewhere.
+    """Return the names of Nodes whose fresh gradients share memory with other arrays.
+
+    Other arrays are the other gradients, the tensors of the computation, and saved arrays.
     """
     broken = []
     for node in nodes_of(result):
@@ -93,7 +94,7 @@ def test_gradients_of_structured_ops_are_fresh_where_promised(name: str, one: Ca
 def test_gradients_of_pointwise_ops_are_fresh_where_promised(row: Row) -> None:
     many = [(many_for(row.name),)] * 3
     for one in [*shapes_for(row), many]:
-        # The kernels of many numbers in float32 are those that test_pointwise.py compares.
+        # The kernels of many float32 numbers are those that test_pointwise.py compares.
         dtype = fd.float32 if one is many else fd.float64
         # The second call takes the short path.
         for _ in range(2):

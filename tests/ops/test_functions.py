@@ -1,4 +1,4 @@
-"""The wider catalogue of functions: what they build, refuse, and do where several are equal."""
+"""The wider catalogue of functions: results, errors, and behaviour for equal elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values, gradients and refusals at points that random samples do not meet."""
+"""Values, gradients and errors at points that random samples do not reach."""
 
 from __future__ import annotations
 

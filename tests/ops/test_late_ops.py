@@ -1,4 +1,4 @@
-"""Ops of packages further up, by name."""
+"""Ops of higher packages are found by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a name of a Node is that of one class, over all rows of the table."""
+"""Each Node name belongs to one class, over all rows of the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ops.test_table import DIFFERENTIABLE, differentiated
 
 
 def results() -> Iterator[Any]:
-    """Yield what all rows, and the calls whose names are written down, make."""
+    """Yield the results of all rows, and of the calls with documented Node names."""
     names = names_in(fd)
     yield from (eval(text, dict(names)) for text in CALLS)
     for name, one in (param.values for param in DIFFERENTIABLE):
@@ -44,5 +44,5 @@ def test_all_nodes_of_a_name_are_of_one_class() -> None:
             classes[node.name()].add(type(node))
             kinds[node.name()].add(kind_of(node))
     assert {name: found for name, found in classes.items() if len(found) > 1} == {}
-    # Several kinds share some of the names, otherwise the test would be empty.
+    # Several kinds share some names; otherwise the test would check nothing.
     assert len(kinds["SubBackward0"]) > 1 and len(kinds["ViewBackward0"]) > 1

@@ -1,4 +1,4 @@
-"""Dtypes for which PyTorch has no kernel: refused in its words, never given another number."""
+"""Dtypes without a kernel in PyTorch are rejected with its texts, and give no wrong numbers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_lerp_meets_a_complex_weight_without_axes() -> None:
 def test_dtypes_without_a_kernel_in_pytorch_are_refused_in_its_words(
     call: Callable[[], Any], text: str
 ) -> None:
-    for _ in range(2):  # a refused call is not cached as a working one
+    for _ in range(2):  # a rejected call must not be cached as a working one
         with pytest.raises(RuntimeError, match=text):
             call()
 

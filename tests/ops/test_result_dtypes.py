@@ -1,4 +1,4 @@
-"""Dtypes of results and of gradients where operands, or a part of the work, have another one."""
+"""Dtypes of results and gradients when operands or internal computations have another dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every structured op and every composite of the table through every property."""
+"""Every structured op and every composite of the table, checked for every property."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.ops.cases import Case, as_tensors, case_modules, is_number_array
 from tests.ops.differences import check_first_order, check_second_order, generator
 from tests.properties import Properties, in_one_test_each
 
-# The table broadcasts on purpose, and the losses warn of it.
+# The table broadcasts on purpose, and losses warn about it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 MODULES = case_modules()
 CASES: dict[str, list[Case]] = {
     name: cases for module in MODULES for name, cases in module.CASES.items()
 }
 COVERED_BY = {name: by for module in MODULES for name, by in module.COVERED_BY.items()}
-# Functions whose values no formula of NumPy's gives, such as random ones: tested elsewhere.
+# Functions without a NumPy reference, such as random ones: tested elsewhere.
 ELSEWHERE = frozenset().union(*[getattr(module, "ELSEWHERE", frozenset()) for module in MODULES])
 ALL = [
     pytest.param(name, one, id=f"{name}-{i}")
@@ -30,13 +30,13 @@ ALL = [
     for i, one in enumerate(cases)
 ]
 DIFFERENTIABLE = [param for param in ALL if param.values[1].differentiable]
-# Cases for which there are no kernels of float16, in PyTorch neither.
+# Cases without float16 kernels, as in PyTorch.
 NO_HALF = frozenset().union(*[getattr(module, "NO_HALF", frozenset()) for module in MODULES])
 WITHOUT_HALVES = [param.values[1] for param in ALL if param.id in NO_HALF]
 
 
 def by_op(params: list[Any]) -> dict[str, dict[str, tuple[Any, ...]]]:
-    """Return op -> id -> the values of its cases, for in_one_test_each."""
+    """Return the values of all cases by op and id, for in_one_test_each."""
     found: dict[str, dict[str, tuple[Any, ...]]] = {}
     for param in params:
         found.setdefault(param.values[0], {})[param.id] = param.values
@@ -48,7 +48,7 @@ every_differentiable_case: Any = in_one_test_each("op", "name, one", by_op(DIFFE
 
 
 def differentiated(one: Case, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
-    """Return the call as a function of its floating inputs alone, and these."""
+    """Return the call as a function of its floating inputs alone, and these inputs."""
     fixed = [None if is_number_array(a) else fd.tensor(a) for a in arrays]
 
     def f(*moving: fd.Tensor) -> fd.Tensor:
@@ -60,7 +60,7 @@ def differentiated(one: Case, arrays: list[np.ndarray]) -> tuple[Any, list[np.nd
 
 
 def test_every_op_and_composite_has_a_case() -> None:
-    # Collectives need a group: tests/distributed/nn/test_collective.py has theirs.
+    # Collectives need a group: tests/distributed/nn/test_collective.py tests them.
     ops = {
         name
         for name, op in OPS.items()
@@ -80,11 +80,11 @@ def test_a_case_gives_each_test_arrays_of_its_own() -> None:
     assert [array.item() for array in one.arrays("as before")[1:]] == [-1.1, 0.9]
 
 
-# A view of memory with gaps may be impossible; then it raises, and test_views.py says so.
+# A view of memory with gaps may be impossible and raise: test_views.py tests that.
 VIEWS = ("view", "view_as")
 
 
-# Half types by their names in errors, and how far results may be off.
+# Half types by their names in errors, with the tolerance of results.
 HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
 
 
@@ -143,12 +143,12 @@ STRIDED = {"columns in order": _fortran, "every second element": _every_second}
 
 
 def check_device(name: str, one: Case, device: str, arrays: list[np.ndarray]) -> None:
-    """Hold a device's result against the CPU's."""
+    """Compare a device's result with the CPU's."""
     inputs = as_tensors(arrays, fd.float64)
     expected = one.ours(*inputs)
     found = one.ours(*[tensor.to(device) for tensor in inputs])
     assert str(found.device) == ("cpu" if name == "cpu" else device)
-    # A GPU's libraries round elsewhere: of a sum of large parts a small one keeps fewer digits.
+    # A GPU's libraries round differently: a small sum of large terms has fewer exact digits.
     least = 0.0
     if device == "cuda:0" and expected.numel():
         least = 1e-14 * float(np.abs(np.nan_to_num(expected.numpy(), posinf=0, neginf=0)).max())
@@ -168,7 +168,7 @@ def check_half_type(
     found = one.ours(*halves)
     wide = one.ours(*as_tensors([h.double().numpy() if is_number_array(a) else a
                                  for h, a in zip(halves, arrays)], fd.float64))  # fmt: skip
-    # These meet other dtypes: float64 asked for, or 2.0**int, or zeros in the default dtype.
+    # These have other result dtypes: a requested float64, 2.0**int, or zeros in the default dtype.
     if name not in ("to", "cast", "float_power", "ldexp", "cat"):
         assert found.dtype is dtype
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Every case of the table, and every pointwise row, is in every dtype as PyTorch has it."""
+"""Every case of the table, and every pointwise row, in every dtype, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.ops.pointwise.pointwise_rows import POLYNOMIALS, ROWS
 from tests.ops.pointwise.test_pointwise import function_of
 from tests.properties import in_one_test_each
 
-# Parts of other ops, and what PyTorch answers in another form.
+# Parts of other ops, and functions whose result has another form in PyTorch.
 NOT_IN_PYTORCH = {
     *("attention_in_blocks", "convolve", "convolve_back", "correlate", "lay_out_patches"),
     *("add_patches", "cummax_along", "cummin_along", "gather_add", "gamma_slope", "valued"),
@@ -33,7 +33,7 @@ NOT_IN_PYTORCH = {
     *("distance_root", "root_slope", "root_tangent"),
     *("norm_slope", "norm_tangent", "product_at_zero", "rough_zero"),
     *("gelu_exact_tails", "gelu_tanh_tails"),
-    "grouped_mm",  # which asks there for rows of whole 16 bytes, so it takes none of the samples
+    "grouped_mm",  # requires rows of multiples of 16 bytes in PyTorch, so no sample works
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
 SAMPLES = samples()
@@ -42,47 +42,47 @@ COTANGENT = 1 + 0.5j
 TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "complex64": 2e-4, "complex128": 2e-5}
 
 
-# Dtypes that are taken here though PyTorch refuses them, by the names of ops. Besides these, wide
-# unsigned integers are taken wherever narrow ones are.
+# Dtypes that fastdist supports and PyTorch rejects, by op. In addition, wide unsigned integers are
+# supported wherever narrow ones are.
 WIDER: dict[str, tuple[str, ...]] = {
     "embedding_bag": ("bool", *WHOLE, *WIDE_UNSIGNED, *COMPLEX),
     "embedding": COMPLEX,
     "bilinear": COMPLEX,
     "local_response_norm": ("bool", *WHOLE, *WIDE_UNSIGNED, *COMPLEX),
-    # PyTorch has strided and transposed ones of int64 alone.
+    # PyTorch supports strided and transposed convolutions of integers only in int64.
     "conv1d": (*WHOLE, *WIDE_UNSIGNED),
     "convolution": (*WHOLE, *WIDE_UNSIGNED, *COMPLEX),
-    "silu": COMPLEX,  # PyTorch has it without a gradient
+    "silu": COMPLEX,  # PyTorch supports it without a gradient
     **dict.fromkeys([f"conv_transpose{n}d" for n in (1, 2, 3)], (*WHOLE, *WIDE_UNSIGNED)),
     "histogramdd": HALVES,
     **dict.fromkeys(("zeta", "airy_ai", *POLYNOMIALS), HALVES),
     **dict.fromkeys(("select_scatter", "slice_scatter", "nansum"), COMPLEX),
-    "replace_nonfinite": COMPLEX,  # of their parts
+    "replace_nonfinite": COMPLEX,  # its parts are complex
     **dict.fromkeys(("trace", "linear", "clamp", "searchsorted", "bucketize"), ("bool",)),
     **dict.fromkeys(("pad", "threshold", "softsign", "tanhshrink", "pow"), ("bool",)),
     "gradient": WIDE_UNSIGNED,
     "prelu_kernel": (*WHOLE, *WIDE_UNSIGNED),
 }
-# Where PyTorch's numbers are an accident, or one choice of several: id -> dtypes, and why.
+# Where PyTorch's numbers are an accident, or one choice of several: dtypes by id, and the reason.
 OTHERWISE = {
-    "as_strided_scatter-0": COMPLEX,  # it forgets the gradient of what is not written over
-    "ldexp-0": COMPLEX,  # its 2**other is an integer in the gradient, and 0 for -2
-    "interpolate-0": ("uint8",),  # weights in fixed point, off by one
-    "topk-2": (*WHOLE, *WIDE_UNSIGNED),  # the order of equals
-    **{f"local_response_norm-{i}": ("int64",) for i in (1, 2, 3)},  # a mean without fractions
-    # Integers come through some of the formulas of cells, others refuse them.
+    "as_strided_scatter-0": COMPLEX,  # PyTorch omits the gradient of elements that are kept
+    "ldexp-0": COMPLEX,  # in PyTorch's gradient 2**other is an integer, so 0 for -2
+    "interpolate-0": ("uint8",),  # fixed-point weights, off by one
+    "topk-2": (*WHOLE, *WIDE_UNSIGNED),  # the order of equal elements
+    **{f"local_response_norm-{i}": ("int64",) for i in (1, 2, 3)},  # an integer mean
+    # Some formulas of cells accept integers, others reject them.
     **dict.fromkeys(("rnn_relu-0", "rnn_relu_cell-0", "rnn_tanh_cell-0"), WHOLE),
-    "addcmul pointwise": WHOLE,  # a factor loses its fraction in silence
-    # Its gradients are not Hermitian: what no Hermitian change of the matrix meets stays in them.
+    "addcmul pointwise": WHOLE,  # PyTorch silently truncates a factor
+    # PyTorch's gradients are not Hermitian: they keep parts that no Hermitian change affects.
     **{f"linalg.cholesky-{i}": COMPLEX for i in range(4)},
     **{f"linalg.cholesky_ex-{i}": COMPLEX for i in range(2)},
     **{f"{op}-{i}": COMPLEX for op, i in (("cholesky", 0), ("cholesky", 1))},
     **{f"linalg.pinv-{i}": COMPLEX for i in (3, 4)},
-    # It has a gradient of the triangle that is not read; the sample's diagonal is not that of a
-    # factor.
+    # PyTorch also gives a gradient for the triangle that is not read, and the sample's diagonal is
+    # not that of a factor.
     **{f"cholesky_solve-{i}": COMPLEX for i in range(2)},
     **{f"cholesky_inverse-{i}": COMPLEX for i in range(2)},
-    "bincount-1": COMPLEX,  # weights lose their imaginary part
+    "bincount-1": COMPLEX,  # PyTorch drops the imaginary part of weights
 }
 
 
@@ -107,10 +107,10 @@ def flat(tensor: fd.Tensor) -> np.ndarray:
 
 
 def fault_of(name: str, dtype: str) -> str | None:
-    """Return how a sample in a dtype differs from PyTorch."""
+    """Return how a sample in a dtype differs from PyTorch, or None."""
     sample, known = SAMPLES[name], TORCH[name]
     if dtype not in known["dtypes"]:
-        return None  # half types of what is differentiable: test_table.py has them
+        return None  # half types of differentiable samples: test_table.py tests them
     expected = known["dtypes"][dtype]
     moves = dtype in COMPLEX and sample.is_differentiable
     tensors = tensors_of(sample, dtype, requires_grad=moves)
@@ -135,15 +135,16 @@ def fault_of(name: str, dtype: str) -> str | None:
 
 
 def _fault_beside_narrow(found: Any, told: str, values: list[Any]) -> str | None:
-    """Return how the result differs from uint8's: in a dtype other than the operands', or in
-    numbers, except by 2**8.
+    """Return how a result in a wide unsigned dtype differs from uint8's, or None.
+
+    The dtype must be that of the operands, and numbers may differ by multiples of 2**8.
     """
     numbers = flat(found)
     if told != "uint8":
         same = found.dtype.name == told and _is_close(numbers, values, 1e-5)
     else:
         same = found.dtype.is_bare and np.array_equal(numbers % 256, np.array(values))
-    # A difference below 0 comes out at the other end, and from there anywhere.
+    # A negative difference wraps around, and then any result is possible.
     same = same or bool((numbers > 2**14).any() or (numbers < 0).any())
     return None if same else f"{found.dtype.name} {numbers[:6]}, not as uint8: {told} {values[:6]}"
 
@@ -173,7 +174,7 @@ def _is_close(found: np.ndarray, expected: list[Any], tolerance: float) -> bool:
 
 
 def test_what_pytorch_gives_is_kept_for_every_case() -> None:
-    """`python -m tests.ops.make_dtype_results torch` writes it, where there is PyTorch."""
+    """`python -m tests.ops.make_dtype_results torch` writes it, if PyTorch is installed."""
     assert TORCH.keys() <= SAMPLES.keys()
     assert {op_of(name) for name in SAMPLES.keys() - TORCH.keys()} == NOT_IN_PYTORCH, (
         "run: python -m tests.ops.make_dtype_results torch; what PyTorch has not goes into "
@@ -193,7 +194,7 @@ def is_stated(name: str, dtype: str, fault: str) -> bool:
 
 
 def by_op(names: Iterable[str]) -> dict[str, dict[str, tuple[str]]]:
-    """Return op -> the names of its samples, as in_one_test_each takes them."""
+    """Return the names of samples by op, as in_one_test_each takes them."""
     found: dict[str, dict[str, tuple[str]]] = {}
     for name in names:
         found.setdefault(op_of(name), {})[name] = (name,)

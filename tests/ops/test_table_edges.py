@@ -25,7 +25,7 @@ from tests.ops.nn.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_E
 from tests.ops.test_table import ALL, CASES, by_op, differentiated, every_differentiable_case
 from tests.properties import Properties, in_one_test_each
 
-# The table broadcasts on purpose, and the losses warn of it.
+# The table broadcasts on purpose, and losses warn about it.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Using a target size:UserWarning", "ignore:cov.*degrees of freedom is <= 0:UserWarning"
 )
@@ -43,18 +43,18 @@ def resized(one: Case, sizes: dict[int, int] | None) -> Case:
 
 
 def numpys(one: Case, arrays: list[np.ndarray]) -> np.ndarray:
-    """Return NumPy's value, without its warnings of means of nothing and the like."""
+    """Return NumPy's value, without its warnings, such as about the mean of an empty slice."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(one.numpys(*arrays))
 
 
 def numpy_can(one: Case) -> bool:
-    """Return whether NumPy has an answer; where sizes do not fit together it has none."""
+    """Return whether NumPy has a result; it has none if sizes do not match."""
     try:
         numpys(one, one.arrays("sizes"))
     except (ValueError, IndexError, TypeError, ZeroDivisionError, DeprecationWarning):
-        return False  # an index into what is empty is a warning in older NumPy, an error in newer
+        return False  # an index into an empty array warns in older NumPy, and raises in newer
     return True
 
 
@@ -86,7 +86,7 @@ def emptied() -> dict[str, list[Case]]:
 
 
 def without_axes() -> dict[str, list[Case]]:
-    """Return samples without axes: each sample of the table with none, where that can be."""
+    """Return samples without axes: each sample of the table without axes, where possible."""
     found: dict[str, list[Case]] = {name: [*SCALAR.get(name, ())] for name in CASES}
     for name, cases in CASES.items():
         for i, one in enumerate(cases):
@@ -125,7 +125,7 @@ def check_edge(name: str, one: Case) -> None:
     found = one.ours(*as_tensors(arrays, fd.float64)).numpy()
     expected = numpys(one, arrays)
     assert found.shape == expected.shape
-    # A number without axes does not lift integers above the default dtype.
+    # A 0-d tensor does not promote integers beyond the default dtype.
     is_wide = found.dtype != np.float32
     tolerance = 1e-10 if is_wide else 1e-6
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
@@ -173,7 +173,7 @@ def test_nan_and_infinities_come_through_as_numpy_s(
 def test_values_and_gradients_are_the_same_on_numba_s_side(
     name: str, one: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Structured kernels have one side; the ops around them have two."""
+    """Structured kernels have one implementation; the pointwise ops around them have two."""
     arrays = one.arrays(f"{name} side")
 
     def run() -> list[np.ndarray]:
@@ -190,7 +190,7 @@ def test_values_and_gradients_are_the_same_on_numba_s_side(
         ]
 
     expected = run()
-    # A device goes by `run` alone, whatever the size.
+    # Device kernels only have `run`, whatever the size.
     with monkeypatch.context() as patch:
         patch.setattr(PointwiseKernel, "run", PointwiseKernel.run_large)
         found = run()

@@ -1,4 +1,4 @@
-"""Every case that takes complex numbers is the same of conjugated views, and of negated ones."""
+"""Every case for complex numbers gives the same results on conjugated and on negated views."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ View = Callable[[fd.Tensor], fd.Tensor]
 
 
 def conjugated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return the same numbers as a view of their conjugates."""
+    """Return a tensor with the same values as a view of the conjugates."""
     return tensor.conj_physical().conj() if tensor.is_complex() else tensor
 
 
 def negated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return the same numbers as a view of those with the other sign."""
+    """Return a tensor with the same values as a view of the negated values."""
     if tensor.dtype not in (fd.float32, fd.float64):
         return tensor
     return fd.complex(fd.zeros_like(tensor), -tensor).conj().imag
 
 
 def found_of(name: str, dtype: str, view: View | None) -> list[Any]:
-    """Return the result of a sample, and the gradients of the leaves behind its views."""
+    """Return the result of a sample, and the gradients of the leaves of its views."""
     sample = SAMPLES[name]
     leaves, given = [], []
     for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True):

@@ -1,4 +1,4 @@
-"""The op table on the meta device: the shapes, dtypes and strides of the CPU's results, no data."""
+"""The op table on the meta device: shapes, dtypes and strides as on the CPU, without data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.ops.pointwise.pointwise_rows import ROWS
 from tests.ops.pointwise.test_pointwise import function_of
 from tests.ops.test_table import CASES
 
-# The table broadcasts on purpose, and the losses warn of it.
+# The table broadcasts on purpose, and losses warn about it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
-# Ops whose shapes of results depend on values, or that read values.
+# Ops whose result shapes depend on values, or that read values.
 NEED_VALUES: Final = frozenset(
     {
         "argwhere",
@@ -49,7 +49,7 @@ def geometry(result: Any) -> Any:
 
 
 def on_meta(tensors: list[Any]) -> list[Any]:
-    """Return tensors of the same layouts on the meta device."""
+    """Return tensors with the same layouts on the meta device."""
     return [one.to("meta") if isinstance(one, fd.Tensor) else one for one in tensors]
 
 

@@ -1,4 +1,4 @@
-"""Tangents beside NaN and infinities: one bad element spoils no other."""
+"""Tangents next to NaN and infinity: one bad element does not affect the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAN, INF = math.nan, math.inf
 PLAIN = fd.tensor([NAN, INF, 1.0])
 FIRST = fd.tensor([0])
 
-# Functions of x = (1, 2, 3), whose tangent is (1, 2, 4), and PLAIN, which has none.
+# Functions of x = (1, 2, 3), whose tangent is (1, 2, 4), and of PLAIN, which has no tangent.
 JOINED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "cat": (lambda x: fd.cat([PLAIN, x]), [0, 0, 0, 1, 2, 4]),
     "stack": (lambda x: fd.stack([x, PLAIN]), [[1, 2, 4], [0, 0, 0]]),

@@ -1,4 +1,4 @@
-"""Pointwise ops at special numbers, in dtypes and of integers, compared with PyTorch."""
+"""Pointwise ops compared with PyTorch: at special numbers, in all dtypes, and for integers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.ops.make_torch_results import INTEGER_VALUES, NOT_IN_PYTORCH, NUMBERS
 from tests.ops.pointwise.pointwise_rows import INTEGER_ROWS, POLYNOMIALS, ROWS
 from tests.ops.pointwise.test_pointwise import DTYPES, function_of
 
-# PyTorch broadcasts on purpose, and the losses warn of it.
+# PyTorch broadcasts on purpose, and the losses warn about it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
-# Where PyTorch's own numbers are an accident: op -> value -> point -> the right number. All
-# other points are PyTorch's.
+# Where PyTorch's own numbers are an accident: the right number by op, quantity and point. All other
+# expected numbers are PyTorch's.
 POLES = (-1.0, -3.0, -25.0, -120.0)
 BESIDE_NAN = ((math.nan, math.inf), (math.nan, 0.0), (math.inf, math.nan))
 RIGHT: dict[str, dict[str, dict[Any, float]]] = {
-    # At a pole it is inf, not 1 / sin(rounded pi)**2.
+    # At a pole the derivative is inf, not 1 / sin(rounded pi)**2.
     "digamma": {"gradient 0": dict.fromkeys(POLES, math.inf)},
     "polygamma": {
         "value": dict.fromkeys(POLES, math.inf),
@@ -31,33 +31,33 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "int8": dict.fromkeys((-128, -7, -1), math.inf),
         "int64": dict.fromkeys((-9, -7, -1), math.inf),
     },
-    # A function without a value has no slope.
+    # Where the function is undefined, its derivative is NaN.
     "acosh": {"gradient 0": dict.fromkeys((-math.inf, *POLES, -2.5), math.nan)},
-    # The gradient is not inf / inf, and integers become floating before 1 is added.
+    # The gradient at infinity is 0, not inf / inf; integers are converted before 1 is added.
     "softsign": {
         "gradient 0": {math.inf: 0.0, -math.inf: 0.0},
         "int8": {-128: -128 / 129, 127: 127 / 128},
     },
-    # 1/6 in float64 has its own digits, not those of float32.
+    # 1/6 is computed in float64, not rounded to float32.
     "hardsigmoid": {
         "gradient 0": dict.fromkeys((0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5), 1 / 6),
     },
     # The divisor is never negative.
     "gcd": {"int8": {(-128, 127): 1.0, (127, -128): 1.0}},
-    # The smallest divisor is 1e-12 itself, not what float32 has for it.
+    # The smallest divisor is 1e-12 itself, not its float32 value.
     "binary_entropy": {
         "gradient 0": {
             (x, y): (x - y) * 1e12 for x in (0.0, 1.0) for y in (0.0, 0.25, 0.5, 1.0) if x != y
         }
     },
-    # The slope is 0 where the function is, not inf * 0.
+    # The derivative is 0 where the function is 0, not inf * 0.
     "erfcx": {"gradient 0": {math.inf: -0.0}},
     # NaN stays NaN, whatever the other operands are.
     "i1": {"gradient 0": {math.nan: math.nan}},
     "i1e": {"gradient 0": {math.nan: math.nan}},
     "igamma": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
     "igammac": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
-    # Waves end in 0, and have more digits than single precision.
+    # Oscillating functions tend to 0, and have more digits than single precision.
     "bessel_j0": {
         "value": {math.inf: 0.0, -math.inf: 0.0, 6.0: 0.150645257250997},
         "int8": {-128: 0.001472222328185153},
@@ -68,11 +68,11 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "value": {math.inf: 0.0, 6.0: -0.17501034430039827},
         "uint8": {200: 0.015301824580389993},
     },
-    # As exact as SciPy's between its waves, too.
+    # As exact as SciPy's, also between zeros.
     "airy_ai": {
         "value": {math.inf: 0.0, -math.inf: 0.0, -2.5: -0.112325067692966, -3.0: -0.378814293677658}
     },
-    # It is also not 0 or inf where there is no limit; and there is one at inf.
+    # The result is NaN where there is no limit, not 0 or inf; and there is a limit at inf.
     "zeta": {
         "value": {
             **dict.fromkeys([(math.nan, x) for x in (-math.inf, 0.0, -2.0)], math.nan),
@@ -81,7 +81,7 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
             **dict.fromkeys([(math.inf, math.inf), (math.inf, 2.5), (2.5, math.inf)], 0.0),
         }
     },
-    # The density over the chance grows with the distance.
+    # The ratio of density and probability grows with the distance.
     "log_ndtr": {"gradient 0": {-math.inf: math.inf}},
     # The far tail is not 0.
     "ndtr": {
@@ -92,8 +92,10 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
 
 
 def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
-    """Return the right values of an orthogonal polynomial: PyTorch has 0 for an invalid degree, 0
-    or uninitialised memory for NaN, and NaN for one that is too large; float32 costs it digits.
+    """Return the right values of an orthogonal polynomial where PyTorch's are wrong.
+
+    PyTorch gives 0 for an invalid degree, 0 or uninitialized memory for NaN, and NaN for a degree
+    that is too large; float32 costs it digits.
     """
     usual = [float(x) for x in TORCH["binary_at"]]
     of_none = {(x, n): math.nan for x in usual for n in (math.nan, math.inf)}
@@ -102,16 +104,16 @@ def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
         values = INTEGER_VALUES[dtype]
         at = [(x, n) for x in values for n in values if n > 0]
         exact = POLYNOMIALS[name](*np.array(at, np.float64).T)
-        exact[np.isnan(exact)] = math.inf  # SciPy's steps lose what is too large
+        exact[np.isnan(exact)] = math.inf  # SciPy's recurrence gives NaN for values that overflow
         with np.errstate(over="ignore"):
             right[dtype] = dict(zip(at, exact.astype(np.float32).tolist(), strict=True))
     return right
 
 
 RIGHT |= {name: right_of_degree(name) for name in POLYNOMIALS}
-# Ops for which PyTorch silently drops the fraction of a number: op -> our error.
+# Ops for which PyTorch silently truncates a number, with fastdist's error.
 REFUSED_INTEGERS = {"addcmul": "argument value must not be a floating point number"}
-# PyTorch computes in room made like the target, and so in its dtype: op -> operands -> dtype.
+# PyTorch computes in memory like the target's, so in its dtype: right dtypes by op and operands.
 RIGHT_DTYPES = {
     "logit_entropy": {
         "float32 float16": "float32",
@@ -124,7 +126,7 @@ RIGHT_DTYPES = {
 def expected_at(name: str, what: str, points: list[Any], theirs: np.ndarray) -> np.ndarray:
     """Return PyTorch's values, corrected where they are wrong."""
     right = {str(point): value for point, value in RIGHT.get(name, {}).get(what, {}).items()}
-    # As text, in which NaN is itself, and 0 has one sign.
+    # As text, so that NaN equals NaN and -0.0 equals 0.0.
     words = [str(point).replace("-0.0", "0.0") for point in points]
     values = [right.get(word, value) for word, value in zip(words, theirs)]
     assert len(values) == len(theirs)
@@ -136,7 +138,7 @@ def numbers(values: list[Any]) -> np.ndarray:
 
 
 def test_pytorch_s_results_are_there_for_every_row() -> None:
-    """`python -m tests.ops.make_torch_results torch` writes them, where there is PyTorch."""
+    """`python -m tests.ops.make_torch_results torch` writes them, if PyTorch is installed."""
     assert ROWS.keys() - {*NOT_IN_PYTORCH} == TORCH["special"].keys()
     assert TORCH["integers"].keys() == TORCH["special"].keys() | INTEGER_ROWS
 
@@ -163,7 +165,7 @@ def test_special_values_and_gradients_are_pytorch_s(name: str) -> None:
 
 
 def points_of(arrays: list[Any]) -> list[Any]:
-    """Return a number, or a pair of them, for each element."""
+    """Return a number, or a tuple of numbers, for each element."""
     pairs = [tuple(column) for column in zip(*[np.asarray(a).tolist() for a in arrays])]
     return [pair[0] if len(pair) == 1 else pair for pair in pairs]
 
@@ -194,7 +196,7 @@ def test_result_dtypes_are_pytorch_s(name: str) -> None:
         elif others:
             operands.append(fd.ones(() if others[1:] else 3, dtype=DTYPES[others[0]]))
         if expected is None:
-            continue  # where PyTorch refuses, more may be allowed here
+            continue  # fastdist may accept what PyTorch rejects
         found = function(*operands).dtype.name
         if found != expected:
             wrong.append(f"{key}: {found}, not {expected}")

@@ -1,4 +1,4 @@
-"""Moves of few elements by tables: the same bits as by the composites, and nothing else."""
+"""Moves of few elements by tables give the bits of the composites, and serve only pure moves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "channel_shuffle": lambda x: F.channel_shuffle(x.reshape(1, 4, 6), 2),
     "nearest": lambda x: F.interpolate(x.reshape(1, 1, 4, 6), scale_factor=1.5),
     "nearest-exact": lambda x: F.interpolate(x.reshape(1, 4, 6), 7, mode="nearest-exact"),
-    # What computes, or adds numbers, is served by the composite.
+    # Functions that compute, or insert other numbers, use the composite.
     "bilinear": lambda x: F.interpolate(x.reshape(1, 1, 4, 6), (3, 7), mode="bilinear"),
     "pad value": lambda x: F.pad(x, (1, 2), value=2.0),
     "pad zero": lambda x: F.pad(x, (1, 2)),
@@ -39,7 +39,7 @@ DTYPES = (fd.float32, fd.float64, fd.int64, fd.bool, fd.bfloat16, fd.complex64)
 
 
 def observed(call: Callable[..., Any], x: fd.Tensor) -> Any:
-    """Return the result of a call that a profile sees, which the composite always serves."""
+    """Return the result of a call under a profile, where the composite is always used."""
     with fd.profiler.profile():
         return call(x)
 
@@ -53,11 +53,11 @@ def test_a_table_moves_as_the_composite_does(name: str, properties: Properties) 
             if "nearest" in name and dtype in (fd.int64, fd.bool, fd.complex64):
                 continue
             wanted = observed(call, x)
-            for _ in range(4):  # the third one is served by a table
+            for _ in range(4):  # the third call uses a table
                 found = call(x)
                 assert found.dtype is wanted.dtype and found.stride() == wanted.stride()
                 assert fd.equal(found, wanted) and not found.requires_grad
-                found.zero_()  # it belongs to its caller
+                found.zero_()  # the result belongs to its caller
             assert fd.equal(x, X.to(dtype))
     with properties("a gradient"):
         x = X.clone().requires_grad_()

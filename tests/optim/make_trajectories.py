@@ -1,4 +1,4 @@
-"""Writes trajectories.json with PyTorch: `python -m tests.optim.make_trajectories torch`."""
+"""Write trajectories.json with PyTorch: `python -m tests.optim.make_trajectories torch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACE = Path(__file__).with_name("trajectories.json")
 
 
 def last_places(tensors: Any, optim: Any, name: str, dtype: Any) -> list[list[float]]:
-    """Return where each combination's parameters are after all steps, flat."""
+    """Return the flat final parameters for each combination of options."""
     found = []
     for options in combinations(name):
         parameter = tensors.tensor(start(), dtype=dtype, requires_grad=True)
@@ -27,7 +27,7 @@ def last_places(tensors: Any, optim: Any, name: str, dtype: Any) -> list[list[fl
 
 
 def main() -> None:
-    """Write the file, with the package that the command line names: tests never import PyTorch."""
+    """Write the file with the package on the command line, since tests never import PyTorch."""
     package = importlib.import_module(sys.argv[1])
     places = {name: last_places(package, package.optim, name, package.float64) for name in OPTIONS}
     lines = [

@@ -1,4 +1,4 @@
-"""Every combination of the options of each optimiser, for fastdist and PyTorch alike."""
+"""Every combination of the options of each optimiser, for fastdist and PyTorch."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ OPTIONS: dict[str, dict[str, list[Any]]] = {
     },
 }
 
-# Optimisers whose formula cannot be a row: the file that holds their steps against a reference.
+# Optimisers that have no row: the file that compares their steps with a reference.
 FORMULA_HELD_BY = {
     "LBFGS": "test_lbfgs.py",
     "Muon": "test_muon.py",
@@ -74,7 +74,7 @@ FORMULA_HELD_BY = {
 
 
 def combinations(name: str) -> Iterator[dict[str, Any]]:
-    """Yield keyword arguments; without those that the optimiser refuses."""
+    """Yield keyword arguments, without the combinations that the optimiser rejects."""
     options = {"lr": _LR, **OPTIONS[name]}
     for values in itertools.product(*options.values()):
         chosen = dict(zip(options, values, strict=True))
@@ -84,12 +84,12 @@ def combinations(name: str) -> Iterator[dict[str, Any]]:
 
 
 def start() -> list[list[float]]:
-    """Return where parameters begin."""
+    """Return the initial parameters."""
     return [[math.cos(3.0 * i + j) for j in range(SHAPE[1])] for i in range(SHAPE[0])]
 
 
 def gradient(step: int) -> list[list[float]]:
-    """Return the gradient of one step, which has nothing to do with the parameters."""
+    """Return the gradient of one step, which does not depend on the parameters."""
     return [
         [math.sin(0.7 * step * (j + 1) + i) + 0.3 * i for j in range(SHAPE[1])]
         for i in range(SHAPE[0])

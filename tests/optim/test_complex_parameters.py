@@ -1,4 +1,4 @@
-"""Optimisers step complex numbers part by part."""
+"""Optimisers step the real and the imaginary part of complex numbers separately."""
 
 from __future__ import annotations
 

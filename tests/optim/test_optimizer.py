@@ -1,4 +1,4 @@
-"""The common parts of optimisers: groups, state dicts, given gradients, copies."""
+"""What all optimisers share: groups, state dicts, gradients and copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedulers that resume, and the closed forms, against numbers made with PyTorch 2.13."""
+"""Resumed schedulers and closed forms; the expected numbers were made with PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import fastdist
 from fastdist import optim
 from fastdist.optim import lr_scheduler
 
-# Rates alone are looked at here: no optimiser takes a step.
+# These tests read only learning rates, so no optimiser takes a step.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step:UserWarning")
 
 Make = Callable[[optim.Optimizer, int], lr_scheduler.LRScheduler]
 
-# How each is made with a last_epoch; the rates after it resumed from the epoch, at first and after
-# one and two steps; and those of a fresh one after step(6), then step(4), step(1), step(0).
+# The constructor with a last_epoch; for each epoch, the rates after resuming and after one and
+# two steps; the rates of a new scheduler after step(6), step(4), step(1) and step(0).
 ROWS: list[tuple[Make, dict[int, list[float]], list[float]]] = [
     (
         lambda o, k: lr_scheduler.LambdaLR(o, lambda e: 1 / (e + 1), last_epoch=k),

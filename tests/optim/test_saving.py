@@ -1,4 +1,4 @@
-"""State dicts have PyTorch's keys, in its order, and are taken as PyTorch takes them."""
+"""State dicts have PyTorch's keys in PyTorch's order, and load as in PyTorch."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ ROWS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "LBFGS",
         {},
-        # PyTorch's keys in another order: there d, t and al are between n_iter and old_dirs.
+        # PyTorch's keys in another order: in PyTorch d, t and al are between n_iter and old_dirs.
         (
             "func_evals:int n_iter:int old_dirs:list old_stps:list ro:list H_diag:float32:0 "
             "prev_flat_grad:float32:1 prev_loss:float d:float32:1 t:int al:list"

@@ -1,4 +1,4 @@
-"""Steps with sparse gradients change the touched rows as dense ones would."""
+"""Steps with sparse gradients change the used rows like steps with dense gradients."""
 
 from __future__ import annotations
 

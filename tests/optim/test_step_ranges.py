@@ -1,4 +1,4 @@
-"""The claim that a profile has optimisers' steps, and that its hooks end with it."""
+"""A profile records optimisers' steps, and its hooks are removed when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Averages of parameters: equal, moving, and of modules that only look like batch norm."""
+"""Averages of parameters, equal or moving, and of modules that imitate batch norm."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_decay_out_of_range_is_refused(make: Any) -> None:
 
 
 class Norm(nn.Module):
-    """Keeps the mean of its inputs by batch norm's protocol."""
+    """Averages its inputs; it has the attributes of a batch norm."""
 
     running_mean: Tensor
 

@@ -1,4 +1,4 @@
-"""A step over many parameters is the step of each of them, however they are brought together."""
+"""A step over many parameters equals a step of each, however the parameters are grouped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def leaf(seed: int, shape: tuple[int, ...], dtype: Any = None, *, turned: bool =
 
 
 def leaves() -> list[Tensor]:
-    """Return parameters of all kinds: of two dtypes, with axes swapped, empty, of no axes."""
+    """Return parameters of two dtypes, transposed, empty, and without axes."""
     return [
         leaf(0, (BIG,)),
         leaf(1, (2, BIG)),
@@ -54,7 +54,7 @@ def give_gradients(parameters: list[Tensor], step: int) -> None:
     rng = np.random.default_rng(step)
     for number, parameter in enumerate(parameters):
         grad = fastdist.tensor(rng.standard_normal(parameter.shape), dtype=parameter.dtype)
-        # Not every step has a gradient of every one, so counts of steps differ; some lie otherwise.
+        # One gradient is missing once, so step counts differ.
         parameter.grad = None if (number, step) == (1, 0) else grad
 
 

@@ -1,4 +1,4 @@
-"""Optimisers that wrap another one and skip `Optimizer.__init__` step, save and load as it does."""
+"""Optimiser wrappers that skip `Optimizer.__init__` step, save and load like the wrapped one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ByCopiedDict(Optimizer):
 
 
 class OfOwnState(SGD):
-    """Not a wrapper: it sets what the base class would have set, and steps by the base class."""
+    """Not a wrapper: it sets the base class's attributes itself and uses the base class's step."""
 
     def __init__(self, inner: Optimizer) -> None:
         self.param_groups, self.defaults = inner.param_groups, inner.defaults
@@ -152,7 +152,7 @@ def test_schedulers_go_over_wrappers(kind: Any, make: Callable[[Any], Any]) -> N
     scheduler = make(wrapper)
     plain = make(wrapped(lambda one: one)[2])
     wrapper.step()
-    scheduler.step()  # a warning, which is an error, if it did not see the step
+    scheduler.step()  # would warn, which is an error here, if it missed the step
     plain.optimizer.step()
     plain.step()
     assert scheduler.get_last_lr() == plain.get_last_lr() == [inner.param_groups[0]["lr"]]

@@ -1,4 +1,4 @@
-"""Blocks that take calls over: the calls that they see, their order, and replacement functions."""
+"""Function modes: the calls that they receive, their order, and replacement functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.overrides.test_overrides import TAKEN, Foreign, called_with, public_f
 
 
 class Taking(overrides.TorchFunctionMode):
-    """Answers each call itself."""
+    """A mode that replaces the result of each call."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -28,7 +28,7 @@ class Taking(overrides.TorchFunctionMode):
 
 
 class Hearing(Taking):
-    """Lets each call run."""
+    """A mode that records each call and lets it run."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.calls.append(func)
@@ -87,7 +87,7 @@ x, y = fd.ones(2, 2), fd.full((2, 2), 3.0)
 def test_methods_operators_and_makers_ask_the_mode(
     call: Callable[[], Any], function: Callable[..., Any]
 ) -> None:
-    for _ in range(2):  # the second time by the short path, were there no mode
+    for _ in range(2):  # without a mode, the second call would take the short path
         with Taking() as mode:
             found = call()
         assert found is TAKEN and mode.calls == [function]

@@ -1,4 +1,4 @@
-"""Calls that others take over: the order of classes, the functions, and the results."""
+"""__torch_function__: the order of classes, the functions, and the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKEN = object()
 
 
 class Foreign:
-    """No Tensor, but what takes functions of Tensors over."""
+    """Not a Tensor, but a class with __torch_function__."""
 
     calls: ClassVar[list[tuple[Any, tuple[Any, ...], dict[str, Any]]]] = []
 
@@ -31,7 +31,7 @@ class Foreign:
 
 
 class Told(fd.Tensor):
-    """A Tensor that records each call, and lets it run."""
+    """A Tensor that records each call and lets it run."""
 
     calls: ClassVar[list[tuple[Any, tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]] = []
 
@@ -42,11 +42,11 @@ class Told(fd.Tensor):
 
 
 class More(Told):
-    """A class below another one."""
+    """A subclass of a subclass."""
 
 
 class Refusing(fd.Tensor):
-    """A Tensor that refuses all functions."""
+    """A Tensor whose __torch_function__ returns NotImplemented for all functions."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -54,11 +54,11 @@ class Refusing(fd.Tensor):
 
 
 class Plainly(fd.Tensor):
-    """A subclass that says nothing of functions."""
+    """A subclass without its own __torch_function__."""
 
 
 class Apart(fd.Tensor):
-    """A subclass that does not take calls over."""
+    """A subclass with __torch_function__ disabled."""
 
     __torch_function__ = fd._C._disabled_torch_function_impl
 
@@ -80,7 +80,7 @@ def asked_for() -> list[Any]:
 # ---- Every public name --------------------------------------------------------------------------
 
 
-# Packages whose functions do not take Tensors, or take calls over in another way.
+# Packages whose functions take no Tensors, or implement overriding differently.
 NOT_OPS = ("core", "dispatch", "random_numbers")
 
 
@@ -96,7 +96,7 @@ def public_functions() -> Iterator[tuple[str, Any]]:
 
 
 def called_with(function: Callable[..., Any], value: Any) -> Any:
-    """Call function with value in the place of each argument that it asks for."""
+    """Call function with value for each required argument."""
     args, named = [], {}
     for parameter in inspect.signature(function).parameters.values():
         is_asked_for = parameter.default is parameter.empty
@@ -110,7 +110,8 @@ def called_with(function: Callable[..., Any], value: Any) -> Any:
             args.append(value)
     code = function.__code__
     if "args" in inspect.signature(function).parameters and not code.co_flags & inspect.CO_VARARGS:
-        # An op in place says the same before its first call and after, which asks for all.
+        # The signature of an in-place op becomes known at its first call; take its code's
+        # arguments.
         args = [value] * (code.co_argcount - len(function.__defaults__ or ()))
     return function(*(args or [value]), **named)
 
@@ -151,7 +152,7 @@ METHODS = [
 
 
 class Taking(fd.Tensor):
-    """A Tensor that takes all calls over."""
+    """A Tensor that overrides all functions."""
 
     calls: ClassVar[list[Any]] = []
 
@@ -366,7 +367,7 @@ def test_nobody_is_asked_inside_of_a_block_that_says_so() -> None:
         assert type(fd.cat([u, u])) is fd.Tensor
         assert not overrides.has_torch_function((u,))
     assert not Told.calls
-    fd.cat([u, u])  # the classes of a call inside are not remembered for calls outside
+    fd.cat([u, u])  # the class cache must not keep the classes of a call inside the block
     assert asked_for() == [fd.cat]
 
 

@@ -1,4 +1,4 @@
-"""A Tensor with units, as a user of `__torch_function__`: every function goes through it."""
+"""A Tensor subclass with units, as users write with `__torch_function__`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """List all names of torch that a package needs and fastdist lacks, from one run.
 
-    python -m tests.packages.record PACKAGE [MODULE ...]
-    python -m tests.packages.record --script PROGRAM [ARGUMENT ...]
+ python -m tests.packages.record PACKAGE [MODULE ...]
+ python -m tests.packages.record --script PROGRAM [ARGUMENT ...]
 
-Imports the modules, or runs the program, with `torch` being fastdist. Each name that is missing
-becomes a placeholder, so that the import goes on, and is listed with the places that asked for it.
-A placeholder is a class: it can be called, subclassed, indexed and used as a decorator, which
-returns the function unchanged. A name that is only probed, with hasattr() or getattr() with a
-default, is listed as such and stays missing.
+Imports the modules, or runs the program, with `torch` being fastdist. Each missing name becomes a
+placeholder, so that the import continues, and is listed with the places that use it. A placeholder
+is a class: it can be called, subclassed, indexed and used as a decorator, which returns the
+function unchanged. A name that is only probed, with hasattr() or getattr() with a default, is
+listed as a probe and stays missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ USES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_NAME"})
 
 
 class Missing(NamedTuple):
-    """A missing name that was looked up, how, and where: "use" or "probe", and "file:line"."""
+    """A missing name, "use" or "probe", and "file:line" of the lookup."""
 
     name: str
     how: str
@@ -37,7 +37,7 @@ class Missing(NamedTuple):
 
 
 class Kind(type):
-    """The class of placeholders: every attribute, call and index of one gives a placeholder."""
+    """The metaclass of placeholders: each attribute, call and index gives a placeholder."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -73,13 +73,13 @@ class Kind(type):
 
 
 def placeholder(name: str) -> Any:
-    """Return a class that stands in the place of a name."""
+    """Return a placeholder class for a name."""
     module, _, own = name.rpartition(".")
     return Kind(own, (), {"is_placeholder": True, "__module__": module, "__qualname__": own})
 
 
 class Recorder:
-    """Within it, missing names below torch become placeholders; `missing` lists them."""
+    """A context in which missing names below torch become placeholders; `missing` lists them."""
 
     def __init__(self) -> None:
         self.missing: list[Missing] = []
@@ -100,7 +100,7 @@ class Recorder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to make an empty module for one below torch that fastdist does not have."""
+        """Return the spec of an empty module if no other finder has the module below torch."""
         if not name.startswith("torch."):
             return None
         for finder in sys.meta_path:
@@ -122,7 +122,7 @@ class Recorder:
         return module
 
     def _watch_modules(self) -> None:
-        """Let each module of torch that was imported since give placeholders."""
+        """Let each newly imported module of torch return placeholders for missing names."""
         for name in [*sys.modules]:
             if name not in self._watched and name.partition(".")[0] in ("torch", "fastdist"):
                 self._watched.add(name)
@@ -137,7 +137,7 @@ class Recorder:
         names["__getattr__"] = Watched(self, module, names.get("__getattr__"))
 
     def find(self, module: ModuleType, name: str, ask: Callable[[str], Any] | None) -> Any:
-        """Return a module's attribute, or a placeholder where it has none."""
+        """Return a module's attribute, or a placeholder if it is missing."""
         try:
             if ask is None:
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
@@ -159,7 +159,7 @@ class Recorder:
 
 
 class Watched:
-    """The `__getattr__` of a module whose missing names are recorded."""
+    """The `__getattr__` of a module; it records missing names."""
 
     def __init__(
         self, recorder: Recorder, module: ModuleType, ask: Callable[[str], Any] | None
@@ -172,24 +172,24 @@ class Watched:
 
 
 class EmptyModule:
-    """The loader of a module that is not there."""
+    """The loader of a missing module."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let importlib make the module."""
+        """Let importlib create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module empty: its names are recorded as they are looked up."""
+        """Leave the module empty: its names are recorded when they are looked up."""
         names: Any = module
         names.__path__ = []
-        # At once: `from module import name` looks for a module of that name where it finds none.
+        # Set it now, because `from module import name` otherwise looks for a submodule.
         names.__getattr__ = Watched(self._recorder, module, None)
 
 
 def asker() -> FrameType | None:
-    """Return the frame that asked, or None where fastdist itself did."""
+    """Return the frame that looked up the name, or None if fastdist itself did."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (
         frame.f_code.co_filename == __file__
@@ -208,19 +208,19 @@ def operations(code: CodeType) -> dict[int, str]:
 
 
 def operation(frame: FrameType) -> str:
-    """Return the name of the instruction that a frame is at."""
+    """Return the name of the current instruction of a frame."""
     return operations(frame.f_code).get(frame.f_lasti, "")
 
 
 def place_of(frame: FrameType | None) -> str:
-    """Return "file:line" of a frame, the file by its last three parts."""
+    """Return "file:line" of a frame, with the last three parts of the file's path."""
     if frame is None:
         return "?"
     return "/".join(frame.f_code.co_filename.split("/")[-3:]) + f":{frame.f_lineno}"
 
 
 def report(missing: Sequence[Missing]) -> str:
-    """Return one line for each name, in the order in which they were looked up."""
+    """Return one line for each name, in the order of the lookups."""
     places: dict[tuple[str, str], list[str]] = {}
     for one in missing:
         places.setdefault((one.how, one.name), []).append(one.place)
@@ -232,7 +232,7 @@ def report(missing: Sequence[Missing]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Record what the command line names; return 1 if it failed all the same."""
+    """Record the missing names of the command line's package; return 1 if it failed anyway."""
     parser = argparse.ArgumentParser(prog="tests.packages.record")
     parser.add_argument("--script", action="store_true", help="the first is a program to run")
     parser.add_argument("what", nargs=argparse.REMAINDER)

@@ -1,4 +1,4 @@
-"""The recorder of names that a package needs: one run lists all of them."""
+"""The recorder of names that a package needs lists all of them in one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stand-in for CuPy's NVTX: it keeps what is pushed and popped, thread by thread."""
+"""A stand-in for CuPy's NVTX that records pushed and popped ranges by thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StandIn:
 
     def RangePop(self) -> None:
         mine = self.open.get(threading.get_ident())
-        if mine:  # NVTX takes a pop too many for nothing
+        if mine:  # NVTX ignores a surplus pop
             mine.pop()
 
     def Mark(self, message: str, id_color: int = -1) -> None:
@@ -40,7 +40,7 @@ class StandIn:
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Let there be a GPU that does nothing and counts for none, and a CuPy that has NVTX alone."""
+    """Install a GPU stand-in that does nothing and a CuPy stand-in that has only NVTX."""
     nvtx = StandIn()
     cuda = SimpleNamespace(synchronize=lambda index=None: None, device_count=lambda: 0)
     monkeypatch.setitem(backend._loaded, "cuda", cuda)  # type: ignore[arg-type]

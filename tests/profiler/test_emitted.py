@@ -1,4 +1,4 @@
-"""The claim that ops and gradients are ranges of NVTX, with PyTorch's texts."""
+"""Ops and gradients become NVTX ranges with PyTorch's texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that events of ops are called as PyTorch's users know them."""
+"""Events of ops have PyTorch's names."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def fresh() -> fd.Tensor:
 
 
 def of(tensor: fd.Tensor, method: str) -> Callable[[], object]:
-    # Looked up when it is called: some are replaced while a profile records.
+    # The method is looked up at the call, because a profile replaces some methods while it records.
     return partial(methodcaller(method), tensor)
 
 
-# Call -> its events, each with the inner ones in parentheses. The outer ones are among PyTorch
-# 2.13's for the same call; the inner ones differ as the implementations do.
+# Call -> its events, each with its inner events in parentheses. PyTorch 2.13 has the outer
+# events as well; the inner events depend on the implementation.
 ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "linear": (lambda: F.linear(A, A), "linear(mm)"),
     "linear with bias": (lambda: F.linear(A, A, V), "linear(addmm)"),
@@ -131,8 +131,8 @@ _KERNELS_MADE = ("fastdist::load_kernel", "fastdist::compile_kernel")
 
 
 def told(p: profile) -> str:
-    """Return the names of events, those inside of one in parentheses; whether a kernel is loaded
-    or compiled meanwhile depends on what ran before.
+    """Return the names of events, with inner events in parentheses. Events of loading and
+    compiling kernels are left out, since they depend on earlier tests.
     """
 
     def text(events: list[Any]) -> str:

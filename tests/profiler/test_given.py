@@ -1,4 +1,4 @@
-"""The claim: what a profile cannot take is refused in words, before anything is recorded."""
+"""Invalid arguments of a profile are rejected with a clear error before recording starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def recorded(**options: Any) -> profile:
 def test_what_a_profile_cannot_take_is_refused_in_words(options: Any, told: str) -> None:
     with pytest.raises(TypeError, match=told):
         recorded(**options)
-    # And the next one records.
+    # The next profile records normally.
     assert not time_ranges.on
     assert recorded().events()[-1].name == "aten::add"
 
@@ -58,7 +58,7 @@ def test_a_profile_of_the_group_takes_activities_alone(given: Any) -> None:
 
 
 def test_a_flag_may_be_anything_that_is_true_or_not() -> None:
-    # It was kept as it came, and ended this recording and all later ones of the process.
+    # Regression: a flag that was no bool ended all recordings of the process.
     p = recorded(record_shapes="yes", with_flops=0, with_stack=None)
     assert p.events()[-1].input_shapes == [[3], [3]]
     assert recorded().events()[-1].input_shapes == []
@@ -119,7 +119,7 @@ def test_a_recording_that_cannot_begin_is_not_begun() -> None:
     with pytest.raises(OSError, match="no room"):
         recordings.begin(Recording(wanted=Wanted(shapes=True)))
     assert not time_ranges.on and not time_ranges.listeners()
-    # A profiler that replaces methods while somebody listens saw an end for each beginning.
+    # A profiler that replaces methods while it listens received an end for each start.
     assert fd.Tensor.view is view
     assert (modes.special, modes.tracers) == before
     assert recorded().events()[-1].name == "aten::add"

@@ -1,4 +1,4 @@
-"""The claim that PyTorch's programs find the names, options and errors that they know."""
+"""Names, options and errors of PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ONES = (1,) * 50
 
 
 def events() -> EventList:
-    """For thread 1: a long name around `b`; for thread 2: one that lasts 2 s."""
+    """Thread 1: a long name around `b`; thread 2: a range of 2 s."""
     return events_of(
         [
             TimeRange(
@@ -135,7 +135,7 @@ def test_events_of_earlier_recordings_are_kept_where_that_is_asked_for() -> None
 
 
 def num_saved(*, acc_events: bool) -> list[int]:
-    """Return how many events of an op each of two recordings has."""
+    """Return the number of events of an op in each of two recordings."""
     found: list[int] = []
 
     def ready(p: profile) -> None:

@@ -1,7 +1,7 @@
-"""The claim that a profile adds no instruction to what it does not record.
+"""A profile adds no instruction to code that it does not record.
 
-Every bytecode that a call executes is looked at: none belongs to the profiler, none asks whether
-one records, and after a profile of everything the same are executed as before it.
+These tests read every bytecode that a call executes. None belongs to the profiler, and none checks
+whether a profile records. After a profile of everything, the same bytecodes run as before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_THE_PROFILER = (
     *[os.path.join(ROOT, room, "") for room in ROOMS],
     *[os.path.join(ROOT, file) for file in FILES],
 )
-# Code that uses one of these names tests whether a profile records, or reports to it.
+# Code that uses one of these names checks whether a profile records, or reports to it.
 WORDS = {
     "time_ranges", "time_range", "memory_meter", "module_path", "python_stack", "should_time",
     "_ranges",
@@ -48,7 +48,7 @@ Step = tuple[CodeType, int]
 
 
 def executed(call: Callable[[], object]) -> list[Step]:
-    """Return each bytecode of Python that this thread executes in a call, in order."""
+    """Return each bytecode that this thread executes in a call, in order."""
     steps: list[Step] = []
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
@@ -59,7 +59,7 @@ def executed(call: Callable[[], object]) -> list[Step]:
 
     before = sys.gettrace()
     gc.collect()
-    gc.disable()  # a finalizer may come in between anywhere
+    gc.disable()  # a finalizer could run anywhere
     try:
         trace_opcodes(trace)
         # Python 3.13 shows the opcodes of a frame only if its code was traced before.
@@ -78,7 +78,7 @@ def words_of(code: CodeType) -> dict[int, object]:
 
 
 def concerning(steps: list[Step]) -> list[str]:
-    """Return those of the steps that are there for the profiler's sake."""
+    """Return the steps that belong to the profiler."""
     found = []
     for code, place in steps:
         word = words_of(code).get(place)
@@ -90,7 +90,7 @@ def concerning(steps: list[Step]) -> list[str]:
 
 
 def profile_everything() -> None:
-    """Record a call with all that may be wanted."""
+    """Record a call with all options."""
     everything = {"record_shapes", "with_flops", "with_stack", "profile_memory", "with_modules"}
     with profile(**dict.fromkeys(everything, True)) as p:
         assert time_ranges.wanted == Wanted(*[True] * 5, device=False)
@@ -119,7 +119,7 @@ CALLS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_executes_what_it_did_before_and_nothing_of_the_profilers(name: str) -> None:
     call = CALLS[name]
-    # The first calls find, and keep, how the later ones go; the 50th step of an optimizer's program
+    # The first calls fill the caches of later ones. The 50th step of an optimiser's program
     # looks for its launch in the cache (STEPS_BEFORE_A_LOOK).
     for _ in range(STEPS_BEFORE_A_LOOK + 3):
         call()
@@ -137,7 +137,7 @@ def test_the_profilers_own_instructions_are_seen_where_it_records() -> None:
 
 
 class _Seen:
-    """The files in which functions are called, in all threads that began after `install`."""
+    """The files of all functions called in threads that started after `install`."""
 
     def __init__(self) -> None:
         self.files: set[str] | None = None
@@ -146,7 +146,7 @@ class _Seen:
         threading.setprofile(self._hear)
 
     def _hear(self, frame: FrameType, event: str, arg: object) -> None:
-        files = self.files  # another thread may take it away
+        files = self.files  # another thread may set it to None
         if files is not None and event == "call":
             files.add(frame.f_code.co_filename)
 
@@ -185,7 +185,7 @@ def in_context() -> None:
 
 
 def require_untouched() -> None:
-    """Hold the paths of calls on both sides. They differ from time to time: they wait."""
+    """Check the calls on both sides. Calls that wait may take different paths each time."""
     for call in calls():
         call()
         steps = executed(call)

@@ -1,6 +1,6 @@
-"""The time line's page: its keys move the view, choose spans and open the help, which lists them.
+"""The keys of the time line's page move the view, choose spans and open the help with the keys.
 
-Node.js runs the script of the page where it is installed, with stand-ins for the browser's objects.
+Node.js, if installed, runs the script of the page, with stand-ins for the browser's objects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DATA = {
     "texts": [],
     "arrows": [],
 }
-# A browser of which every element accepts every call; sizes are those of a canvas 800 wide.
+# A stand-in for a browser whose elements accept every call; the canvas is 800 wide.
 BROWSER = """
 const made = {};
 const element = () => new Proxy({ open: false, value: "", checked: false, style: {}, target: {} }, {
@@ -91,7 +91,7 @@ def test_each_key_that_the_page_handles_is_in_its_help() -> None:
 
 def test_keys_move_the_view_choose_spans_and_open_the_help() -> None:
     if shutil.which("node") is None:
-        assert SCRIPT.count("/*EVENTS*/") == 1  # no engine: the test above reads the text
+        assert SCRIPT.count("/*EVENTS*/") == 1  # without Node.js, only read the page
         return
     near, far, left, right = pressed("+", "-", "ArrowLeft", "ArrowRight")
     assert near[:2] == [15.0, 85.0]

@@ -1,4 +1,4 @@
-"""The claim that events become a trace and a page, workers apart and messages as arrows."""
+"""Events become a trace and a page, with separate workers, and messages as arrows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_trace_has_a_process_a_worker_a_row_a_thread_and_an_arrow_a_message() 
 
 
 def of_many_threads() -> list[TimeRange]:
-    """Two threads with the same id, one after the other; of a pool; of a stream."""
+    """Return ranges of two threads that reuse an id, of a thread pool, and of a stream."""
     return [
         TimeRange("a", "op", 1_000, 2_000, 7, "pool-10", sequence_nr=3),
         TimeRange("b", "op", 1_000, 2_000, 8, "pool-2", device="sim:0", kernel_id=5),
@@ -119,7 +119,7 @@ def test_a_page_tells_what_is_known_of_an_event_and_what_it_is_of() -> None:
     assert isinstance(events, list) and isinstance(texts, list)
     (first,) = [[texts[place] for place in event[6]] for event in events if event[1] == "a"]
     assert first == ["in Net.0", "1,000 FLOPs", "-2,000 bytes of the CPU", *"abcdefgh", "..."]
-    # A gradient is of its op's module, and was called where that was.
+    # A gradient has the module and the call stack of its op.
     (gradient,) = [event for event in events if event[1] == "d"]
     assert [texts[place] for place in gradient[6]] == ["in Net.0", *"abcdefgh", "..."]
     assert events[gradient[7]][1] == "a"

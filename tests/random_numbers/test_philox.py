@@ -1,4 +1,4 @@
-"""Philox-4x32-10 and the numbers made of its words."""
+"""Philox-4x32-10 and the random numbers made from its words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist.random_numbers import philox
 F4, F8 = np.dtype("float32"), np.dtype("float64")
 
 
-# The known answers that Salmon et al. publish with Random123: counter, key, words.
+# Known answers that Salmon et al. publish with Random123: counter, key, words.
 @pytest.mark.parametrize(
     ("counter", "key", "words"),
     [
@@ -47,7 +47,7 @@ def test_words_are_those_of_counter_and_seed() -> None:
 @pytest.mark.parametrize("draw", [philox.uniform, philox.normal])
 @pytest.mark.parametrize("dtype", [np.dtype("float16"), F4, F8])
 def test_element_depends_on_its_place_alone(draw: object, dtype: np.dtype[np.generic]) -> None:
-    # More than one chunk, and a part that begins in the midst of it.
+    # More than one chunk, and a part that starts inside a chunk.
     whole = draw(5, 100, 70_000, dtype)  # type: ignore[operator]
     per_block = philox.WORDS // philox.words_each(dtype)
     part = draw(5, 100 + 9_000, 1_001, dtype)  # type: ignore[operator]
@@ -56,19 +56,19 @@ def test_element_depends_on_its_place_alone(draw: object, dtype: np.dtype[np.gen
 
 
 def test_few_integers_are_those_of_many_wherever_they_begin() -> None:
-    low, high = -3, 1 << 62  # every second word is drawn again
+    low, high = -3, 1 << 62  # about every second word is rejected and drawn again
     whole = philox.integers(5, 100, 30_000, low, high)
     assert not np.array_equal(whole, philox.integers(6, 100, 30_000, low, high))
-    blocks = [*range(0, 12_000, 37), 5, 14_900, 3, 3]  # one after the other, behind, and again
+    blocks = [*range(0, 12_000, 37), 5, 14_900, 3, 3]  # in order, backwards, and repeated
     for block in blocks:
         few = philox.integers(5, 100 + block, 65, low, high)
         assert np.array_equal(few, whole[2 * block :][:65])
-        few[:] = 0  # they belong to their caller
+        few[:] = 0  # the array belongs to the caller
     assert (
         philox.integers(5, 100, 64, 0, 10).tolist()
         == philox.integers(5, 100, 999, 0, 10)[:64].tolist()
     )
-    for high in range(1, 200):  # more ranges than are kept
+    for high in range(1, 200):  # more ranges than the cache keeps
         assert philox.integers(5, 0, 3, 0, high).max() < high
 
 
@@ -144,7 +144,7 @@ def numbers_of(
     monkeypatch: pytest.MonkeyPatch, compiled: object, count: int
 ) -> list[np.ndarray[Any, Any]]:
     monkeypatch.setattr(philox.Compiled, "find", staticmethod(lambda words: compiled))
-    # Across the place where the stream of blocks leaves 32 bits.
+    # Across the block where the counter exceeds 32 bits.
     part = (1 << 63) + 12345, (1 << 32) - 100
     return [
         philox.words32(*part, count),

@@ -1,8 +1,8 @@
-"""Values of every kind that users pickle or save, and a file that holds them in each format.
+"""Values of every kind that users pickle or save, and a file with all of them in each format.
 
-    python tests/serialization/earlier_values.py FILE.zip
+python tests/serialization/earlier_values.py FILE.zip
 
-writes the values of `values()` with the fastdist that it imports, in each format. Run it in a
+writes the values of `values()` in each format, with the fastdist that it imports. Run it in a
 checkout of an earlier version; `test_earlier_files.py` loads the file with this version.
 """
 
@@ -30,7 +30,7 @@ DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
 )
-# Public modules whose functions and classes pickles name.
+# Public modules whose functions and classes appear in pickles.
 NAMESPACES = (
     *("", "_C", "accelerator", "amp", "autograd", "autograd.forward_ad", "autograd.functional"),
     *("autograd.graph", "autograd.profiler", "compiler", "core.errors", "cuda", "distributed"),
@@ -44,7 +44,7 @@ NAMESPACES = (
     *("torch_version", "utils.benchmark", "utils.checkpoint", "utils.data", "utils.dlpack"),
     *("utils.hooks", "version"),
 )
-# A call of each class of fastdist.nn that makes a layer or a loss.
+# A call of each class of fastdist.nn that creates a layer or a loss.
 _CALLS = """
 AdaptiveAvgPool1d(2) AdaptiveAvgPool2d(2) AdaptiveAvgPool3d(2)
 AdaptiveLogSoftmaxWithLoss(4,6,[2,4])
@@ -84,7 +84,7 @@ Values = dict[str, Callable[[], Any]]
 
 
 def values() -> Values:
-    """Return a function for each value, by name; it makes the same numbers each time."""
+    """Return functions that make the values, by name; each makes the same numbers every time."""
     return {
         **{f"tensor.{name}": lambda name=name: _numbers(name) for name in DTYPES},
         "tensors": _tensors,
@@ -110,7 +110,7 @@ def values() -> Values:
     }
 
 
-# Values whose files name what is on no list: load(weights_only=True) refuses them.
+# Values whose files contain names that load(weights_only=True) does not allow.
 PLAIN = frozenset(
     {
         *(f"tensor.{name}" for name in DTYPES),
@@ -182,7 +182,7 @@ def _module(call: str) -> nn.Module:
 
 
 def _filled(module: nn.Module) -> nn.Module:
-    """Return the module with other numbers in its parameters, the same each time."""
+    """Return the module with fixed numbers in its parameters."""
     for number, one in enumerate(module.parameters()):
         if not isinstance(one, nn.UninitializedParameter):
             numbers = (fd.arange(one.numel()) % 7 + number).reshape(one.shape)
@@ -306,7 +306,7 @@ def _samplers() -> list[Any]:
     ]
 
 
-# Those of collectives, and these, were added after the files were written.
+# Errors of collectives, and these, were added after the files were written.
 _LATER_ERRORS = {
     *("NoDataError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"),
     *("EngineError", "QueueEmptyError", "StoreAddressError"),
@@ -325,16 +325,16 @@ def _errors() -> dict[str, BaseException]:
             try:
                 found[name] = pickle.loads(pickle.dumps(kind("why")))
             except TypeError:
-                continue  # made of more than a text: its class is among the public names
+                continue  # it needs more than a text; its class is among the public names
     return found
 
 
 def public_names() -> dict[str, Any]:
-    """Return each function and class of the public modules that pickles, by its public name."""
+    """Return the pickled functions and classes of the public modules, by public name."""
     found = {}
     for space in NAMESPACES:
         module: Any = importlib.import_module(f"fastdist.{space}".rstrip("."))
-        # Without `__all__`, names that a module imports from elsewhere are not its public names.
+        # In a module without `__all__`, names imported from elsewhere are not public.
         homes = (module.__name__, "fastdist.ops")
         homes = ("fastdist",) if hasattr(module, "__all__") else homes
         for name in getattr(module, "__all__", [n for n in dir(module) if n[0] != "_"]):
@@ -355,7 +355,7 @@ def _pickles_by_name(thing: Any, homes: tuple[str, ...]) -> bool:
 
 
 def write(path: Path) -> None:
-    """Write each value in each format into one zip file, and a checkpoint of a job."""
+    """Write a zip file with each value in each format, and a checkpoint of a job."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         put(archive, "version", fd.__version__.encode())
         each = {name: pickle.dumps(thing, 4) for name, thing in public_names().items()}
@@ -371,19 +371,19 @@ def write(path: Path) -> None:
 
 
 def put(archive: zipfile.ZipFile, name: str, text: bytes) -> None:
-    """Write one file, with a date that is the same each time."""
+    """Write one file, with a fixed date."""
     archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_LZMA)
 
 
 def job_state() -> dict[str, Any]:
-    """Return the state of a job: of a model, of an optimiser, and a number."""
+    """Return the state of a job: a model's, an optimizer's, and a number."""
     model = _networks()["sequential"]
     (adam,) = [made for name, made, _ in _optimizers() if name == "Adam"]
     return {"model": model.state_dict(), "optimizer": adam.state_dict(), "epoch": 3}
 
 
 def files_of(value: Any) -> Iterator[tuple[str, bytes]]:
-    """Yield the formats, and the bytes of a value in each."""
+    """Yield the formats, and a value's bytes in each."""
     yield "pickle", pickle.dumps(value, 2)
     yield "pickle5", pickle.dumps(value, 5)
     stream = io.BytesIO()

@@ -1,6 +1,8 @@
-"""Writes files before 1.6: `python -m tests.serialization.make_legacy_files torch`.
+"""Write files in the format before PyTorch 1.6.
 
-It needs PyTorch; the tests read the files without it.
+Usage: python -m tests.serialization.make_legacy_files torch
+
+This needs PyTorch; the tests read the files without it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ DTYPES = (
 
 
 def write(torch: Any) -> None:
-    """Write a file of each protocol, one of a module, and one of a quantised tensor."""
+    """Write a file with each protocol, a file of a module, and a file of a quantized tensor."""
     old = {"_use_new_zipfile_serialization": False}
     for protocol in (2, 3, 4, 5):
         path = FILES / f"legacy_{protocol}.pt"
@@ -50,7 +52,7 @@ def write(torch: Any) -> None:
             parameter.copy_(
                 torch.arange(float(parameter.numel())).reshape(parameter.shape) + number
             )
-    with mock.patch("inspect.getsourcelines", side_effect=OSError):  # it would save that too
+    with mock.patch("inspect.getsourcelines", side_effect=OSError):  # else it saves the source code
         torch.save(model, FILES / "legacy_module.pt", **old)
     quantised = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
     torch.save(quantised, FILES / "legacy_quantised.pt", **old)

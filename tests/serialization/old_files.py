@@ -1,4 +1,4 @@
-"""Files in PyTorch's formats before 1.6, part by part, as a test wants them."""
+"""Files in PyTorch's formats before 1.6, assembled part by part."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def legacy(
     protocol: int = 2,
     **given: Any,
 ) -> bytes:
-    """Return a file of a value, given in opcodes, and storages by key: (elements, bytes)."""
+    """Return a file of a value, given as opcodes, and storages by key: (elements, bytes)."""
     machine = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"int": 4}}
     heads = (given.get("magic", MAGIC), given.get("version", 1001), machine)
     parts = [pickle.dumps(head, protocol) for head in heads]
@@ -44,19 +44,19 @@ def legacy(
 
 
 def floats(*numbers: float) -> bytes:
-    """Return little-endian float32."""
+    """Return the numbers as little-endian float32 bytes."""
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
 class _KeyedPickler(pickle.Pickler):
-    """A pickler that writes keys in the place of `Key`."""
+    """A pickler that writes keys in place of `Key` objects."""
 
     def persistent_id(self, obj: Any) -> Any:
         return obj.key if isinstance(obj, Key) else None
 
 
 class Key:
-    """A tensor or storage of a tar archive, in its value."""
+    """A reference to a tensor or storage of a tar archive, inside its value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -69,8 +69,10 @@ def tar(
     views: Any = (),
     **given: Any,
 ) -> bytes:
-    """Return a tar archive of storages (key, kind, elements, bytes), parts of storages (key, key of
-    the whole, offset, length), and tensors (key, key of the storage, sizes, strides, offset).
+    """Return a tar archive of storages, parts of storages, and tensors.
+
+    These are tuples (key, kind, elements, bytes), (key, key of the whole, offset, length), and
+    (key, key of the storage, sizes, strides, offset).
     """
     files = {"sys_info": pickle.dumps({"protocol_version": 1000}, 2)}
     stored = pickle.dumps(given.get("num_storages", len(storages)), 2)

@@ -1,4 +1,4 @@
-"""A file takes time and memory linear in its size: what would take more is refused in words."""
+"""Loading takes time and memory linear in the file's size; costlier files are rejected."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def long_number(value: int) -> bytes:
     return b"\x8b" + struct.pack("<I", len(data)) + data
 
 
-# Two hundred times a pair of what was made before: 1,000 bytes that name 2 ** 200 parts.
+# Two hundred nested pairs of the previous value: 1,000 bytes that name 2 ** 200 parts.
 PAIRS = b")" + b"q\x00h\x00\x86" * 200
-_PRIME = (1 << 61) - 1  # by which Python takes the hash of a number
+_PRIME = (1 << 61) - 1  # the modulus of Python's hash of an integer
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ _PRIME = (1 << 61) - 1  # by which Python takes the hash of a number
     ],
 )
 def test_values_that_name_their_parts_twice_take_no_more_time(pickled: bytes, words: str) -> None:
-    # In full, their text, hash or walk would outlast the machine.
+    # Computing their full repr or hash, or visiting all parts, would never finish.
     with pytest.raises(pickle.UnpicklingError, match=words) as caught:
         fastdist.load(archive_of(START + pickled))
     assert len(str(caught.value)) < 500
@@ -120,7 +120,7 @@ def test_twice_as_much_takes_twice_as_long(form: Callable[[int], bytes]) -> None
                 read(pickled)
             once.append(time.process_time() - begin)
         times.append(min(once))
-    # Eight times as much; by the square it would be 64 times as long.
+    # Eight times the size; quadratic time would be 64 times as long.
     assert times[1] < 30 * times[0] + 0.02
 
 

@@ -1,4 +1,4 @@
-"""Pickles, saved files and checkpoints of an earlier version load, and hold what they held.
+"""Pickles, saved files and checkpoints of an earlier version load with the same contents.
 
 The values are those of earlier_values.py, which wrote the file `earlier_values.zip`.
 """
@@ -27,8 +27,8 @@ from fastdist.serialization.safe_globals import find_safe
 from fastdist.utils import data
 from tests.serialization.earlier_values import PLAIN, job_state, values
 
-# The old weight_norm is among the values; lazy layers have no elements yet; and an optimizer that
-# an earlier version pickled does not remember that it has stepped.
+# The values include the old weight_norm and lazy layers without elements; and a pickled optimizer
+# of an earlier version does not record that it has made a step.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:Initializing zero-element tensors:UserWarning"),
@@ -36,7 +36,7 @@ pytestmark = [
 ]
 FILE = Path(__file__).parent / "files" / "earlier_values.zip"
 NAMES = [*values()]
-# Names that lead elsewhere today: a ScriptModule was a Module, and restart_count is now that of
+# Names with another meaning today: a ScriptModule was a Module, and restart_count is now that of
 # distributed.restarts.
 CHANGED = {"jit:ScriptModule", "distributed:restart_count"}
 
@@ -102,7 +102,7 @@ def test_every_public_name_of_an_earlier_version_loads_by_its_module() -> None:
 
 
 class NamingUnpickler(pickle.Unpickler):
-    """Keeps the name that a pickle asks for, to be shown if it is not there."""
+    """Keeps the name that a pickle looks up, to show it if it does not exist."""
 
     named = ""
 
@@ -122,7 +122,7 @@ def test_a_file_may_name_what_was_added_by_its_earlier_name_too() -> None:
 
 
 def require_same(found: Any, wanted: Any, where: str = "it") -> None:
-    """Require that a value read from a file is of the same class, holds and does the same."""
+    """Require that a value from a file has the class, contents and behaviour of another one."""
     assert type(found).__qualname__ == type(wanted).__qualname__, where
     for kind, facts in FACTS.items():
         if isinstance(wanted, kind):

@@ -1,4 +1,4 @@
-"""Files in the format before 1.6: their values, the rules for them, and errors of damaged ones."""
+"""Files in the format before 1.6: their values, rules, and errors for damaged files."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def part(first: int, count: int) -> bytes:
 
 
 def test_parts_of_storages_share_memory() -> None:
-    # As files of before 0.4 have them.
+    # As in files from before 0.4.
     whole = tensor(stored("Float", "a", 4), [4])
     other = tensor(stored("Float", "a", 4, part(1, 2)), [2])
     found = load(legacy(joined(whole, other), FOUR))
@@ -140,7 +140,7 @@ def test_parts_of_storages_share_memory() -> None:
 
 
 def test_files_that_python_2_wrote() -> None:
-    # Text is bytes there, OrderedDict is made of lists, and storages of a GPU have a module.
+    # There texts are bytes, an OrderedDict is made from lists, and GPU storages have a module.
     key = b"U\x06weight"
     storage = joined(
         b"U\x07storage", named("torch.cuda", "FloatStorage"), b"U\x01a", b"U\x03cpu",
@@ -237,7 +237,7 @@ def test_a_file_that_is_cut_off_anywhere_is_an_error() -> None:
 
 @pytest.mark.parametrize("count", [400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_any_flipped_bits_are_an_error_or_change_values_alone(count: int) -> None:
-    # Without checksums numbers may differ, but nothing lies outside of the file.
+    # Without checksums numbers may change, but nothing outside of the file is read.
     numbers = random.Random(count)
     contents = [(FILES / f"legacy_{protocol}.pt").read_bytes() for protocol in PROTOCOLS]
     allowed = (
@@ -256,7 +256,7 @@ def test_any_flipped_bits_are_an_error_or_change_values_alone(count: int) -> Non
 
 
 def test_texts_of_protocol_0_are_walked_over_without_a_warning() -> None:
-    # Python's reader of them warns of a backslash, and a warning may be an error.
+    # Python's parser warns about a backslash, and warnings may be errors.
     with pytest.raises(pickle.UnpicklingError, match="Unsupported operand 83"):
         load(legacy(b"S'a\\ b'\n", {}))
 

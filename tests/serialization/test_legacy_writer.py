@@ -1,4 +1,4 @@
-"""save(_use_new_zipfile_serialization=False): the format before 1.6, as PyTorch reads it."""
+"""save(_use_new_zipfile_serialization=False) writes the format before 1.6, as PyTorch reads it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_path_is_written_whole_and_a_module_loads(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_file_are_those_of_pytorchs() -> None:
-    # The same values by either: pickles of equal heads, and the same bytes behind them.
+    # For the same values, both have equal pickles at the start and the same bytes after them.
     for protocol in PROTOCOLS:
         ours = io.BytesIO(saved(fastdist.arange(3.0), pickle_protocol=protocol))
         theirs = io.BytesIO((FILES / f"legacy_{protocol}.pt").read_bytes())
@@ -54,7 +54,7 @@ def test_the_parts_of_a_file_are_those_of_pytorchs() -> None:
 
 def test_another_pickle_module_writes_it_too() -> None:
     class Other:
-        """A module as a user would give it."""
+        """A user-supplied pickle module."""
 
         Pickler = pickle._Pickler  # type: ignore[attr-defined]
 

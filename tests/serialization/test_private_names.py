@@ -1,4 +1,4 @@
-"""Names of PyTorch's file serialization.py that packages import."""
+"""Private names of PyTorch's serialization.py that packages import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that windows are NumPy's, periodic or symmetric, and refuse what PyTorch refuses."""
+"""Windows equal NumPy's, periodic or symmetric, and reject what PyTorch rejects."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_on_a_device_they_are_made_there(name: str, monkeypatch: pytest.MonkeyPa
     expected = MADE[name]()
     fibres = cuda_on_fibres(monkeypatch)
     next(fibres)
-    MADE[name](device="cuda")  # compiled
+    MADE[name](device="cuda")  # compiles the kernel
     traffic = host_traffic(monkeypatch)
     found = MADE[name](device="cuda", requires_grad=True)
     assert not traffic and found.is_leaf and found.requires_grad

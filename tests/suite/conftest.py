@@ -1,4 +1,4 @@
-"""Runs of pytest in other trees, forked."""
+"""Forked runs of pytest in other trees."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.suite.forked_pytest import ForkedPytest
 
 @pytest.fixture
 def forked_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have `subprocess` fork `python -m pytest`, which saves Python's start and pytest's import."""
+    """Make `subprocess` fork `python -m pytest`, which saves Python's start and pytest's import."""
     monkeypatch.setattr(subprocess, "Popen", ForkedPytest)

@@ -1,7 +1,7 @@
-"""The CPU that the tests of each folder take: a run ends with the folders that are above the bound.
+"""Measure the CPU time of each test folder, and report folders above the bound at the end of a run.
 
-Threads and ended processes count, and so do workers that a template forked. Collection does not.
-`--cpu` lists all folders, and the files of each that take most.
+Threads, ended processes and workers forked by templates count. Collection does not. `--cpu` lists
+all folders, and the slowest files of each.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pytest
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-# Seconds of CPU for the tests of one folder, on a machine such as those of the benchmarks, where
-# the kernels are compiled.
+# CPU seconds for the tests of one folder, on a machine like those of the benchmarks, with compiled
+# kernels.
 BOUND_S = 15.0
-# The bulk of the package: a table of some thousand cases on each device.
+# The bulk of the tests: tables of some thousand cases on each device.
 UNBOUND = ("tests/ops", "tests/kernels", "tests/devices")
-_SPLIT = "tests/distributed"  # its folders count, not the whole
+_SPLIT = "tests/distributed"  # its subfolders count, not the whole
 _FILES_SHOWN = 4
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class CpuReport:
-    """A plugin that counts CPU seconds by file of tests, in all processes that share a run."""
+    """A plugin that measures CPU seconds per test file, in all processes of a run."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
@@ -40,7 +40,7 @@ class CpuReport:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Iterator[None]:
-        # Read once a file: what a test leaves to its module's fixtures belongs to the file.
+        # Read once per file, since work left to a module's fixtures belongs to the file.
         if self._begun is None:
             self._begun = cpu_seconds()
         result = yield
@@ -69,9 +69,7 @@ class CpuReport:
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of its children: those that it has waited for, and
-    the templates of workers with theirs.
-    """
+    """Return the CPU seconds of this process, of its reaped children, and of worker templates."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = time.process_time() + children.ru_utime + children.ru_stime
     workers = sys.modules.get("tests.distributed.templates")
@@ -79,9 +77,7 @@ def cpu_seconds() -> float:
 
 
 def used_by(process: int) -> float:
-    """Return the CPU seconds of a process and of the children that it has waited for, 0 if it is
-    gone.
-    """
+    """Return the CPU seconds of a process and of its reaped children, or 0 if it has ended."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -91,18 +87,18 @@ def used_by(process: int) -> float:
 
 
 def file_of(item: pytest.Item) -> str:
-    """Return the file of a test, as its name begins."""
+    """Return the file of a test, from its node id."""
     return item.nodeid.partition("::")[0]
 
 
 def folder_of(file: str) -> str:
-    """Return the folder whose bound a file counts for: tests/X, or tests/distributed/X."""
+    """Return the folder whose bound applies to a file: tests/X, or tests/distributed/X."""
     depth = 3 if file.startswith(_SPLIT + "/") else 2
     return "/".join(file.split("/")[:-1][:depth])
 
 
 def by_folder(seconds: Counter[str]) -> Counter[str]:
-    """Return the sums of the folders."""
+    """Return the sums per folder."""
     sums: Counter[str] = Counter()
     for file, used in seconds.items():
         sums[folder_of(file)] += used
@@ -110,7 +106,7 @@ def by_folder(seconds: Counter[str]) -> Counter[str]:
 
 
 def table(seconds: Counter[str]) -> Iterator[str]:
-    """Yield a line for each folder, with its longest files."""
+    """Yield a line for each folder, with its slowest files."""
     for folder, used in by_folder(seconds).most_common():
         files = Counter({file: s for file, s in seconds.items() if folder_of(file) == folder})
         longest = (
@@ -121,7 +117,7 @@ def table(seconds: Counter[str]) -> Iterator[str]:
 
 
 def above_bound(seconds: Counter[str]) -> Iterator[str]:
-    """Yield one line, if a folder that has a bound is above it."""
+    """Yield one line if any bounded folder is above the bound."""
     above = [
         f"{folder} {used:.0f} s"
         for folder, used in by_folder(seconds).most_common()

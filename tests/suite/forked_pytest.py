@@ -1,7 +1,7 @@
-"""Runs of pytest in forks: in trees that are not this one, such as those of tests.mutate.
+"""Runs of pytest in forks, for trees other than this one, such as those of tests.mutate.
 
-To start Python and to import pytest takes half a second of a core, most of what a run of two short
-tests needs. The template has imported pytest, and nothing of a tree.
+Starting Python and importing pytest takes half a second of a core, most of the time of a run of two
+short tests. The template has imported pytest, but nothing of a tree.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.distributed import templates
 from tests.launch import forked_programs
 
 ROOT = str(forked_programs.ROOT)
-# Imports of a run of pytest, without plugins: it rewrites those when they are imported.
+# Modules that a pytest run imports, without plugins, which pytest rewrites when it imports them.
 _PRELOADED = (
     *("pytest", "unittest", "doctest", "json", "tomllib", "xml.etree.ElementTree", "mmap"),
     *(f"_pytest.{name}" for name in ("config", "main", "runner", "terminal", "python", "fixtures")),
@@ -30,7 +30,7 @@ _PRELOADED = (
     *(f"_pytest.{name}" for name in ("threadexception", "unraisableexception", "warnings")),
     *("importlib.metadata", "multiprocessing", "execnet", "pdb"),
 )
-# The number of a descriptor that the program is given.
+# The variable with the number of a descriptor for the program.
 _PASSED = "PYTEST_TEST_PASSED"
 _READ_LATE = (
     *(mutate_lines.FOLDER, mutate_lines.NOTES, mutate_lines.CHOSEN, mutate_lines.BEGUN),
@@ -39,8 +39,9 @@ _READ_LATE = (
 
 
 class ForkedPytest(forked_programs.ForkedPopen):
-    """`subprocess.Popen` by which `python -m pytest` is a fork of the template. Its PYTHONPATH
-    counts, not that of the template. Other programs are started.
+    """A replacement for `subprocess.Popen` in which `python -m pytest` is a fork of the template.
+
+    Its PYTHONPATH counts, not the template's. Other programs are started.
     """
 
     def _fork(self, words: types.SimpleNamespace) -> templates.Process | None:
@@ -57,7 +58,7 @@ class ForkedPytest(forked_programs.ForkedPopen):
 
 
 def _leave_this_tree() -> None:
-    """Forget the modules of this tree, and look for others where PYTHONPATH says."""
+    """Forget the modules of this tree, and look for others on PYTHONPATH."""
     for name in [*sys.modules]:
         if name.partition(".")[0] in ("tests", "bench", "fastdist"):
             del sys.modules[name]

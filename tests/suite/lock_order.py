@@ -1,9 +1,9 @@
-"""The order in which threads take locks, watched in every process of a run.
+"""Record the order in which threads take locks, in every process of a run.
 
 With PYTEST_LOCK_ORDER=FOLDER each process replaces `threading.Lock` and `threading.RLock` before it
-imports fastdist, and writes into FOLDER which lock a thread took while it held which others. Two
-threads that take two locks in opposite orders may wait for each other forever, and a run of tests
-meets that once in a million: what it does see is that both orders occur.
+imports fastdist, and writes to FOLDER which locks a thread took while it held others. Two threads
+that take two locks in opposite orders may deadlock. A test run sees such a deadlock once in a
+million times, but it reliably sees that both orders occur.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _TARGET: Final = re.compile(r"(?:(?P<owner>\w+)\.)?(?P<attribute>\w+)\s*(?::[^=]
 _RENEWED: Final = "renew_in_children.<locals>"
 
 _held = threading.local()
-# Pairs (held, taken) that this process has told of already.
+# Pairs (held, taken) that this process has already written.
 _known: set[tuple[str, str]] = set()
 
 
 class WatchedLock:
-    """A lock of fastdist that tells which others its thread holds when it takes this one."""
+    """A lock of fastdist that records which other locks its thread holds when it takes this one."""
 
     def __init__(self, make: Callable[[], Any], name: str) -> None:
         self._lock = make()
@@ -81,7 +81,7 @@ class WatchedLock:
 
 
 class WatchedRLock(WatchedLock):
-    """A lock that its thread may take again; with what threading.Condition asks of one."""
+    """A reentrant lock, with the methods that threading.Condition needs."""
 
     def _is_owned(self) -> bool:
         return bool(self._lock._is_owned())
@@ -136,9 +136,9 @@ def _write(held: str, taken: str) -> None:
 
 
 def _name_of_next_lock(frame: FrameType) -> str | None:
-    """Return the name of a lock that is being made, None where none of ours makes it.
+    """Return the name of a lock that is being created, or None if fastdist does not create it.
 
-    Locks inside Threads and Events of the standard library are not watched.
+    Locks inside Threads and Events of the standard library are not recorded.
     """
     if frame.f_code is threading.Condition.__init__.__code__ and frame.f_back is not None:
         frame = frame.f_back
@@ -154,8 +154,9 @@ def _name_of_next_lock(frame: FrameType) -> str | None:
 
 
 def lock_name(code: CodeType, line: int) -> str | None:
-    """Return how the table names the lock that is made at a line: module, class and attribute; None
-    for one that a thread waits for until another releases it, which guards nothing.
+    """Return the table's name of the lock created at a line: module, class and attribute.
+
+    Return None for a lock that a thread waits for until another one releases it: it guards no data.
     """
     module = os.path.relpath(code.co_filename, _ROOT).removesuffix(".py").replace(os.sep, ".")
     target = _TARGET.match(linecache.getline(code.co_filename, line).strip())
@@ -179,7 +180,7 @@ def _join(module: str, scope: str, attribute: str) -> str:
 
 
 def read_pairs(folder: Path) -> dict[tuple[str, str], str]:
-    """Return the pairs (held, taken) that processes have written, each with one place."""
+    """Return the pairs (held, taken) that processes have written, each with one location."""
     pairs: dict[tuple[str, str], str] = {}
     path = folder / _FILE
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -193,7 +194,8 @@ def violations(
 ) -> list[str]:
     """Return a line for each pair that breaks the order of a table.
 
-    Locks that the table lacks may be taken inside all that it has, and none of those inside them.
+    A lock that is not in the table may be taken inside any lock of the table, but not the other way
+    round.
     """
     level_of = {name: number for number, level in enumerate(levels) for name in level}
     found = []
@@ -205,7 +207,7 @@ def violations(
 
 
 def install() -> None:
-    """Watch each lock of ours that is made from now on, if the environment names a folder."""
+    """Record each lock that fastdist creates from now on, if the environment names a folder."""
     if FOLDER not in os.environ:
         return
     make_lock, make_rlock = _thread.allocate_lock, _thread.RLock

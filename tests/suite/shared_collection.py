@@ -1,8 +1,8 @@
 """Processes that share a run also share its collection.
 
-With xdist alone each process imports all test files: 12 s of a core for 36,000 tests. Here the
-first process collects everything and writes the names of the tests into a file. The others read the
-names, and collect a test file just before its first test runs.
+With plain xdist each process imports all test files: 12 s of a core for 36,000 tests. Here the
+first process collects everything and writes the names of the tests to a file. The other processes
+read the names, and collect a test file just before its first test runs.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _INPUT = "collection"
 
 
 class NamedTest:
-    """A test that is not collected yet, with what pytest needs to know of the next test."""
+    """A test that is not collected yet, with the attributes that pytest needs of the next test."""
 
     def __init__(self, nodeid: str, file: pytest.File) -> None:
         self.nodeid, self._file = nodeid, file
 
     def listchain(self) -> list[Any]:
-        """Return the nodes from the session to the file, whose fixtures are kept for this test."""
+        """Return the nodes from session to file, whose fixtures must be kept for this test."""
         return self._file.listchain()
 
 
 class LateTests(Sequence[Any]):
-    """The tests of a session by number; a file is collected before its first test runs."""
+    """The tests of a session by index; a file is collected before its first test runs."""
 
     def __init__(
         self, session: pytest.Session, nodeids: list[str], files: dict[str, pytest.File]
@@ -42,7 +42,7 @@ class LateTests(Sequence[Any]):
         self._session, self._nodeids, self._files = session, nodeids, files
         self._collected: dict[str, dict[str, pytest.Item]] = {}
         plugins = session.config.pluginmanager.get_plugins()
-        # The plugin of xdist in this process has the number of the running test.
+        # The xdist plugin of this process knows the index of the running test.
         self._runner: Any = next((one for one in plugins if hasattr(one, "torun")), None)
 
     def __len__(self) -> int:
@@ -53,8 +53,10 @@ class LateTests(Sequence[Any]):
             yield NamedTest(nodeid, self._files[_file_of(nodeid)])
 
     def __getitem__(self, number: Any) -> Any:
-        """Return the test of a number, a NamedTest if it is the next one of another file: imports
-        of that file must not see what fixtures of the running file have set.
+        """Return the test with this index, or a NamedTest if it is the next test and in another
+        file.
+
+        Importing that file must not see what fixtures of the current file have set.
         """
         nodeid = self._nodeids[number]
         file = _file_of(nodeid)
@@ -86,13 +88,13 @@ class SharedCollection:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         path = getattr(session.config, "workerinput", {}).get(_INPUT)
-        # The name of a test collects that test, not its file.
+        # If the command line names a test, pytest collects that test, not its file.
         if path is None or any("::" in word for word in session.config.args):
             return
         whole = session.perform_collect
 
         def collect() -> Sequence[Any]:
-            # The lock ends with its process: after a crash another process collects.
+            # The lock is released when its process ends: after a crash another process collects.
             with open(f"{path}.lock", "wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 kept = Path(path)
@@ -109,7 +111,7 @@ class SharedCollection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[Any]) -> None:
-        """Replace the collected folders by the tests that have been read by name."""
+        """Replace the collected folders by the tests whose names were read."""
         if self._nodeids is not None:
             files = {file.nodeid: file for node in items for file in _files_below(session, node)}
             session.items = LateTests(session, self._nodeids, files)  # type: ignore[assignment]

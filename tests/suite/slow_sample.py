@@ -1,8 +1,8 @@
-"""A sample of the slow tests, for a run that has a minute for them: `pytest --slow-sample SEED`.
+"""Run a sample of the slow tests for about a minute: `pytest --slow-sample SEED`.
 
-`.ci/run` gives the commit as the seed: each commit runs other slow tests, and a failure can be
-repeated. Files take turns, three tests each, in an order that the seed leads. No test begins once
-BOUND_S are over.
+`.ci/run` passes the commit as the seed, so each commit runs other slow tests, and a failure can be
+repeated. The seed determines the order of the files; each contributes three tests per turn. No test
+starts after BOUND_S.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pytest
 from tests.suite.cpu_report import file_of
 
 BOUND_S: Final = 45.0
-# Some of 39 files have thousands of slow tests, which would hide the others.
+# Some of 39 files have thousands of slow tests, which would crowd out the others.
 _IN_TURN: Final = 3
-# Each of these goes through thousands of seeds for up to a minute of CPU: on a busy machine it
-# would be ended as one that hangs, and on any it would leave no time to others.
+# Each of these tries thousands of seeds for up to a minute of CPU. On a busy machine it would be
+# ended as a hanging test, and on any machine it would leave no time for others.
 _LONG: Final = (
     *(f"tests/distributed/{room}/simulation/" for room in ("autograd", "process_group", "rpc")),
     *("tests/distributed/arena/", "tests/distributed/pipe/ring/", "tests/distributed/rpc/calls/"),
@@ -31,7 +31,7 @@ _LONG: Final = (
 
 
 class SlowSample:
-    """A plugin that keeps the slow tests alone, mixes them, and stops in time."""
+    """A plugin that keeps only the slow tests, shuffles them, and stops in time."""
 
     def __init__(self, seed: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._seed, self._clock = seed, clock
@@ -43,7 +43,7 @@ class SlowSample:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Iterator[None]:
-        """Keep the slow ones of the tests that can run here."""
+        """Keep the slow tests that can run here."""
         yield
         slow = [item for item in items if is_drawn(item)]
         config.hook.pytest_deselected(items=[item for item in items if not is_drawn(item)])
@@ -51,7 +51,7 @@ class SlowSample:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Run a test as usual while there is time."""
+        """Run a test as usual while there is time left."""
         if self._begun_at is None:
             self._begun_at = self._clock()
         if self._clock() - self._begun_at < BOUND_S:
@@ -61,20 +61,20 @@ class SlowSample:
         return True
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """List what ran: the next commit runs others."""
+        """List the tests that ran, since the next commit runs others."""
         files = len({nodeid.partition("::")[0] for nodeid in self.ran})
         ran = f"{len(self.ran)} tests of {files} files"
         terminalreporter.write_line(f"slow sample {self._seed}: {ran}, {self.left} not drawn")
 
 
 def is_drawn(item: pytest.Item) -> bool:
-    """Return whether a test is slow, but not one that takes about a minute or longer."""
+    """Return whether a test is slow, but takes less than about a minute."""
     is_long = item.get_closest_marker("timeout") or item.nodeid.startswith(_LONG)
     return item.get_closest_marker("slow") is not None and not is_long
 
 
 def in_turns(items: Sequence[pytest.Item], numbers: random.Random) -> list[pytest.Item]:
-    """Return the tests in the order of a seed, a few of each file in turn."""
+    """Return the tests in the order of a seed, a few of each file per turn."""
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(file_of(item), []).append(item)

@@ -1,4 +1,4 @@
-"""The claim: CPU is counted with that of children and workers; folders above are named."""
+"""The CPU report includes children and workers, and names folders above the bound."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_children_that_have_ended_count() -> None:
 
 
 def test_templates_of_workers_count_while_they_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The run that this test is part of may have templates, which use time meanwhile.
+    # Hide the templates of the surrounding run, which use CPU time meanwhile.
     nobody = SimpleNamespace(templates=list)
     monkeypatch.setitem(sys.modules, "tests.distributed.templates", nobody)
     before = cpu_seconds()
@@ -66,8 +66,8 @@ def test_templates_of_workers_count_while_they_live(monkeypatch: pytest.MonkeyPa
         child.stdin.write(b"\n")
         child.stdin.close()
         child.wait()
-    assert used > 0.07  # the kernel counts in hundredths
-    assert 0 < cpu_seconds() - before < used + 0.3  # one that is gone counts once, as a child
+    assert used > 0.07  # the kernel counts in hundredths of a second
+    assert 0 < cpu_seconds() - before < used + 0.3  # an ended process counts once, as a child
 
 
 def test_processes_that_share_a_run_add_what_they_used() -> None:

@@ -1,4 +1,4 @@
-"""The summary of a run says where a process crashed that shared the work."""
+"""The summary of a run shows where an xdist worker crashed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a container's first process takes orphans from the tests, and ends as they do."""
+"""A container's first process adopts the orphans of tests, and exits as the tests do."""
 
 from __future__ import annotations
 

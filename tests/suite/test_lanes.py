@@ -1,4 +1,4 @@
-"""Processes share a run of all tests, and its summary is that of one."""
+"""Several processes share a run of all tests, and its summary is that of a single run."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_three_processes_begin_with_jobs_and_the_others_with_what_computes() -> 
     lanes, nodes, given = lanes_of(4)
     for node in [*nodes, nodes[3], nodes[3]]:
         lanes._assign_work_unit(node)
-    # The fourth runs a job once nothing else is left.
+    # The fourth process gets a job once nothing else is left.
     assert given == [[1], [2], [4], [0, 3, 5]]
 
 
@@ -163,7 +163,7 @@ def test_a_process_that_takes_the_place_of_a_crashed_one_begins_as_that_did() ->
     lanes, nodes, given = lanes_of(4)
     for node in nodes:
         lanes._assign_work_unit(node)
-        node.shutting_down = True  # so that what is left waits for the late one
+        node.shutting_down = True  # so that its remaining tests wait for the late process
     lanes.remove_node(nodes[1])
     late = Mock(shutting_down=False, send_runtest_some=(began := []).extend)
     lanes.registered_collections[late] = TESTS
@@ -201,7 +201,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def test_a_run_in_which_processes_crash_ends_and_runs_all_but_what_crashed(tmp_path: Path) -> None:
-    # The first two together at the beginning, the other when many files have run.
+    # The first two crash together at the beginning, the third one after many files.
     for number in range(24):
         crashes_at = {0: 0, 1: 0, 20: 2}.get(number)
         (tmp_path / f"test_{number:02}.py").write_text(CRASHES.format(number=crashes_at))

@@ -1,4 +1,4 @@
-"""A property that fails is named, the ones after it are still checked, and the test fails."""
+"""A failing property is named, later properties are still checked, and the test fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that one process has rewritten is loaded by pytest, and is not rewritten again."""
+"""pytest loads code that one process has rewritten, and does not rewrite it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim: a seed leads which slow tests run, all files have their turn, and none begins late."""
+"""A seed determines which slow tests run, all files get turns, and no test starts late."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_files_with_few_tests_have_their_turn_early() -> None:
 
 
 def collected(sample: SlowSample, items: list[Any]) -> Any:
-    """Let a sample see the tests that were collected; return the configuration, which is a mock."""
+    """Pass collected tests to a sample; return the configuration, which is a mock."""
     config = Mock()
     hook: Iterator[None] = sample.pytest_collection_modifyitems(config, items)
     next(hook)

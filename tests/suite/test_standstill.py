@@ -1,4 +1,4 @@
-"""A bound on waiting is excused by the machine alone, for just as long as it stood still."""
+"""A time limit is extended only by the time for which the process itself was stopped."""
 
 from __future__ import annotations
 

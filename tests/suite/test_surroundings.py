@@ -1,4 +1,4 @@
-"""The claim: what the user's environment holds does not change what the tests see."""
+"""The user's environment variables do not change what tests see."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_the_tests_do_without_what_is_set_aside() -> None:
     kept = dict(os.environ)
     set_aside_what_is_not_the_tests(kept)
     set_by_the_tests = {"FASTDIST_CACHE_DIR", "XDG_RUNTIME_DIR"}
-    # On CPUs whose core NumPy's BLAS would take for another, by importing fastdist.
+    # Set by importing fastdist, on CPUs whose core NumPy's BLAS would misidentify.
     set_by_fastdist = {"FASTDIST_OPENBLAS_CORETYPE", "OPENBLAS_CORETYPE"}
-    # Where tests/interop has imported PyTorch.
+    # Set if tests/interop has imported PyTorch.
     set_by_torch = {"TORCHINDUCTOR_CACHE_DIR"}
     assert set(os.environ) - set(kept) <= set_by_the_tests | set_by_fastdist | set_by_torch
 
 
-# It starts a job of two workers, which need what the launcher and the test give them alone.
+# This test starts a job of two workers, which only need variables of the launcher and the test.
 OF_ONE_NODE = "tests/launch/test_secrets.py::test_a_job_of_one_node_runs_with_certificates"
 
 

@@ -1,4 +1,4 @@
-"""Where pyzmq is missing, GPUs are tested and measured, and the omitted tests are reported."""
+"""Without pyzmq, GPUs are tested and measured, and the omitted tests are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is whole or not there: what an error, a full disk, a Ctrl-C or kill -9 leaves behind."""
+"""A file is complete or missing after an error, a full disk, a Ctrl-C or a kill -9."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(path: Path, data: bytes = b"new") -> None:
 
 @pytest.fixture(params=["nameless", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be each of the two ways to make the new file."""
+    """Select one of the two ways to create the new file."""
     if request.param == "named":
         monkeypatch.setattr(atomic.os, "O_TMPFILE", 0)
 
@@ -159,7 +159,7 @@ def test_names_as_long_as_they_may_be_are_written(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_without_a_name_leaves_nothing(tmp_path: Path) -> None:
-    # Asked where the file system has such files, which is where the tests' folder lies as well.
+    # Only on file systems with unnamed files, such as that of the tests' folder.
     script = (
         "import os, signal, sys\n"
         "from fastdist.system.atomic_file import atomic_file\n"

@@ -1,4 +1,4 @@
-"""The cache directory is where it should be, or nowhere; generated modules are their text."""
+"""The cache directory is valid or None, and generated modules equal their text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROOTS = os.pathsep.join(path for path in sys.path if path)
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FASTDIST_CACHE_DIR", str(tmp_path / "cache"))
-    # Results of other tests must not be found here, nor the other way round.
+    # Neither use cached results of other tests nor leave any.
     monkeypatch.setattr(module, "cache_directory", cache_directory.__wrapped__)
     return tmp_path / "cache"
 

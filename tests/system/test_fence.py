@@ -1,4 +1,4 @@
-"""Memory that two processes write at once is shared only where the processor keeps order."""
+"""Memory that two processes write is shared only if the processor keeps the order of writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that memory in a file is written to the file only where it is shared."""
+"""Changes to memory-mapped files are written to the file only if the mapping is shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of others is one line in our log, shows what is in it, and is not longer than it may be."""
+"""Foreign text becomes one log line, with visible control characters and a bounded length."""
 
 from __future__ import annotations
 

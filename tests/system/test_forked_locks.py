@@ -1,4 +1,4 @@
-"""A child that is forked while other threads hold locks of the process."""
+"""A child that is forked while other threads hold process-wide locks can use them."""
 
 from __future__ import annotations
 

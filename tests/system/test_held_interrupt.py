@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel is compiled is raised when that is over, and is never lost."""
+"""Ctrl-C during the compilation of a kernel is raised afterwards, and is never lost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 
 @pytest.fixture
 def handled() -> Iterator[list[str]]:
-    """A list to which a handler of SIGINT adds the name of the function that it interrupted."""
+    """Yield a list to which a SIGINT handler adds the name of the interrupted function."""
     names: list[str] = []
 
     def handle(_: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""A folder is the user's own only if nobody else can put anything into it, or in its place."""
+"""A folder is trusted only if no other user can add to it or replace it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def base(tmp_path: Path) -> Path:
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let path, and nothing else, be another user's: truly if root asks, else as it is seen."""
+    """Let only `path` belong to another user: really if root runs this, else in lstat's result."""
     if os.geteuid() == 0:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
         return

@@ -1,4 +1,4 @@
-"""Memory without a name that processes may map, and what a mapping of it keeps."""
+"""Anonymous memory that processes can map, and how long a mapping keeps it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_mapping_outlives_its_descriptor() -> None:
     mapping[:4] = b"kept"
     assert mapping[:4] == b"kept"
     with pytest.raises(BufferError), memoryview(mapping):
-        mapping.close()  # in use
+        mapping.close()  # the memoryview uses it
     mapping.close()
 
 

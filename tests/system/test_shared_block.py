@@ -1,4 +1,4 @@
-"""Blocks of shared memory: without a name, of one size, and gone with the last who has them."""
+"""Blocks of shared memory have no name and a fixed size, and are freed with their last user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def descriptors() -> list[str]:
         try:
             found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         except FileNotFoundError:
-            continue  # that of the listing itself
+            continue  # the descriptor of the listing itself
     return [link for link in found if "fastdist-shared" in link]
 
 

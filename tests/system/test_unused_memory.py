@@ -1,4 +1,4 @@
-"""Free memory inside malloc's heaps goes back to the system; other C libraries are left alone."""
+"""Free memory in malloc's heaps is returned to the system; other C libraries are not changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdist.examples.stopwatch import Range
 from fastdist.system import unused_memory
 from tests.kernels.cpu.processes import run_script
 
-# Blocks of 64 KB, of which every second one is freed: none of them at the heap's end.
+# Allocates blocks of 64 KB and frees every second one; none is at the end of the heap.
 HOLES = """
 import ctypes
 from fastdist.system.unused_memory import release_unused_memory

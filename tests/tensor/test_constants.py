@@ -1,6 +1,6 @@
 """Python's numbers with tensors: accepted integers, and values that are not numbers.
 
-Refusals and their texts are those of PyTorch 2.13 for each of these calls.
+The errors and their texts are PyTorch 2.13's for the same calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOO_SMALL = "^can't convert negative int to unsigned"
 BEYOND = [(2**64, TOO_BIG), (2**70, TOO_BIG), (2**20_000, TOO_BIG)]
 BEYOND += [(-(2**63) - 1, TOO_SMALL), (-(2**70), TOO_SMALL)]
 
-# Calls that take a number next to a tensor of any dtype.
+# Calls with a number and a tensor of any dtype.
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "x + n": lambda x, n: x + n,
     "n + x": lambda x, n: n + x,
@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "index_fill": lambda x, n: x.index_fill(0, fd.tensor([0]), n),
     "result_type": fd.result_type,
 }
-# Those that have no meaning for complex numbers, or for bools.
+# Calls that have no meaning for complex numbers, or for bools.
 CALLS_OF_REAL: dict[str, Callable[[Any, Any], Any]] = {
     "x < n": lambda x, n: x < n,
     "n < x": lambda x, n: n < x,

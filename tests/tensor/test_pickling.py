@@ -1,4 +1,4 @@
-"""Tensors come out of pickle and copy as they went in."""
+"""Pickled and copied tensors equal the originals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def again(value: object, protocol: int = pickle.HIGHEST_PROTOCOL) -> object:
     ],
 )
 def test_pickled_tensor_is_what_it_was(make: Callable[[], Tensor], protocol: int) -> None:
-    # Made here: a tensor of a simulated device does not outlive the tests that reset it.
+    # Made inside the test, because other tests reset the simulated devices.
     tensor = make()
     found = again(tensor, protocol)
     assert found.dtype is tensor.dtype and found.device is tensor.device

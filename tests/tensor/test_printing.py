@@ -1,4 +1,4 @@
-"""How tensors print: the strings are PyTorch's, with our module's name before dtypes."""
+"""Tensors print as in PyTorch, with fastdist's name before dtypes."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_the_default_dtype_is_not_printed() -> None:
 
 
 class Measured(fastdist.Tensor):
-    """A subclass that takes calls over as Tensor lets it."""
+    """A subclass that inherits Tensor's __torch_function__."""
 
 
 def test_a_subclass_is_printed_by_its_name() -> None:

@@ -1,4 +1,4 @@
-"""The default dtype, and what depends on it."""
+"""The default dtype, and the dtypes that depend on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_plan_that_is_made_while_the_default_dtype_changes_is_not_kept(
 ) -> None:
     def change_behind() -> DType:
         found = fastdist.get_default_dtype()
-        fastdist.set_default_dtype(fastdist.float64)  # as another thread may
+        fastdist.set_default_dtype(fastdist.float64)  # like another thread
         return found
 
     x = fastdist.ones(5, 7, dtype=fastdist.int64)
@@ -43,7 +43,7 @@ def test_the_bounds_of_clamp_and_what_is_clamped_meet_all_at_once() -> None:
     assert found.dtype is fastdist.float32 and found.tolist() == [0.75, 0.5]
     assert (
         fastdist.tensor([1, 9]).clamp(half, 4).dtype is fastdist.float32
-    )  # next to a number a number
+    )  # next to a number, a tensor without axes counts as a number
     assert (
         fastdist.tensor([1, 9]).clamp(fastdist.tensor(2, dtype=fastdist.uint8), half).dtype
         is fastdist.float64
@@ -66,10 +66,10 @@ def test_ldexp_keeps_a_floating_dtype_and_scales_beyond_what_a_power_holds() -> 
 
 def test_a_negative_number_beside_uint8_is_itself_in_a_quotient() -> None:
     x = fastdist.tensor([1, 2, 4], dtype=fastdist.uint8)
-    for _ in range(2):  # the second call finds what the first one kept
+    for _ in range(2):  # the second call uses the cached plan
         assert (x / -1).tolist() == [-1.0, -2.0, -4.0]
         assert (-1 / x).tolist() == [-1.0, -0.5, -0.25]
-        assert (x * -1).tolist() == [255, 254, 252]  # and wraps around in what is uint8 itself
+        assert (x * -1).tolist() == [255, 254, 252]  # a product stays uint8 and wraps around
 
 
 HALVES = (fastdist.float16, fastdist.bfloat16)

@@ -1,4 +1,4 @@
-"""`share_memory_`: memory that moves, memory that stays, and processes that see it."""
+"""`share_memory_`: which memory moves, which stays, and processes that share it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Named(Tensor):
 
 @pytest.fixture
 def sharer() -> Iterator[None]:
-    """End the thread in which Python hands descriptors on to readers of queues and pipes."""
+    """Stop the thread with which Python passes descriptors to readers of queues and pipes."""
     yield
     resource_sharer.stop(timeout=10)
 
@@ -61,7 +61,7 @@ def die_after_writing(index: int, tensor: Tensor) -> None:
 
 
 def answer(requests: Any, answers: Any) -> None:
-    """Add one to what comes, and to one of one's own that goes back; end when told."""
+    """Add one to a received tensor, send a tensor back, and return its final value."""
     own = fd.zeros(2).share_memory_()
     requests.get().add_(1)
     answers.put(own)
@@ -236,7 +236,7 @@ print(shared.tolist(), process.exitcode)
 
 
 def test_what_a_forked_process_writes_is_seen_here() -> None:
-    # In a separate process: this one has threads.
+    # In a separate process without threads.
     told = subprocess.check_output([sys.executable, "-c", _FORKS], text=True, env=_ENVIRONMENT)
     assert told == "[1.0, 1.0] 0\n"
 
@@ -249,7 +249,7 @@ def test_a_killed_process_leaves_its_writing_and_nothing_else() -> None:
     mapped = Path("/proc/self/maps").read_text()
     assert "/memfd:fastdist-shared (deleted)" in mapped
     del tensor
-    gc.collect()  # the error's traceback knows the arguments
+    gc.collect()  # the traceback keeps the arguments alive until this collection
     assert "fastdist-shared" not in Path("/proc/self/maps").read_text()
 
 

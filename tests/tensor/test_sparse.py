@@ -1,4 +1,4 @@
-"""Sparse tensors are copied and travel as coordinates and values."""
+"""Sparse tensors are copied and serialized as coordinates and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subclasses of Tensor with and without constructors are made as in PyTorch."""
+"""Subclasses of Tensor with and without constructors are created as in PyTorch."""
 
 from __future__ import annotations
 

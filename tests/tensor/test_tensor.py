@@ -1,4 +1,4 @@
-"""A Tensor among Python's numbers, NumPy's arrays and the language's protocols."""
+"""A Tensor with Python's numbers, NumPy's arrays and the language's protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages: the whole memory that a tensor is a part of, as bytes and as elements."""
+"""Storages: the whole memory of a tensor's base, as bytes and as elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Misspelt names are errors, in every room."""
+"""Misspelt names are errors, in every public module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls on workers take the arguments of the function, and the result has its type."""
+"""Remote calls take the arguments of the function, and the result has its type."""
 
 from __future__ import annotations
 

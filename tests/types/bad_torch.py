@@ -1,4 +1,4 @@
-"""Names that fastdist has not are errors under the name torch as well."""
+"""Names that fastdist does not have are errors under the name torch as well."""
 
 from __future__ import annotations
 

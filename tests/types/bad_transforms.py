@@ -1,4 +1,4 @@
-"""Derivatives, vmap and modules take the arguments of the function, and the result has its type."""
+"""Transforms and modules take the function's arguments, and their results have its type."""
 
 from __future__ import annotations
 

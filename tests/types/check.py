@@ -1,8 +1,8 @@
 """Runs mypy and pyright over the samples of this folder: good_*.py pass, bad_*.py fail as marked.
 
-`python tests/types/check.py`; `.ci/check` runs it. A line of a bad sample that ends in
-`# error: WORDS` must be an error to both checkers, at a place that holds these words of the line;
-every other line must be none to either.
+Run `python tests/types/check.py`; `.ci/check` runs it. A line of a bad sample that ends in
+`# error: WORDS` must be an error for both checkers, at a position that overlaps these words. Every
+other line must be correct for both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TIMEOUT_S = 300
 
 
 class Error(NamedTuple):
-    """A checker's report on a place, whose columns count from 0."""
+    """A checker's error; columns count from 0."""
 
     file: str
     line: int
@@ -38,7 +38,7 @@ class Error(NamedTuple):
 
 
 def main() -> int:
-    """Print where the checkers differ from the samples, and return whether they do."""
+    """Print the differences between the checkers and the marks; return 1 if there are any."""
     write_stubs(STUBS)
     wrong = [
         f"{checker}: {complaint}"
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def run(*command: str) -> str:
-    """Return the output of a checker of this Python; its findings do not count as a failure."""
+    """Return the output of a checker run with this Python; errors that it finds are no failure."""
     done = subprocess.run(
         [sys.executable, "-m", *command, *map(str, SAMPLES)],
         cwd=ROOT,
@@ -66,7 +66,7 @@ def run(*command: str) -> str:
 
 
 def mypy_errors() -> list[Error]:
-    """Return mypy's errors, under --strict."""
+    """Return mypy's errors with --strict."""
     place = r"(?m)^(.+?):(\d+):(\d+):(\d+):(\d+): error: (.*)$"
     found = re.findall(place, run("mypy", "--strict", "--show-error-end"))
     return [
@@ -78,7 +78,7 @@ def mypy_errors() -> list[Error]:
 
 
 def pyright_errors() -> list[Error]:
-    """Return pyright's errors, with the rules that pyproject.toml has for it."""
+    """Return pyright's errors, with the rules in pyproject.toml."""
     told = run("basedpyright", "--outputjson", "--pythonpath", sys.executable)
     errors = []
     for said in json.loads(told)["generalDiagnostics"]:
@@ -91,7 +91,7 @@ def pyright_errors() -> list[Error]:
 
 
 def complaints(errors: list[Error]) -> Iterator[str]:
-    """Yield each error that no mark speaks of, and each mark that no error answers."""
+    """Yield each error without a mark, and each mark without an error."""
     marks = {(path.name, line): span for path in SAMPLES for line, span in marks_of(path)}
     met = set()
     for error in errors:
@@ -105,7 +105,7 @@ def complaints(errors: list[Error]) -> Iterator[str]:
 
 
 def marks_of(path: Path) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the marked lines of a sample, and where in each the words of its mark stand."""
+    """Yield the marked lines of a sample, with the columns of the marked words."""
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code, mark, words = line.partition("  # error: ")
         if mark:

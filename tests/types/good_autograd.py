@@ -1,4 +1,4 @@
-"""Functions that users write, gradients of functions, vmap, and hooks."""
+"""User-defined functions, gradients of functions, vmap, and hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors from sizes and data: their shapes, dtypes and numbers are known."""
+"""Tensors from sizes and data have typed shapes, dtypes and numbers."""
 
 from __future__ import annotations
 

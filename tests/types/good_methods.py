@@ -1,4 +1,4 @@
-"""Methods, operators, indexing, in-place twins, and results of several parts."""
+"""Methods, operators, indexing, in-place methods, and results with several parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that says `import torch` is judged by fastdist's types."""
+"""A program with `import torch` is checked with fastdist's types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a Timer counts its runs, takes the threads it is given, and says what it found."""
+"""A Timer counts its runs, uses the given number of threads, and reports its measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastdist.utils import benchmark
 
 
 class Clock:
-    """A clock that a statement moves on."""
+    """A clock that a statement advances."""
 
     def __init__(self) -> None:
         self.now, self.runs = 0.0, 0

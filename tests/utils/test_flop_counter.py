@@ -1,4 +1,4 @@
-"""Operations of a block are counted."""
+"""The floating-point operations of a block are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors in .npz files: NumPy reads ours, we read NumPy's, and nothing runs."""
+"""Tensors in .npz files: NumPy and fastdist read each other's files, and no code is executed."""
 
 from __future__ import annotations
 

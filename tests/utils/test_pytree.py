@@ -1,4 +1,4 @@
-"""Claims about containers that are taken apart and put together again."""
+"""Containers are flattened and rebuilt."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_leaves_come_from_left_to_right_in_the_order_in_which_keys_were_put() ->
 
 def test_a_leaf_is_what_no_container_is_known_for_or_is_leaf_says() -> None:
     class Own(list[int]):
-        """A subclass, which does not count as a list here."""
+        """A subclass of list, which does not count as a list here."""
 
     tree = [Own([1]), (2, 3)]
     assert pytree.tree_leaves(tree, lambda t: isinstance(t, tuple)) == [[1], (2, 3)]

@@ -1,4 +1,4 @@
-"""The module without the package that it needs."""
+"""fastdist.utils.safetensors without the package that it needs."""
 
 from __future__ import annotations
 

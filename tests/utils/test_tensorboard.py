@@ -1,4 +1,4 @@
-"""fastdist.utils.tensorboard where its package is missing."""
+"""fastdist.utils.tensorboard without the package that it needs."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from fastdist.examples.demo import Demo
 from fastdist.examples.job import rank_in_job
 
 WORKERS = ("first", "second")
-# The promise of each job: in float64, derivatives equal those of one process except for rounding.
+# The limit of each job: in float64, derivatives equal those of one process except for rounding.
 CLOSE = 1e-12
 
 

@@ -41,7 +41,7 @@ def asarray(
     storage, an object with DLPack or a buffer. Numbers and lists are copied. copy=True always
     copies, copy=False never.
 
-    Dtype   the bytes of a buffer are read in the default dtype unless dtype is given
+    Dtype   the bytes of a buffer are interpreted in the default dtype unless dtype is given
     Raises  ValueError if copy=False is impossible; RuntimeError for a NumPy scalar
     """
     if isinstance(obj, TypedStorage | UntypedStorage):
@@ -71,8 +71,8 @@ def asarray(
 
 
 def _elements_of(storage: TypedStorage | UntypedStorage, dtype: DType | None) -> Any:
-    """Return the array over a storage's memory, and its dtype; bytes are read in the
-    dtype given.
+    """Return the array over a storage's memory, and its dtype. The bytes of an UntypedStorage are
+    interpreted in the given dtype.
     """
     raw = storage.untyped().numpy()
     wanted = storage.dtype if isinstance(storage, TypedStorage) else dtype_or_default(dtype)

@@ -289,8 +289,8 @@ def _counted(dtype: DType, steps: int) -> tuple[Any, Any, int, Array]:
 
 
 def _offered_as(create: Callable[..., Any], general: F) -> F:
-    """Return create with the name and signature of general. Modes are offered general as this
-    public function.
+    """Return create with the name and signature of general. Modes see calls of general as calls of
+    the returned function.
     """
     public: Any = functools.wraps(general)(create)
     general.offered_as = public  # type: ignore[attr-defined]

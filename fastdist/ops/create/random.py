@@ -59,8 +59,8 @@ def draw_numbers(
 ) -> Tensor:
     """Return random numbers on a device, in the default dtype if dtype is None. They fill memory in
     the axis order of a tensor if `like` has one. Normal numbers of half types are drawn in float32
-    and rounded. For complex numbers both parts are drawn: uniform, or so that the standard
-    deviation of the numbers is 1.
+    and rounded. Complex numbers get two random parts. Normal ones are scaled to a standard
+    deviation of 1.
     """
     dtype = dtype_or_default(dtype)
     if not dtype.may_have_gradient:
@@ -101,8 +101,7 @@ def _of_two_parts() -> Body:
 
 
 def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedDraws | None:
-    """Return the generator's state for the graph that is being captured into; None without
-    capturing.
+    """Return the generator's state for the graph that is being captured, or None if none is.
 
     Raises  RuntimeError for a user's generator that is not registered with the graph
     """
@@ -377,7 +376,7 @@ def randperm(
         )
     source = generator_or_default(generator, device)
     if elsewhere(device) is not None:
-        # Like philox.permutation: sorted by random 64-bit words, which here count from -2**63.
+        # Like philox.permutation, this sorts by random 64-bit words. Here they are signed.
         ends = -(1 << 63), 1 << 63
         words: Any = draw_integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
         order = words.argsort().to(wanted)

@@ -123,7 +123,7 @@ _CONTINUOUS = (
 
 @composite(homes="method")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with exponential numbers of rate lambd; none of them is 0 or infinite."""
+    """Fill this tensor with exponential numbers of rate lambd, without 0 and infinity."""
     _require_floating(self, _CONTINUOUS.format("Exponential"))
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
@@ -135,8 +135,8 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
 
 @composite(homes="method")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with the number of trials until the first success, of probability p: 1, 2
-    ...
+    """Fill this tensor with the number of trials (1, 2, ...) until the first success, which has
+    probability p.
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")

@@ -1,12 +1,13 @@
-"""The functions of `fastdist.fft`, made of the three transforms of fourier.py.
+"""The functions of `fastdist.fft`, composed of the three ops of transforms.py.
 
-`n`, or `s` for several axes, is how long the transform is: of more numbers the first are taken, to
-fewer zeros are added. `norm` says which of the two directions is divided by that: "backward" the
-one back, as None does, "forward" the one forward, "ortho" both, by the square root.
+`n`, or `s` for several axes, is the length of the transform: longer input is truncated, and shorter
+input padded with zeros. `norm` selects which direction divides by the length: "backward" (the
+default) means the inverse transform, "forward" the forward transform, and "ortho" both, by the
+square root.
 
-Dtype   whole numbers are taken in the default dtype; float32 and complex64 stay single
-Raises  RuntimeError for half types, of which PyTorch has no transforms on the CPU either; for a
-        length below 1, or an axis named twice; IndexError for an axis that is not there
+Dtype   integers are cast to the default dtype; float32 and complex64 keep single precision
+Raises  RuntimeError for half types, which PyTorch does not support on the CPU either, for a
+        length below 1, or an axis named twice; IndexError for an axis that does not exist
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @composite(homes="fft", out="kind")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the first n // 2 + 1 numbers of fft of real ones, from which the others follow."""
+    """Return the first n // 2 + 1 numbers of fft for real input; they determine the other
+    numbers.
+    """
     _require_real("rfft expects a real input tensor, but got", input)
     input, axes = _along(computable(input), n, dim)
     return _r2c(input, axes, divided_by(norm, True), True)
@@ -82,15 +85,15 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @composite(homes="fft", out="kind")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the real numbers that rfft makes input of: n, an even number unless told."""
+    """Return the inverse of rfft, n real numbers; by default n is even."""
     input, axes, n = _half_along(input, n, dim)
     return _c2r(input, axes, divided_by(norm, False), n)
 
 
 @composite(homes="fft", out="kind")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the real transform of n numbers of which input is the first half, and the other its
-    conjugates.
+    """Return the real transform of n numbers. input holds the first half of them; the other half
+    are its conjugates.
     """
     input, axes, n = _half_along(input, n, dim)
     divided = divided_by(norm, True)
@@ -99,7 +102,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @composite(homes="fft", out="kind")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """Return the half that hfft makes real numbers of."""
+    """Return the inverse of hfft: the half spectrum of real numbers."""
     _require_real("ihfft expects a real input tensor, but got", input)
     input, axes = _along(computable(input), n, dim)
     return conjugate(_r2c(input, axes, divided_by(norm, False), True))
@@ -112,7 +115,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def fftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return fft along each of dim: all axes, or as many of the last as s has lengths."""
+    """Return fft along each axis in dim. By default these are all axes, or the last len(s) axes."""
     return _all_complex(input, s, dim, norm, True)
 
 
@@ -126,7 +129,7 @@ def ifftn(input: Tensor, s: Any = None, dim: Axes = None, norm: str | None = Non
 def rfftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return rfft along the last of dim, and fft of that along the others."""
+    """Return rfft along the last axis in dim, followed by fft along the other axes."""
     return _half_of_all(input, s, dim, norm)
 
 
@@ -134,7 +137,7 @@ def rfftn(
 def irfftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return the real numbers that rfftn makes input of."""
+    """Return the inverse of rfftn."""
     return _all_real(input, s, dim, norm)
 
 
@@ -150,7 +153,7 @@ def hfftn(
 def ihfftn(
     input: Tensor, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
 ) -> Tensor:
-    """Return the half that hfftn makes real numbers of."""
+    """Return the inverse of hfftn: the half spectrum of real numbers."""
     return _half_hermitian(input, s, dim, norm)
 
 
@@ -242,11 +245,11 @@ def _half_hermitian(input: Tensor, s: Sequence[int] | None, dim: Any, norm: str 
     return _c2c(half, axes[:-1], divided, False) if axes[1:] else half
 
 
-# ---- What is given ------------------------------------------------------------------------------
+# ---- Arguments ----------------------------------------------------------------------------------
 
 
 def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
-    """Return input, cast to a dtype that has transforms."""
+    """Return input, cast to a dtype for which transforms are implemented."""
     given = dtype = input._layout.dtype
     if not dtype.may_have_gradient:
         dtype = get_default_dtype()
@@ -263,7 +266,7 @@ def _require_real(words: str, input: Tensor) -> None:
 
 
 def _axis(dim: Dims, ndim: int) -> int:
-    """Return dim counted from the last axis, -1."""
+    """Return dim counted from the end, so that the last axis is -1."""
     if not ndim:
         raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")
     return normalize_axis("fft", dim, ndim) - ndim
@@ -277,7 +280,7 @@ def _require_points(n: int) -> None:
 
 
 def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...]]:
-    """Return input with n elements along dim, and that axis."""
+    """Return input truncated or padded to n elements along dim, and that axis."""
     shape = input._layout.shape
     axis = _axis(dim, len(shape))
     length = shape[axis] if n is None else n
@@ -287,7 +290,7 @@ def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, .
 
 
 def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...], int]:
-    """Return the half of a transform of n numbers along dim, that axis, and n."""
+    """Return input as the half spectrum of n numbers along dim, that axis, and n."""
     input = computable(input, is_complex=True)
     shape = input._layout.shape
     axis = _axis(dim, len(shape))
@@ -298,7 +301,7 @@ def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[i
 
 
 def _fitted(input: Tensor, axes: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Return the first lengths elements along axes, with zeros behind where there are fewer."""
+    """Return input truncated or padded with zeros to the given lengths along axes."""
     shape, ends = input._layout.shape, {}
     for axis, length in zip(axes, lengths, strict=True):
         if length < shape[axis]:
@@ -309,7 +312,7 @@ def _fitted(input: Tensor, axes: Sequence[int], lengths: Sequence[int]) -> Tenso
 
 
 def _told(dim: Any) -> Any:
-    """Return dim of a function along two axes, where none is not all of them.
+    """Return dim for a function along two axes, which does not accept None.
 
     Raises  TypeError for None
     """
@@ -319,7 +322,7 @@ def _told(dim: Any) -> Any:
 
 
 def _listed(name: str, values: Any) -> tuple[int, ...]:
-    """Return the integers of an argument that is one or several.
+    """Return an argument that is an integer or a sequence of integers as a tuple.
 
     Raises  TypeError for anything else
     """
@@ -338,7 +341,7 @@ def _listed(name: str, values: Any) -> tuple[int, ...]:
 
 
 def _axes(input: Tensor, s: Any, dim: Sequence[int] | None) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes that are transformed, counted from the last, and how long."""
+    """Return the axes to transform, counted from the end, and their lengths."""
     shape = input._layout.shape
     axes = tuple(range(-len(shape), 0))
     if dim is not None:
@@ -380,8 +383,8 @@ def _some_axes(
 def _half_of(
     name: str, input: Tensor, s: Any, dim: Sequence[int] | None
 ) -> tuple[Tensor, tuple[int, ...], int]:
-    """Return the half of a transform along the axes of several, these, and how many numbers there
-    are along the last.
+    """Return input as a half spectrum along several axes, these axes, and the full length along the
+    last one.
     """
     input = computable(input, is_complex=True)
     axes, lengths = _some_axes(name, input, s, dim)
@@ -392,7 +395,7 @@ def _half_of(
     return _fitted(input, axes, lengths), axes, n
 
 
-# ---- Frequencies, and their order ---------------------------------------------------------------
+# ---- Frequencies and their order ----------------------------------------------------------------
 
 
 @composite(homes="fft")
@@ -407,8 +410,8 @@ def fftfreq(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return to which frequencies the numbers of fft belong, of n samples d apart: 0 first, those
-    below 0 behind the others.
+    """Return the frequencies of the numbers of fft, for n samples with distance d: 0 and the
+    positive ones, then the negative ones.
     """
     places = np.arange(_length("fftfreq", n, dtype))
     places[(n + 1) // 2 :] -= n
@@ -427,7 +430,7 @@ def rfftfreq(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return to which frequencies the numbers of rfft belong, of n samples d apart."""
+    """Return the frequencies of the numbers of rfft, for n samples with distance d."""
     places = np.arange(_length("rfftfreq", n, dtype) // 2 + 1)
     return finish(_frequencies(places, n * d, dtype), device, requires_grad, layout, pin_memory)
 
@@ -453,7 +456,7 @@ def _frequencies(places: Any, span: float, dtype: DType | None) -> Any:
 
 @composite(homes="fft")
 def fftshift(input: Tensor, dim: Axes = None) -> Tensor:
-    """Return input with the place 0 moved to the middle of dim, of all axes unless told."""
+    """Return input rotated so that index 0 is in the middle of dim, by default of all axes."""
     return _shifted(input, dim, lambda n: n // 2)
 
 

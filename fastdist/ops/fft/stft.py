@@ -1,4 +1,4 @@
-"""Transforms of short stretches of a signal, one after the other, and the way back.
+"""Short-time Fourier transforms and their inverse.
 
 Source  PyTorch, aten/src/ATen/native/SpectralOps.cpp: stft, istft
 """
@@ -45,12 +45,12 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """Return the transforms of stretches of n_fft samples, hop_length apart (a quarter of that
-    unless told), each faded in and out by window.
+    """Return the transforms of frames of n_fft samples, each multiplied by window. Frames begin
+    hop_length samples apart, by default n_fft // 4.
 
-    center=True puts the first stretch about the first sample, with what pad_mode says before it;
-    normalized=True divides by sqrt(n_fft); onesided leaves out the half that follows from the other
-    Shape   (batch, samples) or (samples) -> (batch, frequencies, stretches)
+    center=True centers the first frame on the first sample, with padding before it by pad_mode;
+    normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+    Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
     """
     if center and align_to_window is not None:
@@ -134,7 +134,7 @@ def _transformed(
     batch = input._layout.shape[:-1]
     before = (n_fft - length) // 2
     if align_to_window:
-        # The first window, not the stretch that it lies in, begins at the first sample.
+        # The first window, and not the frame that contains it, begins at the first sample.
         input = constant_pad(input, {len(batch): (before, n_fft - length - before)}, 0.0)
     window = _widened(window, n_fft, length, input)
     stretches: Any = windows(input, -1, n_fft, hop)
@@ -157,7 +157,7 @@ def _transformed(
 
 
 def _widened(window: Tensor | None, n_fft: int, length: int, like: Tensor) -> Tensor | None:
-    """Return a window with zeros before and behind it where it is shorter than n_fft."""
+    """Return a window padded with zeros on both sides to the length n_fft."""
     if length == n_fft:
         return window
     if window is None:
@@ -179,12 +179,12 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """Return the signal whose stretches have these transforms: the input of stft with the same
-    arguments; for other transforms the signal whose stretches are nearest, by squares.
+    """Return the signal with these transforms: the input of stft with the same arguments. If no
+    signal has these transforms, return the least-squares approximation.
 
-    length cuts it, or adds zeros behind
-    Shape   (batch, frequencies, stretches) or (frequencies, stretches) -> (batch, samples)
-    Raises  RuntimeError where no window, or a part of one that is 0, covers a sample
+    length truncates it, or pads it with zeros
+    Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
+    Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
     """
     hop, width = _steps(n_fft, hop_length, win_length)
     if window is None:
@@ -228,7 +228,7 @@ def istft(
 
 
 def _require_covered(told: str, weights: Tensor) -> None:
-    """Raise RuntimeError where the windows over a sample add up to nothing.
+    """Raise RuntimeError if the windows over a sample sum to 0.
 
     Note    waits for the device
     """
@@ -250,9 +250,9 @@ def _require_transforms(
     window: Tensor | None,
     onesided: bool | None,
 ) -> bool:
-    """Return whether input has one half of each transform.
+    """Return whether input holds only one half of each transform.
 
-    Raises  RuntimeError for what is none, and for lengths that do not fit it
+    Raises  RuntimeError for an input that does not hold transforms, and for lengths that do not fit
     """
     shape = input._layout.shape
     if not input._layout.dtype.is_complex:
@@ -298,7 +298,7 @@ def _stretches(
     window: Tensor | None,
     return_complex: bool,
 ) -> Any:
-    """Return the windows (batch, windows, n_fft) whose transforms are input."""
+    """Return the frames (batch, frames, n_fft) whose transforms are input."""
     each = (input if len(input._layout.shape) == 3 else input.unsqueeze(0)).transpose(1, 2)
     divided = BY_ROOT_N if normalized else BY_N
     if return_complex:
@@ -313,7 +313,7 @@ def _stretches(
 
 
 def _added_up(stretches: Tensor, length: int, hop: int) -> Any:
-    """Return signals of that length, the sums of stretches that lie hop apart."""
+    """Return signals of this length, the sums of frames that begin `hop` samples apart."""
     batch, count, size = stretches._layout.shape
     columns = stretches.transpose(1, 2)
     added = add_patches(columns, (1, length), (1, size), (1, count), (1, hop), (0, 0), (1, 1))

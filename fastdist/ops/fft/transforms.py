@@ -1,11 +1,12 @@
-"""Discrete Fourier transforms: three ops, from which `fastdist.fft` builds its functions.
+"""Discrete Fourier transforms: three ops from which `fastdist.fft` composes its functions.
 
-A transform of real numbers holds each of them twice, conjugated; `fft_r2c` keeps one half and
-`fft_c2r` takes it. Transposed each is the other, but for what stands for its twin as well: that
-counts twice in one, or half in the other. So the gradients of a half are transforms of halves.
+The spectrum of real numbers consists of pairs of conjugates. `fft_r2c` keeps one half of it, and
+`fft_c2r` takes such a half. Each is the adjoint of the other, except for a factor of 2 for numbers
+whose conjugates are in the omitted half. So the ops have an option that applies this factor, and
+the gradients of half spectra are transforms of half spectra.
 
-Source  PyTorch, aten/src/ATen/native/SpectralOps.cpp, and fft_r2c_backward, fft_c2r_backward in
-        torch/csrc/autograd/FunctionsManual.cpp, which pads the half in the place of halving it
+Source  PyTorch's aten/src/ATen/native/SpectralOps.cpp, and fft_r2c_backward and fft_c2r_backward in
+        torch/csrc/autograd/FunctionsManual.cpp, which pad the half spectrum instead
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import real_part
 
-# By what the transform of n numbers is divided, as PyTorch counts it: nothing, sqrt(n), n.
+# The divisor of a transform of n numbers, by PyTorch's codes: 1, sqrt(n), n.
 NOTHING, BY_ROOT_N, BY_N = range(3)
 # NumPy's names of these norms, for a forward and for an inverse transform.
 _FORWARD: Final = ("backward", "ortho", "forward")
 _BACK: Final = ("forward", "ortho", "backward")
 
-# In all three, dim are axes counted from the last one, so that a batch may lie before the others.
+# In all three ops, dim holds axes counted from the end, so that batch axes may precede the others.
 
 
 @structured(
@@ -65,8 +66,9 @@ def _(g: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Any
 def fft_r2c(
     input: Tensor, dim: Axes, normalization: int, onesided: bool, doubled: bool = False
 ) -> Tensor:
-    """Return the transform of real numbers along dim: one half of the last of them, or all of it;
-    doubled, what has a twin in the other half counts twice.
+    """Return the transform of real numbers along dim: one half along the last of these axes if
+    onesided, otherwise all of it. If doubled, numbers whose conjugates are in the omitted half are
+    doubled.
     """
 
 
@@ -106,8 +108,9 @@ def _(
 def fft_c2r(
     input: Tensor, dim: Axes, normalization: int, last_dim_size: int, halved: bool = False
 ) -> Tensor:
-    """Return the real numbers of which input is one half of the transform along dim, last_dim_size
-    of them along the last of these; halved, what has a twin in the other half counts half.
+    """Return the real numbers whose half spectrum along dim is input; last_dim_size is their number
+    along the last of these axes. If halved, numbers whose conjugates are in the omitted half are
+    halved.
     """
 
 
@@ -131,9 +134,9 @@ def _with_length(shape: tuple[int, ...], axis: int, length: int) -> Any:
 
 
 def divided_by(norm: str | None, forward: bool) -> int:
-    """Return by what a norm of the user's divides a transform.
+    """Return the code of the divisor of a transform, given the user's norm.
 
-    Raises  RuntimeError for a word that is none
+    Raises  RuntimeError for an unknown norm
     """
     if norm is None or norm == "backward":
         return NOTHING if forward else BY_N

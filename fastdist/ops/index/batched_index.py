@@ -44,7 +44,7 @@ class _Named(NamedTuple):
 
 
 def indexed_batch(input: Tensor, index: Any) -> Any:
-    """Return input[index] if either of them is a batch, otherwise NOT_TAKEN."""
+    """Return input[index] if input or index is a batch, otherwise NOT_TAKEN."""
     entries = index if isinstance(index, tuple) else (index,)
     level = level_of((input, *entries))
     if not level:

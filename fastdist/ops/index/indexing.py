@@ -351,7 +351,7 @@ def index_vector(name: str, index: Tensor) -> Any:
     has_out=True,
 )
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
-    """Return the slices of input at the indices index along dim."""
+    """Return the slices of input at the indices `index` along dim."""
 
 
 @select_slices.plan
@@ -398,7 +398,7 @@ def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
 
 @composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return a copy of the slices of input at the indices index along dim.
+    """Return a copy of the slices of input at the indices `index` along dim.
 
     Args:
         input: The tensor.
@@ -444,7 +444,7 @@ def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int)
     "index.indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True
 )
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
 
 
 @add_slices.plan
@@ -513,7 +513,7 @@ def _(
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices index along dim."""
+    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
     return add_slices(input, index_vector("index_add", index), source, dim, alpha)
 
 

@@ -79,7 +79,7 @@ def repeat_interleave(
 def _repeats(repeats: Any, length: int) -> Any:
     """Return the number of repetitions of each slice, as a number or an array.
 
-    Raises  RuntimeError for values that are not counts, or whose number is not that of the slices
+    Raises  RuntimeError for values that are not counts, or if there is not one for each slice
     """
     # A private copy, because NumPy reads the counts again after it has summed them.
     times = np.array(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)

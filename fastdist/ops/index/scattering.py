@@ -65,7 +65,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @composite(homes="function method inplace", node="index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Return input with value written to its slices at the indices index along dim."""
+    """Return input with value written to its slices at the indices `index` along dim."""
     if isinstance(value, Tensor) and value._layout.shape:
         raise ShapeError(
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
@@ -92,7 +92,7 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
     homes="function method inplace", out="same", node="index_copy", memory="outside of others"
 )
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Return input with the slices of source written at the indices index along dim."""
+    """Return input with the slices of source written at the indices `index` along dim."""
     shape = input._layout.shape
     axis = normalize_axis("index_copy", dim, len(shape))
     places = index_vector("index_copy", index)
@@ -393,7 +393,7 @@ def index_reduce(
     *,
     include_self: bool = True,
 ) -> Tensor:
-    """Return input with the slices of source combined at the indices index along dim. They are
+    """Return input with the slices of source combined at the indices `index` along dim. They are
     reduced by prod, mean, amax or amin, together with the old value unless include_self is False.
     """
     if reduce not in _REDUCTIONS[1:]:

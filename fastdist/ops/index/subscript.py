@@ -69,8 +69,8 @@ class Places:
 
 
 def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
-    """Return the shape of x[arrays]. The axes of the indices replace adjoining axes, or
-    come first.
+    """Return the shape of x[arrays]. The axes of the indices replace the indexed axes if those
+    adjoin, otherwise they come first.
     """
     used = [i for i, array in enumerate(arrays) if array is not None]
     shapes = [tuple(arrays[i].shape) for i in used]

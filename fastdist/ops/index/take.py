@@ -16,7 +16,7 @@ from .indexing import counted_from_front, gather, select_slices
 
 @composite(out="same", node="take", memory="outside of first")
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """Return the elements of the flattened input at the indices index."""
+    """Return the elements of the flattened input at the indices `index`."""
     if index._layout.dtype is not int64:
         raise DTypeError(
             f"take(): Expected a long tensor for index, but got {index._layout.dtype.name}; cast "

@@ -1,1 +1,1 @@
-"""Linear algebra: products, einsum, factorisations, eigenvalues, solvers, matrix norms."""
+"""Linear algebra: products, einsum, factorizations, eigenvalues, solvers, matrix norms."""

@@ -1,8 +1,8 @@
-"""Triangles: systems of equations that they stand for, and Cholesky factors, which are triangles.
+"""Triangular systems, and Cholesky factors.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_solve_triangular_*
-and cholesky_*; the batched formulas are in Giles 2008, "An extended collection of matrix derivative
-results for forward and reverse mode algorithmic differentiation".
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp
+(linalg_solve_triangular_*, cholesky_*). The batched formulas are in Giles 2008, "An extended
+collection of matrix derivative results for forward and reverse mode algorithmic differentiation".
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
-    """Return the X of a @ X = b; a is a triangle, of which the rest is not read, nor is a diagonal
-    of ones.
+    """Return X with a @ X = b for a triangular matrix a. Its other triangle is not read, nor is the
+    diagonal if unitriangular.
     """
 
 
@@ -51,7 +51,7 @@ def _(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Plan:
 
 
 def _triangle(matrix: Tensor, upper: bool, unitriangular: bool) -> Any:
-    """Return the part of matrix that is read of a triangle."""
+    """Return the part of a triangular matrix that is read."""
     return matrix.triu(int(unitriangular)) if upper else matrix.tril(-int(unitriangular))
 
 
@@ -77,10 +77,11 @@ def _(
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """Return the X of A @ X = B, or of X @ A = B, for a triangle A; the rest of it is not read.
+    """Return X with A @ X = B, or X @ A = B if not left, for a triangular A; the other triangle is
+    not read.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k); batch axes broadcast
-    Note    a diagonal with a 0 gives inf and NaN, and no error
+    Note    a 0 on the diagonal gives inf and NaN, and raises no error
     """
     name = "linalg.solve_triangular"
     shape = require_square(name, A)
@@ -98,7 +99,7 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> return_types.triangular_solve:
-    """Return (the X of A @ X = input, a copy of A); linalg.solve_triangular is its successor."""
+    """Return (X, copy of A) with A @ X = input; replaced by linalg.solve_triangular."""
     name = "triangular_solve"
     shape, right = require_square(name, A), require_matrix(name, input, "b")
     require_fitting(name, shape, right)
@@ -116,8 +117,8 @@ def triangular_solve(
     takes_complex=True,
 )
 def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
-    """Return Cholesky's factor, and of each matrix the order of the first leading minor that is not
-    positive-definite, 0 if all are.
+    """Return the Cholesky factor, and for each matrix the order of the first leading minor that is
+    not positive-definite, or 0.
     """
 
 
@@ -133,8 +134,8 @@ def _(input: Tensor, upper: bool) -> Plan:
 def _(g: Tensor, out: Tensor, upper: bool) -> Any:
     factor, g = (out.mH, g.mH) if upper else (out, g)
     met = factor.mH @ g
-    # Both triangles, so that the gradient is a symmetric matrix too. The factor's diagonal is real,
-    # and only the real part of its gradient counts.
+    # Uses both triangles, so that the gradient is symmetric. The diagonal of the factor is real, so
+    # only the real part of its gradient matters.
     below = met.tril(-1)
     diagonal = real_part(met.diagonal(dim1=-2, dim2=-1)).diag_embed()
     half = (below + below.mH + diagonal) * 0.5
@@ -146,7 +147,7 @@ def _(g: Tensor, out: Tensor, upper: bool) -> Any:
 def _(input_t: Tensor, out: Tensor, upper: bool) -> Any:
     factor = out.mH if upper else out
     below = triangular(factor, input_t, False, False)
-    # If the tangent is not Hermitian, PyTorch uses the lower triangle of this product.
+    # For a tangent that is not Hermitian, PyTorch uses the lower triangle of this product.
     met = triangular(factor, below.mH, False, False).mH
     found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
     return found.mH if upper else found
@@ -168,8 +169,8 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 
 @composite(name="cholesky", homes="linalg", out="same")
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
-    """Return the lower triangle L of which L @ L.mH is input, or the upper one U of U.mH @ U.
-
+    """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
+    U.mH @ U = input if upper.
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """
@@ -180,8 +181,8 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
-    """Return (L, info): of a matrix that is not positive-definite L is NaN, and info the order of
-    the leading minor that shows it.
+    """Return (L, info). For a matrix that is not positive-definite, L is NaN and info is the order
+    of the first leading minor that is not.
     """
     return return_types.linalg_cholesky_ex(
         *_cholesky("linalg.cholesky_ex", input, upper, check_errors)
@@ -190,7 +191,7 @@ def cholesky_ex(
 
 @composite(out="cast")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """Return Cholesky's factor; linalg.cholesky is its successor."""
+    """Return the Cholesky factor; replaced by linalg.cholesky."""
     return _cholesky("cholesky", input, upper, True)[0]
 
 
@@ -203,7 +204,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     takes_complex=True,
 )
 def cholesky_solved(b: Tensor, factor: Tensor, upper: bool) -> Tensor:
-    """Return X with A @ X = b, given A's Cholesky factor; its other triangle is not read."""
+    """Return X with A @ X = b, given the Cholesky factor of A; its other triangle is not read."""
 
 
 @cholesky_solved.plan
@@ -214,12 +215,12 @@ def _(b: Tensor, factor: Tensor, upper: bool) -> Plan:
     return Plan(shape, b._layout.dtype, (upper,), compute=b._layout.dtype)
 
 
-# Note [Gradients of Cholesky's factors] The solution depends on A = L @ L.mH. Its gradient by L,
-# (G + G.mH) @ L of the gradient G by A, has elements outside of the triangle as well: L may change
-# there too. PyTorch returns the same where the other triangle of L is 0. Elsewhere it multiplies by
-# elements that the solution does not depend on.
+# Note [Gradients of Cholesky's factors] The solution depends on A = L @ L.mH. Let G be the gradient
+# with respect to A. The gradient with respect to L is (G + G.mH) @ L, which has elements outside of
+# the triangle, because L could change there as well. PyTorch returns the same if the other triangle
+# of L is 0. Otherwise PyTorch multiplies by elements on which the solution does not depend.
 def _as_triangle(factor: Tensor, upper: bool) -> Any:
-    """Return factor with zeros in its other triangle, which still has derivatives."""
+    """Return factor with zeros in its other triangle; these zeros are still differentiable."""
     unread = factor.detach()
     return factor - (unread.tril(-1) if upper else unread.triu(1))
 
@@ -252,7 +253,8 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-    Note    the gradient by input2 is (G + G.mH) @ input2 of the gradient G by A: not a triangle
+    Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
+            not triangular
     """
     for one, what in ((input, "b"), (input2, "u")):
         if len(one._layout.shape) < 2:
@@ -273,7 +275,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Return the inverse of the matrix whose Cholesky factor is input.
 
-    Raises  LinAlgError for a 0 on the diagonal
+    Raises  LinAlgError if an element of the diagonal is 0
     """
     shape = require_square("cholesky_inverse", input)
     zeros: Any = input.detach().diagonal(dim1=-2, dim2=-1) == 0

@@ -22,8 +22,8 @@ def cov(
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
 ) -> Tensor:
-    """Return the covariances of the rows of input; fweights says how often each column was seen,
-    aweights how much it counts.
+    """Return the covariances of the rows of input. fweights holds the number of observations for
+    each column, and aweights the weight of each column.
     """
     if len(input._layout.shape) > 2:
         raise ShapeError(
@@ -90,7 +90,7 @@ def _weights(count: int, fweights: Tensor | None, aweights: Tensor | None) -> An
 
 @composite()
 def corrcoef(input: Tensor) -> Tensor:
-    """Return the correlations of the rows of input, between -1 and 1."""
+    """Return the correlation coefficients of the rows of input, between -1 and 1."""
     if len(input._layout.shape) > 2:
         raise ShapeError(
             "corrcoef(): expected input to have two or fewer dimensions but got an input with "

@@ -1,7 +1,7 @@
 """Determinants, and their logarithms.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_det_*, slogdet_*;
-of a singular matrix they are exact here, where PyTorch moves it a little.
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_det_*,
+slogdet_*). For singular matrices they are exact here, whereas PyTorch perturbs the matrix slightly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _(input: Tensor) -> Plan:
 
 
 def _cofactors(input: Tensor, out: Tensor) -> Any:
-    """Return d determinant / d input: the determinant times the transposed inverse."""
+    """Return d determinant / d input, the determinant times the transposed inverse."""
     is_singular = out.detach() == 0
     if not bool(is_singular.any()):
         return out[..., None, None] * inverse_parts(input)[0].mT
@@ -54,7 +54,9 @@ def _cofactors(input: Tensor, out: Tensor) -> Any:
 
 
 def _cofactors_by_values(input: Tensor) -> Any:
-    """Return the cofactors by singular values: in the place of each the product of all others."""
+    """Return the cofactors by an SVD: each singular value is replaced by the product of
+    the others.
+    """
     u, values, right, _ = svd_parts(input, False)
     edge = ones((*values.shape[:-1], 1), dtype=values.dtype, device=values.device)
     n = values.shape[-1]
@@ -88,7 +90,7 @@ def linalg_det(A: Tensor) -> Tensor:
 
 @composite()
 def det(input: Tensor) -> Tensor:
-    """Return the determinant; see linalg.det."""
+    """Return the determinant; an alias of linalg.det."""
     return linalg_det(input)
 
 
@@ -101,7 +103,7 @@ def det(input: Tensor) -> Tensor:
     takes_complex=True,
 )
 def log_determinant(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant's size, and its sign."""
+    """Return the logarithm of the absolute value of the determinant, and its sign."""
 
 
 @log_determinant.plan
@@ -115,7 +117,8 @@ def _(input: Tensor) -> Plan:
 def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...]) -> Any:
     g, by_sign = grads
     if by_sign is not None and input._layout.dtype.is_complex:
-        # A sign is turned by what the logarithm has of an imaginary part; a real one stands still.
+        # A complex sign adds an imaginary part to the gradient of the logarithm. A real sign is
+        # constant.
         turn = imaginary_part(conjugate(by_sign) * outs[1])
         g = complex_of(zeros_like(turn) if g is None else g, -turn)
     if g is None:
@@ -139,7 +142,7 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
 
 @composite(name="slogdet", homes="linalg", out="same")
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
-    """Return (sign, logabsdet): of a singular matrix 0 and -inf.
+    """Return (sign, logabsdet). For a singular matrix these are 0 and -inf.
 
     Shape   (..., n, n) -> (...), (...)
     """
@@ -148,14 +151,14 @@ def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 @composite(out="same")
 def slogdet(input: Tensor) -> return_types.slogdet:
-    """Return (sign, logabsdet); see linalg.slogdet."""
+    """Return (sign, logabsdet); an alias of linalg.slogdet."""
     return return_types.slogdet(*_slogdet(input))
 
 
 @composite()
 def logdet(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
-    complex matrices the one whose imaginary part is in (-pi, pi].
+    """Return the logarithm of the determinant: -inf if it is 0, NaN if it is negative. For complex
+    matrices, return the logarithm whose imaginary part is in (-pi, pi].
     """
     sign, size = _slogdet(input)
     if input._layout.dtype.is_complex:

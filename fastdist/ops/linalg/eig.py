@@ -1,7 +1,7 @@
-"""Eigenvalues and vectors of square matrices of any kind: complex numbers, of real matrices too.
+"""Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_eig_backward and
-linalg_eig_jvp. They grow without bound as values meet.
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
+linalg_eig_jvp). They grow without bound as eigenvalues approach each other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .matrix_checks import require_computable, require_computed, require_square
     takes_complex=True,
 )
 def eig_parts(input: Tensor) -> Tensor:
-    """Return eigenvalues, their vectors as columns, and whether they were not found."""
+    """Return eigenvalues, eigenvectors as columns, and a flag for each matrix that failed."""
 
 
 @eig_parts.plan
@@ -50,7 +50,7 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     turned = vectors.mH @ by_vectors
     along = turned.diagonal(dim1=-2, dim2=-1)
     require_no_phase(imaginary_part(along.detach()), "linalg_eig_backward")
-    # Vectors keep their length: what would change it is taken off.
+    # Eigenvectors have length 1, so the part of the gradient that would change it is removed.
     turned = turned - vectors.mH @ (vectors * real_part(along).unsqueeze(-2))
     met = turned / conjugate(differences(values))
     if by_values is not None:
@@ -75,7 +75,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     takes_complex=True,
 )
 def eigvals_alone(input: Tensor) -> Tensor:
-    """Return eigenvalues alone, which takes less, without derivatives."""
+    """Return only the eigenvalues, which takes less time; this op has no derivatives."""
 
 
 @eigvals_alone.plan
@@ -90,12 +90,12 @@ _NOT_FOUND = "input tensor should not contain infs or NaNs, or the algorithm fai
 
 @composite(homes="linalg", out="cast")
 def eig(input: Tensor) -> return_types.linalg_eig:
-    """Return (eigenvalues, eigenvectors) of square matrices, in no particular order: vectors are
-    columns of length 1.
+    """Return (eigenvalues, eigenvectors) of square matrices, in no particular order. Eigenvectors
+    are columns of length 1.
 
     Shape   (..., n, n) -> (..., n), (..., n, n)
     Dtype   float32 -> complex64, float64 -> complex128; complex -> the same
-    Raises  LinAlgError if they are not found, such as of NaN
+    Raises  LinAlgError if the algorithm fails, for example for NaN
     Note    a vector's phase is LAPACK's choice; gradients must not depend on it
     """
     require_square("linalg.eig", input)
@@ -108,7 +108,7 @@ def eig(input: Tensor) -> return_types.linalg_eig:
 def eigvals(input: Tensor) -> Tensor:
     """Return the eigenvalues of square matrices, in no particular order; see eig.
 
-    Raises  LinAlgError if they are not found, such as of NaN
+    Raises  LinAlgError if the algorithm fails, for example for NaN
     """
     require_square("linalg.eigvals", input)
     op: Any = eig_parts if is_differentiated(input) else eigvals_alone

@@ -1,7 +1,8 @@
 """Eigenvalues of symmetric matrices, and singular values.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_eig_backward,
-svd_*. Those of vectors grow without bound as values meet; those of values alone do not.
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
+svd_*). Derivatives of vectors grow without bound as values approach each other; derivatives of
+values do not.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from .matrix_checks import require_computable, require_computed, require_matrix,
     takes_complex=True,
 )
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
-    """Return ascending eigenvalues, eigenvectors as columns, and whether the search failed."""
+    """Return eigenvalues in ascending order, eigenvectors as columns, and whether the search
+    failed.
+    """
 
 
 @eigh_parts.plan
@@ -48,7 +51,8 @@ def differences(values: Tensor) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
     n = values._layout.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
-    # Filled, not multiplied: what is divided by it is 0, and so are its derivatives.
+    # Filled, not multiplied: numbers divided by it are then exactly 0, and so are their
+    # derivatives.
     return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
 
 
@@ -63,8 +67,9 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     turned = vectors.mH @ by_vectors
     if turned._layout.dtype.is_complex:
         require_no_phase(turned.detach().diagonal(dim1=-2, dim2=-1).imag, "linalg_eigh_backward")
-    # Only what turns the vectors counts. The rest would make the gradient unsymmetric, and a step
-    # along that would change the one triangle that is read twice as much as the other.
+    # Only the part that rotates the eigenvectors counts. The rest would make the gradient
+    # unsymmetric: a step along it would change one triangle, which is the only one that is read,
+    # twice as much as the other.
     met = (turned - turned.mH) / (2 * differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()
@@ -72,8 +77,8 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
 
 
 def require_no_phase(turned: Tensor, name: str) -> None:
-    """Raise RuntimeError for a gradient that depends on the phases of vectors, by how far it turns
-    each of them.
+    """Raise RuntimeError for a gradient that depends on the phases of eigenvectors; turned holds
+    the gradients along the phases.
 
     Note    waits for the device
     """
@@ -100,7 +105,7 @@ def _(input_t: Tensor, outs: tuple[Tensor, ...]) -> Any:
     takes_complex=True,
 )
 def eigenvalues(input: Tensor, upper: bool) -> Tensor:
-    """Return eigenvalues alone, which takes less, without derivatives."""
+    """Return only the eigenvalues, which takes less time; this op has no derivatives."""
 
 
 @eigenvalues.plan
@@ -126,12 +131,12 @@ def _is_upper(name: str, A: Tensor, UPLO: str) -> bool:
 
 @composite(homes="linalg", out="same")
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """Return (eigenvalues, eigenvectors) of symmetric matrices, or Hermitian complex ones, of which
-    the lower ("L") or the upper ("U") triangle is read: values ascending, vectors as columns.
+    """Return (eigenvalues, eigenvectors) of symmetric or Hermitian matrices. Only the lower ("L")
+    or the upper ("U") triangle is read. Eigenvalues ascend; eigenvectors are columns.
 
     Shape   (..., n, n) -> (..., n), (..., n, n)
-    Raises  LinAlgError if they are not found, such as of NaN
-    Note    a vector's sign, or phase, is LAPACK's choice; gradients must not depend on it
+    Raises  LinAlgError if the algorithm fails, for example for NaN
+    Note    LAPACK chooses the sign, or phase, of each vector; gradients must not depend on it
     """
     values, vectors, info = eigh_parts(input, _is_upper("linalg.eigh", input, UPLO))
     require_computed("linalg.eigh", info, _NOT_FOUND)
@@ -142,7 +147,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of symmetric matrices, ascending; see eigh.
 
-    Raises  LinAlgError if they are not found, such as of NaN
+    Raises  LinAlgError if the algorithm fails, for example for NaN
     """
     upper = _is_upper("linalg.eigvalsh", input, UPLO)
     op: Any = eigh_parts if is_differentiated(input) else eigenvalues
@@ -160,7 +165,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     takes_complex=True,
 )
 def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
-    """Return U, S, Vh and whether they were not found."""
+    """Return U, S, Vh, and a flag for each matrix that failed."""
 
 
 @svd_parts.plan
@@ -175,7 +180,7 @@ def _(input: Tensor, full_matrices: bool) -> Plan:
 
 
 def _reduced(outs: tuple[Tensor, ...]) -> tuple[Any, Any, Any]:
-    """Return U, S and Vh as they are of full_matrices=False."""
+    """Return U, S and Vh in the shapes of full_matrices=False."""
     u, values, right = outs[:3]
     k = values._layout.shape[-1]
     if u._layout.shape[-1] != k:
@@ -195,7 +200,7 @@ def _(grads: tuple[Tensor | None, ...], input_layout: Layout, outs: tuple[Tensor
     k = min(m, n)
     met = turned = turned_right = None
     if by_u is None and by_right is None:
-        # Nothing is divided, so values may meet.
+        # This formula has no division, so equal singular values are allowed.
         return None if by_values is None else (u * by_values.unsqueeze(-2)) @ right
     apart = differences(values * values)
     if by_u is not None:
@@ -223,9 +228,9 @@ def _(grads: tuple[Tensor | None, ...], input_layout: Layout, outs: tuple[Tensor
 
 
 def _by_phases(turned: Tensor | None, turned_right: Tensor | None, values: Tensor) -> Any:
-    """Return the gradient's part along the phases of pairs of vectors, which LAPACK chooses freely.
+    """Return the part of the gradient along the phases of pairs of vectors, which LAPACK chooses.
 
-    Raises  RuntimeError for gradients that depend on the choice
+    Raises  RuntimeError for gradients that depend on these phases
     Note    waits for the device
     """
     moved = [
@@ -265,7 +270,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: b
         outside = input_t.mH @ u / values.unsqueeze(-2)
         by_right = by_right + outside - right.mH @ (right @ outside)
     if full_matrices:
-        # The columns that complete them to squares are arbitrary: they have no tangent.
+        # The columns added by full_matrices are arbitrary, so they have no tangent.
         kind: Any = {"dtype": input.dtype, "device": input.device}
         by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
         by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
@@ -280,7 +285,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], full_matrices: b
     takes_complex=True,
 )
 def singular_values(input: Tensor) -> Tensor:
-    """Return singular values alone, which takes less, without derivatives."""
+    """Return only the singular values, which takes less time; this op has no derivatives."""
 
 
 @singular_values.plan
@@ -312,7 +317,7 @@ def _svd(A: Tensor, full_matrices: bool) -> tuple[Any, Any, Any]:
 
 
 def values_of(A: Tensor) -> Any:
-    """Return the singular values of A, descending."""
+    """Return the singular values of A, in descending order."""
     require_matrix("linalg.svd", A)
     if is_differentiated(A):
         return _svd(A, False)[1]
@@ -325,12 +330,12 @@ def values_of(A: Tensor) -> Any:
 def linalg_svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None
 ) -> return_types.linalg_svd:
-    """Return (U, S, Vh) of A = U @ diag(S) @ Vh, singular values descending.
+    """Return (U, S, Vh) with A = U @ diag(S) @ Vh, and singular values S in descending order.
 
     Shape   (..., m, n) -> (..., m, m), (..., k), (..., n, n) for k = min(m, n);
-            (..., m, k), (..., k), (..., k, n) of full_matrices=False
-    Raises  LinAlgError if they are not found, such as of NaN
-    Note    signs of vectors are LAPACK's choice; gradients must not depend on them
+            (..., m, k), (..., k), (..., k, n) for full_matrices=False
+    Raises  LinAlgError if the algorithm fails, for example for NaN
+    Note    LAPACK chooses the signs of vectors; gradients must not depend on them
 
     Args:
         A: A matrix, or a batch of them.
@@ -347,10 +352,10 @@ def linalg_svd(
 
 @composite(homes="linalg", out="same")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """Return the singular values, descending.
+    """Return the singular values, in descending order.
 
     Shape   (..., m, n) -> (..., min(m, n))
-    Raises  LinAlgError if they are not found, such as of NaN
+    Raises  LinAlgError if the algorithm fails, for example for NaN
     """
     _require_no_driver("svdvals", driver)
     return values_of(A)  # type: ignore[no-any-return]
@@ -358,7 +363,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 @composite(out="same")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
-    """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros.
+    """Return (U, S, V); replaced by linalg.svd. Without compute_uv, U and V are zeros.
 
     Args:
         input: The tensor.

@@ -1,4 +1,4 @@
-"""Sums of products by index letters: einsum and tensordot."""
+"""Sums of products given by index letters: einsum and tensordot."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .matmul import matmul
 
 @composite(homes="function")
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
-    """Return the sum of products that equation says, such as "ij,jk->ik".
+    """Return the sum of products that equation describes, such as "ij,jk->ik".
 
-    A letter that the result lacks is summed; `...` stands for axes that broadcast. Operands are
-    taken in from left to right, two at a time, as one batched matrix product each. Numbers may
-    stand for letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
+    Letters that do not occur in the result are summed over; `...` stands for axes that broadcast.
+    Operands are multiplied from left to right, each time by one batched matrix product. Integers
+    may replace letters: einsum(x, [0, 1], y, [1, 2], [0, 2]).
 
     Args:
-        equation: A letter for each axis of each operand, "," between operands, "->" before the axes
-            of the result.
+        equation: One letter for each axis of each operand, "," between operands, and "->" before
+            the axes of the result.
         *operands: The tensors.
 
     Returns:
-        A tensor with the axes of the result.
+        A tensor with the axes of the result, in their order.
 
     Raises:
         RuntimeError: The equation is invalid, or does not fit the shapes.
@@ -69,7 +69,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """Return the equation and the operands of (operand, its numbers, ..., the result's numbers)."""
+    """Convert (operand, its integers, ..., integers of the result) to an equation and operands."""
 
     def named(numbers: Any) -> str:
         if any(one is not Ellipsis and not 0 <= one < len(_LETTERS) for one in numbers):
@@ -86,7 +86,7 @@ def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
-    """Return the letters of each operand and of the result; axes of `...` are named by numbers."""
+    """Return the letters of each operand and of the result; axes of `...` are named by digits."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(operands):
@@ -126,9 +126,9 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
 
 
 def _single(tensor: Tensor, letters: list[str], number: int) -> tuple[Any, list[str]]:
-    """Return operand `number` with each letter once: a repeated letter takes the diagonal.
+    """Return operand `number` with distinct letters: the diagonal is taken for a repeated letter.
 
-    Raises  RuntimeError where the axes of a repeated letter differ in size
+    Raises  RuntimeError if the axes of a repeated letter have different lengths
     """
     letters = list(letters)
     sizes: dict[str, int] = {}
@@ -150,10 +150,10 @@ def _single(tensor: Tensor, letters: list[str], number: int) -> tuple[Any, list[
 def _contract(
     a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, list[str]]:
-    """Return the product of two operands, summed over the letters that nobody needs later.
+    """Return the product of two operands, summed over the letters that are not in `later`.
 
-    Dtype  a matrix product where something is summed; otherwise a product that promotes and takes
-           bool, as in PyTorch
+    Dtype  if there is a sum, that of a matrix product; otherwise that of mul, which promotes dtypes
+           and accepts bool, as in PyTorch
     """
     a, a_letters = _sum_alone(a, a_letters, later | set(b_letters))
     b, b_letters = _sum_alone(b, b_letters, later | set(a_letters))
@@ -169,7 +169,7 @@ def _contract(
     letters = [*batch, *rows, *columns]
     if not summed:
         return _aligned(a, a_letters, letters) * _aligned(b, b_letters, letters), letters
-    # Matrices multiply faster than batches of one.
+    # Without batch letters matrices are multiplied, which is faster than a batch of one matrix.
     before = (batch,) if batch else ()
     left = _grouped(a, a_letters, (*before, rows, summed), lengths)
     right = _grouped(b, b_letters, (*before, summed, columns), lengths)
@@ -180,8 +180,8 @@ def _contract(
 def _sum_stretched(
     a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, Any]:
-    """Return both operands; one that is longer than 1 where the other broadcasts is summed first,
-    and keeps an axis of length 1.
+    """Return both operands. If a summed axis has length 1 in one operand only, the other operand is
+    summed along it in advance, and keeps length 1 there.
     """
     found = []
     for tensor, letters, other, others in (
@@ -202,7 +202,7 @@ def _sum_stretched(
 def _without_ones(
     a: Tensor, a_letters: list[str], b: Tensor, b_letters: list[str], later: set[str]
 ) -> tuple[Any, list[str], Any, list[str]]:
-    """Return both operands without summed letters whose axis has length 1."""
+    """Return both operands without axes of length 1 whose letters are summed over."""
     found: list[Any] = []
     for tensor, letters in ((a, a_letters), (b, b_letters)):
         ones = tuple(
@@ -216,7 +216,7 @@ def _without_ones(
 
 
 def _aligned(tensor: Tensor, letters: list[str], order: list[str]) -> Any:
-    """Return tensor with an axis for each letter of order, of length 1 where tensor has none."""
+    """Return tensor with an axis for each letter of order; missing letters get length 1."""
     here = [letter for letter in order if letter in letters]
     tensor = permute(tensor, *[letters.index(letter) for letter in here])
     if len(here) == len(order):
@@ -249,7 +249,7 @@ def _sum_alone(tensor: Tensor, letters: list[str], needed: set[str]) -> tuple[An
 def _grouped(
     tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]
 ) -> Any:
-    """Return tensor with an axis for each group of letters."""
+    """Return tensor with one axis for each group of letters."""
     order = [letter for group in groups for letter in group]
     if order != letters:
         tensor = permute(tensor, *[letters.index(letter) for letter in order])
@@ -276,7 +276,9 @@ def _finish(result: Tensor, letters: list[str], output: list[str]) -> Tensor:
 
 @composite(homes="function", out="same", node="view")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
+    """Return the sum of products over dims: a number of axes (the last ones of a and the first ones
+    of b), or two lists of axes.
+    """
     n, m = len(a._layout.shape), len(b._layout.shape)
     if hasattr(dims, "__index__"):
         if dims < 0:
@@ -306,9 +308,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 def _summed_to_fit(a: Tensor, left: list[int], b: Tensor, right: list[int]) -> tuple[Any, Any]:
-    """Return both operands, after summing each axis whose partner in the other has length 1.
+    """Return both operands, with an axis summed in advance if the paired axis has length 1.
 
-    Integers keep their dtype, unlike in sum().
+    Unlike in sum(), integers keep their dtype.
     """
     for i, j in zip(left, right, strict=True):
         n, m = a._layout.shape[i], b._layout.shape[j]

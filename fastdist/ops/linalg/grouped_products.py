@@ -1,4 +1,4 @@
-"""Products of matrices group by group, where groups differ in length."""
+"""Grouped matrix products, with groups of different lengths."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def grouped_mm(
     bias: Tensor | None = None,
     out_dtype: DType | None = None,
 ) -> Tensor:
-    """Return the products of groups of matrices, as a mixture of experts needs them: offs, int32,
-    tells where each group ends along the axis of a matrix that is not stacked.
+    """Return the products of groups of matrices, as used in a mixture of experts. offs, of int32,
+    has the end of each group along the axis that is divided into groups.
 
-    Shape   (M, K) and (G, K, N) give (M, N), its rows in groups; (G, M, K) and (K, N) the same, its
-            columns in groups; (M, K) and (K, N) give (G, M, N), K in groups; two stacks of G
-            products of pairs, without offs
-    Note    what lies behind the last group is 0, and along K it is left out. offs is read on the
-            host
-    Raises  RuntimeError for offs that fall or reach beyond the axis, and for a bias, which PyTorch
-            does not take either
+    Shape   (M, K) and (G, K, N) give (M, N), whose rows are grouped; (G, M, K) and (K, N) give
+            (M, N), whose columns are grouped; (M, K) and (K, N) give (G, M, N), with K grouped; two
+            batches of G matrices give G products, without offs
+    Note    the result is 0 for rows and columns after the last group, and elements of K after the
+            last group are ignored. offs is read on the host
+    Raises  RuntimeError for offs that decrease or exceed the axis, and for a bias, which PyTorch
+            does not support either
     """
     _require_factors(mat_a, mat_b, offs)
     if bias is not None:
@@ -67,7 +67,7 @@ def _nothing(like: Tensor, shape: tuple[int, int]) -> Tensor:
 
 
 def _groups(offs: Tensor, length: int) -> list[tuple[int, int]]:
-    """Return where each group begins and ends."""
+    """Return the beginning and end of each group."""
     ends: list[int] = offs.tolist()
     groups = list(pairwise([0, *ends]))
     if any(start > end for start, end in groups) or ends[-1] > length:
@@ -79,7 +79,7 @@ def _groups(offs: Tensor, length: int) -> list[tuple[int, int]]:
 
 
 def _require_factors(a: Tensor, b: Tensor, offs: Tensor | None) -> None:
-    """Raise DTypeError or ShapeError for factors and ends of groups that do not fit."""
+    """Raise DTypeError or ShapeError for factors or offs that do not fit together."""
     first, second = a._layout, b._layout
     for name, layout in (("mat_a", first), ("mat_b", second)):
         if len(layout.shape) not in (2, 3):

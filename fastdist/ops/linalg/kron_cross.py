@@ -1,4 +1,4 @@
-"""Kronecker's product and cross products."""
+"""Kronecker products and cross products."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..shape.views import expand
 
 @composite(out="cast", node="_unsafe_view", memory="apart")
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Return Kronecker's product: each element of input times all of other."""
+    """Return the Kronecker product: each element of input times all of other."""
     ndim = max(len(input._layout.shape), len(other._layout.shape))
     shapes = [(1,) * (ndim - len(o._layout.shape)) + o._layout.shape for o in (input, other)]
     left = [n for pair in zip(shapes[0], (1,) * ndim, strict=True) for n in pair]
@@ -25,8 +25,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(out="same", node="linalg_cross", memory="outside")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """Return the cross products of vectors of three elements along dim, the first such axis unless
-    given.
+    """Return the cross products of vectors of three elements along dim, by default the first axis
+    of length 3.
     """
     a, b = input._layout.shape, other._layout.shape
     if input._layout.dtype is not other._layout.dtype:

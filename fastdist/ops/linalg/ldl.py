@@ -1,4 +1,4 @@
-"""Systems of symmetric and Hermitian matrices by their LDL factors."""
+"""LDL factors of symmetric and Hermitian matrices, and solutions by them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def ldl_parts(input: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return L and D in one matrix, the pivots, and of each matrix the number of the first pivot
+    """Return L and D in one matrix, the pivots, and for each matrix the number of the first pivot
     that is 0.
     """
 
@@ -61,7 +61,7 @@ def _(input_t: Tensor) -> Any:
     takes_complex=True,
 )
 def ldl_solved(factors: Tensor, pivots: Tensor, b: Tensor, hermitian: bool) -> Tensor:
-    """Return the X of A @ X = b by the parts of A."""
+    """Return X with A @ X = b, given the LDL factors of A."""
 
 
 @ldl_solved.plan
@@ -95,7 +95,7 @@ _NOT_A_NUMBER = (
 
 
 def _require_factors(name: str, A: Tensor, info: Tensor) -> None:
-    """Raise LinAlgError for a pivot that cannot be divided by."""
+    """Raise LinAlgError if a pivot is 0."""
     try:
         require_computed(name, info, _NO_SOLUTION)
     except LinAlgError:
@@ -111,12 +111,12 @@ def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 @composite(homes="linalg", out="same")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
-    """Return (LD, pivots) of A = L @ D @ L.mT, or of a complex A = L @ D @ L.mH if hermitian: L,
-    less its diagonal of ones, with the blocks of D, and LAPACK's pivots. The lower triangle of A
-    is read.
+    """Return (LD, pivots) with A = L @ D @ L.mT, or A = L @ D @ L.mH for a complex A if hermitian.
+    LD holds the blocks of D and, below them, L without its diagonal of ones; pivots are LAPACK's.
+    Only the lower triangle of A is read.
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
-    Raises  RuntimeError if there is a pivot that is 0
+    Raises  RuntimeError if a pivot is 0
     Note    it has no derivative, as in PyTorch
     """
     found, pivots, info = _factor(A, hermitian)
@@ -128,8 +128,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
-    """Return (LD, pivots, info) as ldl_factor; info is the number of the first pivot that is 0, or
-    0.
+    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first pivot that is
+    0, or 0.
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:
@@ -139,11 +139,11 @@ def ldl_factor_ex(
 
 @composite(homes="linalg", out="same")
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """Return the X of A @ X = B by what ldl_factor returns of A.
+    """Return X with A @ X = B, given the results of ldl_factor for A.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
-    Raises  RuntimeError for pivots that ldl_factor does not return; on a device, which is not
-            waited for, the result is NaN then
+    Raises  RuntimeError for invalid pivots. On a GPU pivots are not checked, because that would
+            wait; invalid ones give NaN
     """
     name = "torch.linalg.ldl_solve"
     shape = require_square(name, LD)
@@ -155,7 +155,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"but each b matrix is {right[-2]} by {right[-1]}"
         )
     _require_pivots(name, LD, pivots)
-    # A column: batch axes stand before the last two of each.
+    # pivots gets a last axis, so that the batch axes of all operands precede the last two.
     return ldl_solved(LD, pivots.unsqueeze(-1), B, bool(hermitian))
 
 

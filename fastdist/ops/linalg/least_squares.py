@@ -1,6 +1,6 @@
-"""Least squares, and matrices of low rank.
+"""Least squares, and approximations of low rank.
 
-Derivatives of least squares come from pinv.py.
+The derivatives of least squares come from pinv.py.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
-    """Return (solution, residuals, rank, singular_values): the shortest X by which input @ X is
-    nearest to b, and the squared distances.
+    """Return (solution, residuals, rank, singular_values). The solution is the X of smallest norm
+    that minimizes the distance of input @ X from b; residuals are the squared distances.
 
     Shape   (..., m, n), (..., m, k) -> (..., n, k), (..., k) or empty, (...), (..., min(m, n)) or
-            empty; b may be a vector, or a batch of them
-    Note    every driver goes by singular values; they differ in what they tell besides, as in
-            PyTorch: "gelsy" (the default) no residuals, "gels" no rank, "gelsd" and "gelss" all.
-            Residuals are there for m > n and full rank
+            empty; b may be a vector, or a batch of vectors
+    Note    all drivers use singular values. They differ in the other results, as in PyTorch:
+            "gelsy" (the default) returns no residuals, "gels" no rank, "gelsd" and "gelss" return
+            all. Residuals are computed only for m > n and full rank
     """
     name = "torch.linalg.lstsq"
     shape, right = require_matrix(name, input, "input"), b._layout.shape
@@ -64,7 +64,7 @@ def lstsq(
     require_computed("linalg.svd", info, _NOT_FINITE)
     solution = inverse @ given
     rank = rank_of(values.detach(), *limits)
-    nothing = empty(0, dtype=values.dtype, device=input.device)  # real of complex numbers, too
+    nothing = empty(0, dtype=values.dtype, device=input.device)  # real for complex input, too
     residuals = nothing
     m, n = shape[-2:]
     if m > n and driver not in (None, "gelsy") and is_full_rank(rank, n):
@@ -78,7 +78,7 @@ def lstsq(
 
 
 def _basis(A: Tensor, q: int, niter: int) -> Any:
-    """Return q orthonormal columns that nearly span what A does.
+    """Return q orthonormal columns that approximately span the range of A.
 
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 4.4
     """
@@ -94,8 +94,8 @@ def _basis(A: Tensor, q: int, niter: int) -> Any:
 def svd_lowrank(
     A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of which U @ diag(S) @ V.mH is near A, or A - M; q is somewhat above the
-    rank, niter the number of iterations by which random directions become A's.
+    """Return (U, S, V) so that U @ diag(S) @ V.mH approximates A, or A - M. q should be slightly
+    larger than the rank; niter is the number of subspace iterations that improve the approximation.
 
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
     Source  Halko, Martinsson and Tropp 2011, "Finding structure with randomness", algorithm 5.1
@@ -115,10 +115,10 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of the rows of A, less their mean if center; see svd_lowrank. Columns of V
-    are the principal directions.
+    """Return (U, S, V) for the rows of A, minus their mean if center; see svd_lowrank. The columns
+    of V are the principal directions.
 
-    Raises  ValueError for a q above the shorter side, or a negative niter
+    Raises  ValueError for a q larger than the shorter side, or a negative niter
     """
     m, n = require_matrix("pca_lowrank", A)[-2:]
     if q is None:

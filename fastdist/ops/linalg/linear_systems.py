@@ -1,6 +1,7 @@
-"""Systems of linear equations: solutions, inverses, LU factors.
+"""Linear systems: solutions, inverses, LU factors.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_solve_*, plu_*.
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_solve_*,
+plu_*).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from .matrix_checks import (
     takes_complex=True,
 )
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
-    """Return X with a @ X = b, and for each matrix a number that is not 0 if it is singular."""
+    """Return X with a @ X = b, and for each matrix a number that is nonzero if it is singular."""
 
 
 @solve_parts.plan
@@ -68,7 +69,8 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
     shape, right = A._layout.shape, B._layout.shape
-    # A batch of vectors where its axes are those of A less one, as NumPy had it before 2.0.
+    # B is a batch of vectors if its shape is that of A without the last axis, as in NumPy before
+    # 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])
     given: Any = B.unsqueeze(-1) if is_vector else B
     require_fitting(name, shape, given._layout.shape, left)
@@ -85,10 +87,10 @@ _UNSOLVABLE = "The solver failed because the input matrix is singular."
 
 @composite(homes="linalg", out="same")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """Return the X of A @ X = B, or of X @ A = B.
+    """Return X with A @ X = B, or X @ A = B if not left.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k), batch axes broadcast; (..., n, n), (n) or
-            (..., n) of A's batch -> (..., n)
+            (..., n), with the batch axes of A, -> (..., n)
     Raises  LinAlgError if A is singular
     """
     found, info = _solve("linalg.solve", A, B, left)
@@ -100,7 +102,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> return_types.linalg_solve_ex:
-    """Return (X, info): where A is singular X is NaN and info the number of a pivot that is 0."""
+    """Return (X, info). For a singular A, X is NaN and info is the number of a pivot that is 0."""
     found, info = _solve("linalg.solve", A, B, left)
     if check_errors:
         require_computed("torch.linalg.solve_ex", info, _UNSOLVABLE)
@@ -116,7 +118,7 @@ def solve_ex(
     takes_complex=True,
 )
 def inverse_parts(input: Tensor) -> Tensor:
-    """Return the inverse, and of each matrix a number that is not 0 where it is singular."""
+    """Return the inverse, and for each matrix a number that is nonzero if it is singular."""
 
 
 @inverse_parts.plan
@@ -139,7 +141,7 @@ def _(input_t: Tensor, out: Tensor) -> Any:
 def inverted(name: str, A: Tensor) -> Tensor:
     """Return the inverse of A.
 
-    Raises  LinAlgError, in the name of a function, if A is singular
+    Raises  LinAlgError, with the name of a function, if A is singular
     """
     require_square(name, A)
     found, info = inverse_parts(A)
@@ -149,21 +151,21 @@ def inverted(name: str, A: Tensor) -> Tensor:
 
 @composite(homes="linalg", out="same")
 def inv(A: Tensor) -> Tensor:
-    """Return the inverse.
+    """Return the inverse of square matrices.
 
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if A is singular
-    Note    linalg.solve(A, B) is faster and closer than inv(A) @ B
+    Note    linalg.solve(A, B) is faster and more precise than inv(A) @ B
     """
     return inverted("linalg.inv", A)
 
 
 @composite(out="same")
 def inverse(input: Tensor) -> Tensor:
-    """Return the inverse; see linalg.inv.
+    """Return the inverse; an alias of linalg.inv.
 
     Args:
-        input: A square matrix, or a batch of them.
+        input: A square matrix, or a batch of square matrices.
 
     Raises:
         RuntimeError: The matrices are not square, or one is singular.
@@ -178,7 +180,7 @@ def inverse(input: Tensor) -> Tensor:
 
 @composite(homes="linalg", out="same")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
-    """Return (inverse, info): where A is singular the inverse is NaN, and info the number of the
+    """Return (inverse, info). For a singular A, the inverse is NaN and info is the number of the
     first pivot that is 0.
     """
     require_square("linalg.inv_ex", A)
@@ -199,8 +201,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     takes_complex=True,
 )
 def lu_parts(input: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return L, less its diagonal of ones, and U in one matrix, the swaps of rows, and of each
-    matrix the number of the first pivot that is 0.
+    """Return L (without its diagonal of ones) and U in one matrix, the row interchanges, and for
+    each matrix the number of the first pivot that is 0.
     """
 
 
@@ -214,7 +216,9 @@ def _(input: Tensor) -> Plan:
 
 @structured("linalg.dense.permutation", homes="nowhere", batch="last axes", known_as="lu_unpack")
 def permutation(pivots: Tensor, rows: int) -> Tensor:
-    """Return which row stands where after the swaps, counted from 1, of pivots."""
+    """Return the permutation of rows that results from pivots, which are interchanges counted from
+    1.
+    """
 
 
 @permutation.plan
@@ -223,7 +227,7 @@ def _(pivots: Tensor, rows: int) -> Plan:
 
 
 def _rows_at(matrix: Tensor, places: Tensor) -> Any:
-    """Return the rows of matrix in another order; batch axes broadcast."""
+    """Return the rows of matrix in the order places; batch axes broadcast."""
     batch = batch_of("lu", matrix._layout.shape, (*places._layout.shape, 1))
     shape = (*batch, *matrix._layout.shape[-2:])
     index = places.unsqueeze(-1).expand(*shape)
@@ -231,8 +235,8 @@ def _rows_at(matrix: Tensor, places: Tensor) -> Any:
 
 
 def _parts(compact: Tensor) -> tuple[Any, Any, Any, Any]:
-    """Return the square triangles of L and U, and what stands below the one and right of the
-    other.
+    """Return the square part that holds both triangles, the part of L below it, the part of U to
+    the right of it, and the size of the square.
     """
     m, n = compact._layout.shape[-2:]
     k = min(m, n)
@@ -253,7 +257,7 @@ def _(g: Tensor, out: Tensor, others: tuple[Tensor, ...]) -> Any:
     if m > n:
         by_u = by_u - low.mH @ g_low
     met = by_l.tril(-1) + by_u.triu()
-    # inverse of L.H, then of U.H from the right
+    # Multiplies by the inverse of L.H from the left, then by the inverse of U.H from the right.
     met = triangular(square.mH, met, True, True)
     found = triangular(above, met.mH, True, False).mH
     if m < n:
@@ -307,11 +311,11 @@ _NO_SOLUTION = (
 
 @composite(homes="linalg", out="same")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
-    """Return (LU, pivots): L, less its diagonal of ones, and U of A = P @ L @ U in one matrix, and
-    the row, from 1, with which each was swapped.
+    """Return (LU, pivots) with A = P @ L @ U. LU holds L (without its diagonal of ones) and U in
+    one matrix; pivots holds, for each row, the row with which it was interchanged, counted from 1.
 
     Shape   (..., m, n) -> (..., m, n), (..., min(m, n)) of int32
-    Raises  RuntimeError if there is a pivot that is 0
+    Raises  RuntimeError if a pivot is 0
     """
     compact, pivots, info = _factor("linalg.lu_factor", A, pivot)
     require_computed("torch.linalg.lu_factor", info, _NO_SOLUTION)
@@ -330,7 +334,7 @@ def lu_factor_ex(
 
 
 def _permuting(compact: Tensor, pivots: Tensor) -> Tensor:
-    """Return the P of a compact matrix."""
+    """Return the matrix P for a compact matrix and its pivots."""
     m = compact._layout.shape[-2]
     rows: Any = permutation(pivots, m)
     identity = eye(m, dtype=compact.dtype, device=compact.device)
@@ -338,7 +342,7 @@ def _permuting(compact: Tensor, pivots: Tensor) -> Tensor:
 
 
 def _triangles(compact: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the L and U of a compact matrix."""
+    """Return the matrices L and U of a compact matrix."""
     m, n = compact._layout.shape[-2:]
     k = min(m, n)
     diagonal = eye(m, k, dtype=compact.dtype, device=compact.device)
@@ -347,8 +351,8 @@ def _triangles(compact: Tensor) -> tuple[Tensor, Tensor]:
 
 @composite(homes="linalg", out="same", node="linalg_lu")
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
-    """Return (P, L, U) of A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal,
-    and an upper one.
+    """Return (P, L, U) with A = P @ L @ U: a permutation matrix, a lower triangular matrix with
+    ones on its diagonal, and an upper triangular matrix.
 
     Shape   (..., m, n) -> (..., m, m), (..., m, k), (..., k, n) for k = min(m, n)
     """
@@ -358,7 +362,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 @composite(name="lu", out="cast", known_as="_lu_with_info")
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
+    """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
     found = _factor("lu", A, pivot)
     return found if get_infos else found[:2]
 
@@ -367,7 +371,7 @@ def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """Return (P, L, U) from the result of lu_factor; unrequested ones are empty."""
+    """Return (P, L, U) from the result of lu_factor; parts that were not requested are empty."""
     require_matrix("torch.lu_unpack", LU_data, "LU_data")
     _require_pivots("torch.lu_unpack", LU_data, LU_pivots)
     if unpack_pivots:
@@ -390,7 +394,7 @@ def _require_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
 
 
 def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> None:
-    """Raise if a pivot on the CPU is not the number of a row, counted from 1."""
+    """Raise an error if a pivot on the CPU is not the number of a row, counted from 1."""
     wrong = find_outside(pivots, 1, rows)
     if wrong is not None:
         raise ShapeError(
@@ -414,7 +418,7 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Any:
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    """Return the X of A @ X = B (of X @ A = B, or of A.mH) by what lu_factor returns of A.
+    """Return X with A @ X = B (or X @ A = B, or with A.mH), given the results of lu_factor for A.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """
@@ -436,11 +440,11 @@ def linalg_lu_solve(
 
 @composite(out="same")
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """Return the X of A @ X = b; linalg.lu_solve is its successor."""
+    """Return X with A @ X = input; replaced by linalg.lu_solve."""
     return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
-# ---- tensors seen as matrices -------------------------------------------------------------------
+# ---- tensors as matrices ------------------------------------------------------------------------
 
 
 def _require_square_parts(name: str, where: str, shape: Shape, split: int) -> None:
@@ -454,9 +458,9 @@ def _require_square_parts(name: str, where: str, shape: Shape, split: int) -> No
 
 @composite(homes="linalg", out="cast")
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
-    """Return the inverse of input seen as a matrix whose rows are its first ind axes.
+    """Return the inverse of input as a matrix whose rows are indexed by its first `ind` axes.
 
-    Raises  LinAlgError if that is singular
+    Raises  LinAlgError if that matrix is singular
     """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
@@ -469,10 +473,10 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
 
 @composite(homes="linalg", out="cast")
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
-    """Return the X of tensordot(input, X, X.ndim) = other; dims are axes of input to be its
-    last.
+    """Return X with tensordot(input, X, X.ndim) = other. The axes dims of input are moved to its
+    end first.
 
-    Raises  LinAlgError if input, seen as a matrix, is singular
+    Raises  LinAlgError if input is singular as a matrix
     """
     given: Any = input
     ndim = len(input._layout.shape)

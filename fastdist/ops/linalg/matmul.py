@@ -25,10 +25,10 @@ from ...tensor.tensor import Tensor
 from ..pointwise.complex_numbers import conjugate
 from .product_gradients import gradients_of_matmul
 
-# The event in a profile around the product of matrices that computes one of vectors.
+# The name, in a profile, of the event around a matrix product that computes a product of vectors.
 _of_vectors = object()
-# With an Ellipsis NumPy gives a 0-d view, never a scalar.
-# PyTorch's words for a vector by a matrix, and where one of them stands for a batch.
+# With an Ellipsis NumPy returns a 0-d view, never a scalar.
+# PyTorch's names for products with a vector, and for those in which an operand is a batch.
 _ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
 _EVENTS: Final[dict[tuple[int, ...], str]] = {
     (2, 2): "mm",
@@ -40,12 +40,12 @@ _FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
 class MatmulOp(StructuredOp[P, R]):
-    """Products of matrices and batches of them; vectors become matrices and lose the extra axis
-    afterwards.
+    """The op for products of matrices, and of batches. Vectors become matrices, and the additional
+    axis is removed afterwards.
     """
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return whether no operand is a vector, unless of few numbers."""
+        """Return False if an operand is a vector, except for small operands."""
         return all(len(one._layout.shape) > 1 for one in operands) or _are_few(*operands)
 
     def general(
@@ -87,8 +87,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product.
 
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
-            is a row on the left, a column on the right, and its axis is gone from the result
-    Raises  RuntimeError if the inner axes differ
+            counts as a row on the left and as a column on the right, and its axis is dropped
+    Raises  RuntimeError if the inner axes have different lengths
 
     Args:
         input: The tensor.
@@ -103,8 +103,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _are_few(input: Tensor, other: Tensor) -> bool:
-    """Return whether a kernel takes a vector and a matrix, or two vectors, as they are: on the CPU,
-    of few numbers. Its results have the bits of the product of matrices.
+    """Return whether a kernel handles a vector and a matrix, or two vectors, directly: both are
+    small and on the CPU. The result is bitwise equal to that of a matrix product.
     """
     a, b = input._layout, other._layout
     if input.__class__ not in PLAIN or other.__class__ not in PLAIN or a.dtype is not b.dtype:
@@ -155,13 +155,15 @@ matmul.gradients_on_device(gradients_of_matmul)
 
 @matmul.names_event
 def _(operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> str:
-    """Return PyTorch's word for a product of so many axes."""
+    """Return PyTorch's name for a product of operands with these numbers of axes."""
     return _EVENTS.get(tuple([len(operand.shape) for operand in operands]), "bmm")
 
 
 @matmul.names_node
 def _(node: Any) -> str:
-    """Return PyTorch's word: it folds batches of several axes, and unfolds the products."""
+    """Return PyTorch's name for the Node: PyTorch folds several batch axes, and unfolds the
+    product.
+    """
     first, second = [len(one.shape) for one in node.naming_route.layouts]
     if first == 1 < second:
         return "squeeze.4"
@@ -170,8 +172,8 @@ def _(node: Any) -> str:
 
 @view_op("nowhere", known_as="squeeze")
 def without_axes(input: Tensor, count: int) -> Tensor:
-    """Return the vector, or for a count of 2 the number, that a matrix of one column holds: what is
-    left of a product of vectors.
+    """Remove the axes of length 1 from a product of vectors as matrices: count is 1 for a vector as
+    the result, and 2 for a number.
     """
 
 
@@ -210,14 +212,14 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @matmul.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    _require_match(*operands)  # without axes, the batch would pass for one
+    _require_match(*operands)  # checked first: the axis of the batch could match
     return op.general(tuple(aligned(operands, level)), attributes)
 
 
 @matmul.vjp("input")
 def _(g: Tensor, other: Tensor, input_layout: Layout) -> Tensor:
     axes = len(input_layout.shape), len(other._layout.shape)
-    if axes[1] == 1:  # of a matrix, each row has its own g
+    if axes[1] == 1:  # other is a vector: each row of input has its own g
         return (g.unsqueeze(1) if axes[0] == 2 else g) * conjugate(other)
     return matmul(g, conjugate(other).transpose(-2, -1))
 
@@ -225,7 +227,7 @@ def _(g: Tensor, other: Tensor, input_layout: Layout) -> Tensor:
 @matmul.vjp("other")
 def _(g: Tensor, input: Tensor, other_layout: Layout) -> Tensor:
     axes = len(input._layout.shape), len(other_layout.shape)
-    if axes[0] == 1:  # of a matrix, each column has its own g
+    if axes[0] == 1:  # input is a vector: each column has its own g
         found: Tensor = (conjugate(input).unsqueeze(1) if axes[1] == 2 else conjugate(input)) * g
         return found
     return matmul(conjugate(input).transpose(-2, -1), g)

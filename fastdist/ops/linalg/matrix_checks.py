@@ -1,4 +1,4 @@
-"""Errors of matrix functions for tensors without matrices, or with unsupported numbers."""
+"""Checks of the arguments of matrix functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_matrix(name: str, input: Tensor, what: str = "A") -> Shape:
 def require_square(name: str, input: Tensor) -> Shape:
     """Return the shape of input.
 
-    Raises  RuntimeError if it is not a matrix, or batch of matrices, with as many rows as columns
+    Raises  RuntimeError if input does not consist of square matrices
     """
     shape = require_matrix(name, input)
     if shape[-2] != shape[-1]:
@@ -42,8 +42,8 @@ def require_square(name: str, input: Tensor) -> Shape:
 def require_computable(
     name: str, kernel: str, input: Tensor, *, takes_complex: bool = False
 ) -> None:
-    """Raise NotImplementedError for a dtype that LAPACK has no numbers of; takes_complex says that
-    derivatives are written for complex numbers as well.
+    """Raise NotImplementedError for a dtype that LAPACK does not support. takes_complex means that
+    the function supports complex numbers.
     """
     dtype = input._layout.dtype
     if dtype is float32 or dtype is float64 or (takes_complex and dtype.is_complex):
@@ -56,7 +56,9 @@ def require_computable(
 
 
 def require_real(name: str, input: Tensor) -> None:
-    """Raise a RuntimeError that is a NotImplementedError too, unless dtypes are floating."""
+    """Raise an error, both RuntimeError and NotImplementedError, for dtypes that are not
+    floating.
+    """
     dtype = input._layout.dtype
     if dtype.is_complex:
         raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")
@@ -78,9 +80,7 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
 
 
 def require_fitting(name: str, a: Shape, b: Shape, left: bool = True) -> None:
-    """Raise RuntimeError unless b has as many rows as a, or as many columns if a stands on the
-    right.
-    """
+    """Raise RuntimeError unless b has as many rows as a, or, if not left, as many columns."""
     if a[-2] != b[-2 if left else -1]:
         raise ShapeError(
             f"{name}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
@@ -89,12 +89,12 @@ def require_fitting(name: str, a: Shape, b: Shape, left: bool = True) -> None:
 
 
 def batch_of(name: str, *shapes: Shape) -> Shape:
-    """Return the batch axes that matrices of these shapes have together."""
+    """Return the batch axes to which matrices of these shapes broadcast."""
     return broadcast_shapes(name, [shape[:-2] for shape in shapes])
 
 
 def require_computed(name: str, info: Tensor, words: str) -> None:
-    """Raise LinAlgError in these words, `{}` being what info says, if it is not 0 of a matrix.
+    """Raise LinAlgError if info is nonzero for any matrix; in `words`, `{}` is replaced by info.
 
     Note    waits for the device
     """
@@ -102,7 +102,7 @@ def require_computed(name: str, info: Tensor, words: str) -> None:
     told = info._array
     if not isinstance(told, np.ndarray):
         if info.is_meta:
-            return  # nothing was computed
+            return  # without values
         told = info.cpu()._array
     if not told.any():
         return

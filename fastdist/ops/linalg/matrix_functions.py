@@ -1,4 +1,4 @@
-"""Powers and exponentials of matrices, chains of products, and the small names of `linalg`."""
+"""Powers and exponentials of matrices, chains of products, and smaller functions of `linalg`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
     n = n.__index__()
     if n == 0:
         one = eye(shape[-1], dtype=A.dtype, device=A.device).expand(*shape)
-        # Filled, so that there is a gradient, which is 0.
+        # Made from A, so that A gets a gradient, which is 0.
         return A.masked_fill(one == one, 0) + one
     square: Any = inverted("linalg.inv", A) if n < 0 else A
     n, found = abs(n), None
@@ -45,7 +45,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
 
 @composite(name="matrix_power", homes="linalg", out="same")
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
-    """Return input times itself, n times; for n < 0 that of its inverse.
+    """Return the product of n factors input; for n < 0, the product of -n inverses.
 
     Shape   (..., k, k) -> (..., k, k)
     Raises  LinAlgError for n < 0 if input is singular
@@ -55,25 +55,27 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
 
 @composite(out="same")
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """Return input times itself, n times; see linalg.matrix_power."""
+    """Return the product of n factors input; an alias of linalg.matrix_power."""
     return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
 
 
-# The end of exp's series: for a matrix of such a norm, the rest is below the precision of double
-# and of single numbers. Each squaring that is spared halves the error.
+# The number of terms of the series. For matrices with at most these norms, the remainder is below
+# the precision of float64 and of float32. Each avoided squaring halves the error.
 # Source: Al-Mohy and Higham 2011, "Computing the action of the matrix exponential", table 3.1.
 _TERMS = 16
 _SMALL_DOUBLE, _SMALL_SINGLE = 0.75, 2.2
 
 
 def _exponential(A: Tensor) -> Any:
-    """Return exp's series of A halved often enough, squared as often."""
+    """Return the exponential: A is halved until its norm is small, and the sum of the series is
+    squared as often.
+    """
     if not A._layout.numel:
         return A.clone()
     size = A.detach().abs().sum(-1).amax(-1)
     small = _SMALL_DOUBLE if A._layout.dtype in (float64, complex128) else _SMALL_SINGLE
     halvings = (size / small).log2().ceil().clamp(min=0)
-    # NaN and infinities are not halved away.
+    # Matrices with NaN or infinite elements are not halved.
     halvings = where(size.isfinite(), halvings, 0.0)[..., None, None]
     halved = A * (-halvings).exp2()
     one = eye(A._layout.shape[-1], dtype=A.dtype, device=A.device)
@@ -84,7 +86,7 @@ def _exponential(A: Tensor) -> Any:
     factors = [1.0]
     for k in range(1, _TERMS + 1):
         factors.append(factors[-1] / k)
-    # By fours: 6 products for 17 terms (Paterson and Stockmeyer 1973).
+    # In groups of four, which needs 6 products for 17 terms (Paterson and Stockmeyer 1973).
     found = one * factors[_TERMS]
     for first in range(_TERMS - 4, -1, -4):
         part = powers[0] * factors[first]
@@ -115,7 +117,7 @@ def linalg_matrix_exp(input: Tensor) -> Tensor:
 
 @composite(node="linalg_matrix_exp")
 def matrix_exp(input: Tensor) -> Tensor:
-    """Return the exponential of matrices; see linalg.matrix_exp."""
+    """Return the exponential of matrices; an alias of linalg.matrix_exp."""
     _require_exponent(input)
     return _exponential(input)  # type: ignore[no-any-return]
 
@@ -124,8 +126,9 @@ def matrix_exp(input: Tensor) -> Tensor:
 
 
 def _best_order(sizes: tuple[int, ...]) -> Any:
-    """Return a function that says of factors i to j after which of them to split them, so that
-    multiplications are fewest; factor i is sizes[i] by sizes[i + 1].
+    """Return a function (i, j) -> k that tells after which of the factors i to j to split their
+    product, so that the number of multiplications is minimal. Factor i has the shape sizes[i],
+    sizes[i + 1].
     """
 
     @cache
@@ -178,8 +181,8 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
 
 @composite(homes="linalg", out="same", node="view")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of matrices, in the order that takes the fewest multiplications; the first
-    and the last may be vectors.
+    """Return the product of several matrices, in the order with the fewest multiplications. The
+    first and the last may be vectors.
     """
     _require_chain(tensors)
     given: list[Any] = [*tensors]
@@ -195,7 +198,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 @composite(homes="function", out="same", node="view")
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """Return the product of matrices; linalg.multi_dot is its successor."""
+    """Return the product of several matrices; replaced by linalg.multi_dot."""
     for one in matrices:
         if len(one._layout.shape) != 2:
             raise ShapeError(f"Tensor dimension is {len(one._layout.shape)}, expected 2 instead.")
@@ -204,12 +207,12 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return multi_dot(matrices)
 
 
-# ---- the small names ----------------------------------------------------------------------------
+# ---- smaller functions --------------------------------------------------------------------------
 
 
 @composite(name="matmul", homes="linalg", out="same")
 def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Return the matrix product; see matmul."""
+    """Return the matrix product; an alias of matmul."""
     return matmul(input, other)
 
 
@@ -246,7 +249,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 @composite(homes="linalg")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """Return the powers of each element, from x**0 on, N of them, as many as x has unless told.
+    """Return the first N powers of each element, from x**0 on; N is the length of x by default.
 
     Shape   (..., n) -> (..., n, N)
     """

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices as `linalg` has them, and condition numbers."""
+"""Norms of vectors and matrices under their names in `linalg`, and condition numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SIZES: Any = {"fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2}
 
 
 def _floating(name: str, x: Tensor, dtype: DType | None) -> Any:
-    """Return x, in dtype if that is given.
+    """Return x, cast to dtype if it is given.
 
-    Raises  RuntimeError if it is neither floating nor complex
+    Raises  RuntimeError if x is neither floating nor complex
     """
     if not x._layout.dtype.is_complex:
         require_real(name, x)
@@ -34,13 +34,12 @@ def _floating(name: str, x: Tensor, dtype: DType | None) -> Any:
 def linalg_vector_norm(
     input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """Return (sum of |x|**ord)**(1/ord) over dim, by default all axes; ord inf is the largest |x|,
-    -inf the smallest, 0 the count of nonzero ones.
+    """Return (sum of |x|**ord)**(1/ord) over dim, by default over all axes. For ord inf it is the
+    maximum of |x|, for -inf the minimum, and for 0 the number of nonzero elements.
 
-    Note    at 0 the gradient of a euclidean norm is 0; second derivatives there are those of
-            functions that are smooth in the square of the norm, and NaN for other functions.
-            Forward mode knows them for n**2, n.square() and functions of these, unless a gradient
-            is recorded with create_graph
+    Note    at 0 the gradient of a euclidean norm n is 0. Second derivatives there are correct for
+            functions that are smooth in n**2, and NaN for other functions. Forward mode supports
+            n**2, n.square() and functions of these, unless a gradient is recorded with create_graph
 
     Args:
         input: The tensor.
@@ -72,8 +71,8 @@ def matrix_norm(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    """Return the norm of matrices along two axes: "fro", "nuc", or 1, 2, inf and, for the smallest
-    instead of the largest, -1, -2, -inf.
+    """Return the norm of matrices along two axes: "fro", "nuc", 1, 2 or inf. -1, -2 and -inf use
+    the smallest sum or singular value instead of the largest.
 
     Shape   (..., m, n) -> (...)
     """
@@ -105,14 +104,14 @@ def matrix_norm(
 
 
 def _extreme(sizes: Tensor, axis: int, largest: bool, keepdim: bool) -> Any:
-    """Return the largest, or the smallest, along axis; 0 of none."""
+    """Return the maximum or minimum along axis; 0 if there are no elements."""
     if not sizes._layout.shape[axis]:
         return sizes.sum(axis, keepdim)
     return sizes.amax(axis, keepdim) if largest else sizes.amin(axis, keepdim)
 
 
 def _is_of_matrices(ndim: int, dim: Any) -> bool:
-    """Return whether linalg.norm means the norm of matrices; see there."""
+    """Return whether linalg.norm computes norms of matrices for these arguments."""
     if dim is not None:
         count = 1 if hasattr(dim, "__index__") else len(dim)
         if count not in (1, 2):
@@ -132,13 +131,13 @@ def _is_of_matrices(ndim: int, dim: Any) -> bool:
 def linalg_norm(
     input: Tensor, ord: Any = None, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """Return the vector norm of order 2 without ord; with one, the norm of matrices along two
-    axes, of vectors along one; see matrix_norm and vector_norm.
+    """Return the vector norm of order 2 if ord is None. Otherwise return norms of matrices along
+    two axes, or norms of vectors along one axis; see matrix_norm and vector_norm.
 
     Args:
         input: A tensor of vectors or matrices.
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
-        dim: The axis of vectors, or the two of matrices; all if None.
+        dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
         dtype: The dtype to compute in.
 
@@ -160,22 +159,22 @@ def linalg_norm(
 
 @composite(homes="function", out="same")
 def nuclear_norm(input: Tensor, dim: Axes = (-2, -1), keepdim: bool = False) -> Tensor:
-    """Return the sum of the singular values."""
+    """Return the nuclear norm, the sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
 @composite(homes="function", out="same", node="norm.1")
 def frobenius_norm(input: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
-    """Return the root of the sum of squares over dim, one axis or two."""
+    """Return the root of the sum of squares over dim, which is one axis or two axes."""
     return linalg_vector_norm(input, 2, dim, keepdim)
 
 
 @composite(homes="linalg", out="cast")
 def cond(input: Tensor, p: Any = None) -> Tensor:
-    """Return the condition number: the norm of input times that of its inverse; for None and 2 the
-    largest singular value over the smallest, for -2 the other way round.
+    """Return the condition number: the norm of input times the norm of its inverse. For p None and
+    2 it is the largest singular value divided by the smallest, and for -2 the reciprocal of that.
 
-    Shape   (..., m, n) -> (...); square but for those three
+    Shape   (..., m, n) -> (...); matrices must be square for other values of p
     """
     shape = input._layout.shape
     if len(shape) < 2:
@@ -193,6 +192,6 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
         values = values_of(input)
         return values.sum(-1) * values.reciprocal().sum(-1)  # type: ignore[no-any-return]
     found, info = inverse_parts(input)
-    # The condition number of a singular matrix is infinite.
+    # For a singular matrix the condition number is infinite.
     number = matrix_norm(input, p) * matrix_norm(found, p)
     return where(info != 0, math.inf, number)

@@ -1,8 +1,8 @@
 """Pseudoinverses and ranks.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: pinv_*; by Golub and
-Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
-variables separate". They hold where the rank does not change.
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*), by Golub
+and Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
+variables separate". They are valid where the rank does not change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .matrix_checks import require_computed, require_matrix, require_square
     takes_complex=True,
 )
 def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
-    """Return the pseudoinverse, the singular values, and whether they were not found."""
+    """Return the pseudoinverse, the singular values, and a flag for each matrix that failed."""
 
 
 @pseudo_inverse.plan
@@ -89,7 +89,7 @@ def is_full_rank(rank: Tensor, n: int) -> bool:
 
 
 def tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
-    """Return atol and rtol as tensors; rtol is the dtype's unless one of the two is given."""
+    """Return atol and rtol as tensors; if both are None, rtol is the default of the dtype."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
         eps = float(float_limits(real_of(input._layout.dtype)).eps)
@@ -110,8 +110,8 @@ _TAKEN = (float32, float64, complex64, complex128)
 
 
 def _by_triangle(input: Tensor) -> Any:
-    """Return the Hermitian matrix of which the lower triangle is input's, with the derivative of
-    input itself: that of pinv is by every entry, as in PyTorch.
+    """Return the Hermitian matrix with the lower triangle of input. Its derivative is that of
+    input, because the derivative of pinv is with respect to every element, as in PyTorch.
     """
     given = input.detach()
     below = given.tril(-1)
@@ -146,18 +146,19 @@ def pinv(
     atol: Tensor | Number | None = None,
     rtol: Tensor | Number | None = None,
 ) -> Tensor:
-    """Return the pseudoinverse; singular values not above the larger of atol (0) and rtol (the
-    dtype's epsilon times the longer side; 0 with an atol) times the largest count as 0.
+    """Return the pseudoinverse. Singular values count as 0 if they are at most atol, or at most
+    rtol times the largest one. atol is 0 by default; rtol is the dtype's epsilon times the longer
+    side, or 0 if atol is given.
 
     Shape   (..., m, n) -> (..., n, m)
-    Note    of a hermitian input the lower triangle is read; rcond is NumPy's word for rtol
+    Note    only the lower triangle of a hermitian input is read; rcond is NumPy's name of rtol
     """
     return _pinv(input, atol, rtol, hermitian, rcond)
 
 
 @composite(out="same")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
+    """Return the pseudoinverse; see linalg.pinv, with rcond as its rtol."""
     return _pinv(input, None, rcond, False, None)
 
 
@@ -170,10 +171,10 @@ def matrix_rank(
     atol: Tensor | Number | None = None,
     rtol: Tensor | Number | None = None,
 ) -> Tensor:
-    """Return how many singular values are above the larger of atol and rtol times the largest.
+    """Return the number of singular values that exceed atol, and rtol times the largest one.
 
     Shape   (..., m, n) -> (...) of int64
-    Note    defaults are those of linalg.pinv; tol is NumPy's word for atol
+    Note    defaults are those of linalg.pinv; tol is NumPy's name of atol
     """
     name = "torch.linalg.matrix_rank"
     require_matrix(name, input, "input")

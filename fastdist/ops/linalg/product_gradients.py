@@ -1,4 +1,4 @@
-"""Gradients of products on devices by raw arrays: no Tensors, and prepared launches."""
+"""Gradients of products on GPUs, computed on raw arrays by prepared launches, without Tensors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Layouts = Sequence[Layout | None]
 
 
 def gradients_of_matmul(layouts: Layouts, device: Device) -> RawGradients | None:
-    """Return the functions that make the gradients of a product of matrices, None where the vjps
-    do.
+    """Return functions that compute the gradients of a matrix product, or None if the vjps must be
+    used.
     """
     first, second = layouts
     if first is None or second is None or not _are_served(layouts, device):
@@ -29,7 +29,7 @@ def gradients_of_matmul(layouts: Layouts, device: Device) -> RawGradients | None
 
 
 def gradients_of_linear(layouts: Layouts, device: Device) -> RawGradients | None:
-    """Return the same functions for input @ weight.T + bias of a matrix input."""
+    """Return such functions for input @ weight.T + bias, where input is a matrix."""
     first, weight, bias = layouts
     if first is None or weight is None or not _are_served(layouts, device):
         return None
@@ -54,8 +54,8 @@ def _are_served(layouts: Layouts, device: Device) -> bool:
 def _filling(
     kernel: str, like: Layout, shape: tuple[int, ...], reads: int, numbers: tuple[Any, ...] = ()
 ) -> Callable[..., Any]:
-    """Return the function that lets a kernel fill memory of a shape, with the dtype and device of
-    a layout. Gradients may have any strides.
+    """Return a function that allocates memory of a shape, with the dtype and device of a layout,
+    and has a kernel fill it. Gradients may have any strides.
     """
     dtype, device = like.dtype, like.device
     result = Result(shape, dtype.numpy, shape)

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors under their own names, and sums with them."""
+"""Products of matrices and vectors under PyTorch's names (mm, bmm, mv ...), and sums with them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
 
 @composite()
 def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return the products of each element of one vector with each of another.
+    """Return the outer product: each element of one vector times each element of another.
 
     Args:
         input: The tensor.
@@ -165,7 +165,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
 
 @composite()
 def inner(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
-    """Return the sums of products along the last axes."""
+    """Return the sums of products along the last axes of both tensors."""
     if not input._layout.shape or not other._layout.shape:
         return mul.public(input, other, out=out)
     if len(input._layout.shape) == 1 and len(other._layout.shape) == 1:
@@ -177,13 +177,15 @@ def inner(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
 
 
 def _matrix(tensor: Tensor) -> Any:
-    """Return all but the last axis as one, which -1 could not name if the last has no elements."""
+    """Return input with all axes except the last merged; -1 could not express that for an empty
+    axis.
+    """
     *outer_sizes, last = tensor._layout.shape
     return tensor.reshape(math.prod(outer_sizes), last)
 
 
 def scaled(number: Any, tensor: Tensor) -> Any:
-    """Return tensor * number in tensor's dtype; an integer dtype cuts the number's fraction."""
+    """Return tensor * number in tensor's dtype; for an integer dtype the number is truncated."""
     dtype = tensor._layout.dtype
     if isinstance(number, complex) and not dtype.is_complex:
         raise DTypeError(
@@ -194,16 +196,16 @@ def scaled(number: Any, tensor: Tensor) -> Any:
     if not dtype.may_have_gradient:
         require_held(number, dtype)
         number = bool(number) if dtype is bool_ else int(number)
-    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # smaller ones all are held
+    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # every dtype holds smaller ones
         require_held(number, dtype.computes_in)
     return tensor if number == 1 else tensor * number
 
 
 def summed(name: str, beta: complex, input: Tensor, alpha: complex, product: Tensor) -> Any:
-    """Return beta * input + alpha * product, in product's shape. NaN in what 0 scales is passed
-    over, as BLAS does; its gradients are 0.
+    """Return beta * input + alpha * product, in the shape of product. As in BLAS, a factor of 0
+    gives 0 even for NaN, and gradients of 0.
 
-    Raises  ShapeError if input does not broadcast to product's shape
+    Raises  ShapeError if input does not broadcast to the shape of product
     """
     given, shape = input._layout.shape, product._layout.shape
     if given != shape and broadcast_shapes(name, [given, shape]) != shape:
@@ -219,7 +221,7 @@ def summed(name: str, beta: complex, input: Tensor, alpha: complex, product: Ten
 
 
 def _or(unread: Any, tensor: Any) -> Any:
-    """Return tensor; the numbers of the argument unread are not used."""
+    """Return tensor with `unread` as an input in the graph, although its values are not used."""
     never = full((), False, device=unread._layout.device)
     return where(never, unread, tensor)
 
@@ -281,7 +283,7 @@ def addr(
                 f"For integral input tensors, argument {name} must not be a floating point number: "
                 f"addr got {name}={short_repr(number)} for {input._layout.dtype.name}"
             )
-    # Not passed over where alpha is 0, as in PyTorch: no BLAS multiplies these.
+    # As in PyTorch, alpha = 0 is no special case here, unlike for products that BLAS computes.
     total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
     return store_in_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
 
@@ -306,7 +308,7 @@ def baddbmm(
     "linalg.product.linear", kernel_gradients=True, fresh=True, homes="nowhere", known_as="linear"
 )
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return input @ weight.T + bias of a matrix input."""
+    """Return input @ weight.T + bias, where input is a matrix."""
 
 
 @linear_kernel.plan
@@ -404,7 +406,7 @@ def linear(
     Args:
         input: The tensor.
         weight: A matrix of shape (out_features, in_features).
-        bias: A vector of out_features elements; none if None.
+        bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -434,7 +436,7 @@ def linear(
     matrix = _matrix(input)
     found = linear_kernel(matrix, weight, bias)
     found = found.reshape((*shape[:-1], weight._layout.shape[0]))
-    if bias is None and (edge := found._edge) is not None:  # calls are felt
+    if bias is None and (edge := found._edge) is not None:  # inlined: a call costs measurable time
         edge._called = "UnsafeViewBackward0" if len(shape) > 1 else "SqueezeBackward4"
     return found
 
@@ -444,7 +446,7 @@ linear_kernel.offered_as = linear
 
 @composite(out="same", node="vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+    """Return the inner product of two vectors, with the first one conjugated if it is complex."""
     return conjugate(input).dot(other)
 
 
@@ -452,7 +454,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1
 ) -> Tensor:
-    """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    """Return beta * input + alpha * (the sum of the products of two batches of matrices)."""
     require_one_dtype(input, batch2)
     product: Any = batch1.bmm(batch2)
     return summed("addbmm", beta, input, alpha, product.sum(0, dtype=product.dtype))  # type: ignore[no-any-return]

@@ -1,8 +1,9 @@
-"""Orthonormal columns: QR decompositions, and products of reflections.
+"""QR decompositions, and products of Householder reflections.
 
-Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_qr_*. A product of
-reflections is written as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A storage-efficient WY
-representation for products of Householder transformations"), which autograd differentiates.
+The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_qr_*). A
+product of reflections is computed as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A
+storage-efficient WY representation for products of Householder transformations"), which autograd
+differentiates.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .matrix_checks import require_computable, require_matrix
     takes_complex=True,
 )
 def qr_parts(input: Tensor, mode: str) -> Tensor:
-    """Return Q and R; of mode "r" Q is empty."""
+    """Return Q and R; for mode "r", Q is empty."""
 
 
 @qr_parts.plan
@@ -65,7 +66,7 @@ def _(grads: tuple[Tensor | None, ...], input: Tensor, outs: tuple[Tensor, ...],
     m, n = input._layout.shape[-2:]
     rest = None
     if m < n:
-        # For a wide matrix, Q and the first columns of R are those of its first columns.
+        # For a wide matrix, its first columns determine Q and the first columns of R.
         right, r = r.narrow(-1, m, n - m), r.narrow(-1, 0, m)
         if by_r is not None:
             by_right, by_r = by_r.narrow(-1, m, n - m), by_r.narrow(-1, 0, m)
@@ -98,7 +99,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], mode: str) -> An
     below = met.tril(-1)
     upper = met - below + below.mH
     if upper._layout.dtype.is_complex:
-        # R's diagonal stays real.
+        # The diagonal of R stays real.
         diagonal = upper.diagonal(dim1=-2, dim2=-1)
         upper = upper - (diagonal - real_part(diagonal)).diag_embed()
     by_q, by_r = scaled - q @ upper, upper @ square
@@ -111,7 +112,7 @@ def _(input_t: Tensor, input: Tensor, outs: tuple[Tensor, ...], mode: str) -> An
 
 @composite(name="qr", homes="linalg", out="same")
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
-    """Return (Q, R) of A = Q @ R: orthonormal columns and an upper triangle.
+    """Return (Q, R) with A = Q @ R, where Q has orthonormal columns and R is upper triangular.
 
     Shape   (..., m, n) -> (..., m, k), (..., k, n) for k = min(m, n), or m for mode "complete"; Q
             is empty for mode "r"
@@ -127,7 +128,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 
 @composite(out="same")
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
-    """Return (Q, R); linalg.qr is its successor."""
+    """Return (Q, R); replaced by linalg.qr."""
     return return_types.qr(*linalg_qr(input, "reduced" if some else "complete"))
 
 
@@ -139,7 +140,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     takes_complex=True,
 )
 def reflectors(input: Tensor) -> Tensor:
-    """Return R and, below it, the vectors of the reflections that make Q, and their scales."""
+    """Return R with the Householder vectors of Q below its diagonal, and the scales tau."""
 
 
 @reflectors.plan
@@ -152,17 +153,17 @@ def _(input: Tensor) -> Plan:
 
 @composite(out="cast")
 def geqrf(input: Tensor) -> return_types.geqrf:
-    """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
-    householder_product takes them.
+    """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
+    reflections, as householder_product accepts them.
 
-    Note    without derivatives, as in PyTorch
+    Note    it has no derivatives, as in PyTorch
     """
     require_matrix("geqrf", input)
     return return_types.geqrf(*reflectors(input))
 
 
 def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
-    """Return V, and T @ V.H, by which the product of the reflections is I - V @ T @ V.H."""
+    """Return V and T @ V.H, where I - V @ T @ V.H is the product of the reflections."""
     shape, scales = A._layout.shape, tau._layout.shape
     if len(shape) < 2:
         raise ShapeError(f"{name}: input must have at least 2 dimensions.")
@@ -181,16 +182,16 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     count = scales[-1]
     vectors: Any = A.narrow(-1, 0, count).tril(-1)
     vectors = vectors + eye(shape[-2], count, dtype=A.dtype, device=A.device)
-    # T's inverse is diag(1 / tau) and, above it, what the vectors have in common; times tau, so
-    # that a reflection of scale 0, which is none, needs no care.
+    # The inverse of T has the diagonal 1 / tau, and above it the products V.H @ V. It is multiplied
+    # by tau, so that a reflection with scale 0, which is the identity, causes no division by 0.
     common = tau.unsqueeze(-1) * (vectors.mH @ vectors)
     return vectors, triangular(common, tau.unsqueeze(-1) * vectors.mH, True, True)
 
 
 @composite(homes="linalg", out="cast")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """Return the first columns of the product of reflections I - tau[i] * v[i] @ v[i].H; v[i] is
-    column i of input below the diagonal, with a 1 on it.
+    """Return the first columns of the product of the reflections I - tau[i] * v[i] @ v[i].H. v[i]
+    is the part of column i of input below the diagonal, with a 1 on the diagonal.
 
     Shape   (..., m, n), (..., k) -> (..., m, n), k <= n <= m
     """
@@ -201,7 +202,9 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
 
 @composite(out="same")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
-    """Return the first columns of a product of reflections; see linalg.householder_product."""
+    """Return the first columns of a product of reflections; an alias of
+    linalg.householder_product.
+    """
     return householder_product(input, input2)
 
 
@@ -209,8 +212,8 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
-    see linalg.householder_product.
+    """Return Q @ input3, or input3 @ Q, or the same with Q.H, where Q is the full product of the
+    reflections; see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
     """
@@ -223,7 +226,7 @@ def ormqr(
         )
     given: Any = input3
     if left is transpose:
-        # The product with Q.H from the left, or with Q from the right.
+        # Computes the product with Q.H from the left, or with Q from the right.
         vectors, turned = turned.mH, vectors.mH
     if not left:
         return given - (given @ turned.mH) @ vectors.mH  # type: ignore[no-any-return]

@@ -261,7 +261,7 @@ _LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
     known_as="gelu",
 )
 def gelu_exact_tails(input: Tensor) -> Tensor:
-    """Return gelu_exact, which is precise even where the probability is tiny."""
+    """Return gelu_exact, precise even where the probability is tiny."""
 
 
 _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input * input))); "
@@ -296,7 +296,7 @@ _TWICE = "u = T(1.5957691216057308) * (input + T(0.044715) * (input * input * in
     known_as="gelu",
 )
 def gelu_tanh_tails(input: Tensor) -> Tensor:
-    """Return gelu_tanh in float64, which is precise even where the probability is tiny."""
+    """Return gelu_tanh in float64, precise even where the probability is tiny."""
 
 
 @pointwise(

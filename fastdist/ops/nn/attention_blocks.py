@@ -247,7 +247,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...]:
-    """Return the results of the calls with dropout that vmap batches, composed of other ops.
+    """Return the results of batched calls with dropout, composed of other ops.
 
     Which weights are dropped depends on the position of a sample within its own call. A kernel that
     got the samples of all calls could not know it.

@@ -42,8 +42,7 @@ def cdist(
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
     Note    between equal rows the gradient is 0. Second derivatives there are correct for functions
             that are smooth in the squares of euclidean distances, and NaN for other functions.
-            Forward mode supports only squares there, unless a gradient is recorded with
-                    create_graph
+            Forward mode supports only squares there, unless create_graph records a gradient
 
     Args:
         x1: The first points, one in each row.

@@ -1,7 +1,8 @@
 """Group, instance and batch norm of plain tensors on the CPU, each as one op.
 
-The composites of batch_norm.py and normalization.py try these ops first. They handle calls that
-these ops do not support (other devices and dtypes, other memory orders, open interpreters).
+The composites of batch_norm.py and normalization.py try these ops first. The composites handle
+calls that these ops do not support (other devices and dtypes, other memory orders, open
+interpreters).
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def conv1d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the sums of signals under a sliding weight, plus bias. padding is the number of zeros
-    added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
+    """Return the cross-correlation of signals with weight, plus bias. padding is the number of
+    zeros added at both ends, "valid" (no zeros) or "same" (as many zeros as keep the length).
 
     Shape   (n, c, length) or (c, length), (o, c / groups, kernel), (o) -> (n, o, positions)
     """
@@ -111,7 +111,7 @@ def conv2d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the sums of images under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of images with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *image) or (c, *image), (o, c / groups, *kernel), (o) -> (n, o, *positions)
 
@@ -146,7 +146,7 @@ def conv3d(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Return the sums of volumes under a sliding weight, plus bias, as conv1d does.
+    """Return the cross-correlation of volumes with weight, plus bias, as conv1d does for signals.
 
     Shape   (n, c, *volume) or (c, *volume), (o, c / groups, *kernel), (o) -> (n, o, *positions)
     """

@@ -34,7 +34,7 @@ def convolve(
     dilation: tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Return the sums of a batch of images under a sliding weight, plus bias.
+    """Return the cross-correlation of a batch of images with weight, plus bias.
 
     Shape   (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *size)
     """
@@ -257,7 +257,7 @@ def _(
 
 
 def _with_channels(one: Tensor) -> Any:
-    """Return a batch of batches of images as one batch, whose images have the channels of all."""
+    """Return several batches of images as one batch: image i has the channels of all images i."""
     size, n, channels, *space = one._layout.shape
     return one.movedim(0, 1).reshape(n, size * channels, *space)
 

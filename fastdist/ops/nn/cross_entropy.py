@@ -215,8 +215,8 @@ def nll_loss(
     known_as="nll_loss_forward",
 )
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """Return the cross entropy of rows of logits with classes. Further results are exp(logits), up
-    to a factor for each row, and the sums of these rows.
+    """Return the cross entropy of rows of logits with classes. Further results are exp(logits),
+    each row multiplied by a factor, and the sums of these rows.
     """
 
 
@@ -388,7 +388,7 @@ def cross_entropy(
     Shape   (N, C, ...) and (N, ...) or (N, C, ...) -> (), or (N, ...) for reduction "none"
 
     Args:
-        input: The logits, one for each class; they need not be normalized.
+        input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
         weight: A weight for each class, of shape (C,).
         size_average: Deprecated; see reduction.

@@ -29,7 +29,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return the rows of weight with the indices input. The row padding_idx gets no gradient.
+    """Return the rows of weight with the indices `input`. The row padding_idx gets no gradient.
 
     Shape   (...), (n, d) -> (..., d)
     Note    with max_norm, rows that are looked up and have a larger norm are scaled down, in weight
@@ -59,7 +59,7 @@ def has_gradient(weight: Tensor) -> bool:
 def sparse_rows(
     weight: Tensor, input: Tensor, padding: int | None, by_frequency: bool = False
 ) -> Any:
-    """Return the rows of weight with the indices input; weight gets a sparse gradient."""
+    """Return the rows of weight with the indices `input`; weight gets a sparse gradient."""
     if isinstance(input, Batched):  # rows are looked up for all batched calls together
         return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)
     shape, is_flat = weight._layout.shape, len(input._layout.shape) == 1
@@ -142,7 +142,7 @@ def frequency(input: Tensor, weight: Tensor) -> Any:
 
 
 def divide_gradient(found: Any, by: Any) -> None:
-    """Make the gradient of found, if it has one, be divided in the backward pass."""
+    """Have the backward pass divide the gradient of found, if there is one, by `by`."""
     if not is_recorded((found,)):
         return
     while isinstance(found, Batched):  # the batched value has the graph

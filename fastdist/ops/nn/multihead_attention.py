@@ -50,9 +50,8 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the attention of num_heads heads, and their weights if need_weights.
 
-    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); the axis
-            batch may be left out everywhere; weights are (batch, heads, n, m) unless
-            average_attn_weights
+    Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
+            without batch; weights are (batch, heads, n, m) unless average_attn_weights
     """
     is_batched = _is_batched(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not is_batched:

@@ -1,6 +1,6 @@
 """The gradients of norms with respect to their inputs, as ops that can be differentiated again.
 
-Each op makes one Node, where its expression would make a dozen, and one kernel computes its own
+Each op makes one Node instead of a dozen for its expression, and one kernel computes its own
 gradients. The ops are used for small plain tensors on the CPU: see may_fuse in
 ops/reduce/row_slopes.py.
 """
@@ -40,8 +40,8 @@ def _by_all(
     axes: int | Sequence[int],
     wanted: Any,
 ) -> Any:
-    """Return the gradients with respect to grad, the input and the weight, given the gradient by_u
-    of u = grad * weight. axes are those along which the weight is broadcast.
+    """Return the gradients with respect to grad, the input and the weight, given by_u, the gradient
+    with respect to u = grad * weight. The weight is broadcast along axes.
     """
     if weight is None:
         return by_u, by_x, None

@@ -21,8 +21,8 @@ from ..device_constants import on_device
 
 
 class Taps(NamedTuple):
-    """Output i is the sum of weights[k] * x[places[k]], for k in starts[i] ... starts[i +
-    1] - 1.
+    """Output i is the sum of weights[k] * x[places[k]] for k in
+    range(starts[i], starts[i + 1]).
     """
 
     starts: np.ndarray[Any, Any]

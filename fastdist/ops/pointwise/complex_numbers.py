@@ -137,7 +137,7 @@ _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
 
 
 def is_seen_as(input: Tensor, change: str) -> bool:
-    """Return whether a tensor is a lazy view, on which this op is computed when it is read."""
+    """Return whether a tensor is a lazy view that computes this op when it is read."""
     one = unbatched(input)
     return isinstance(one, LazyConjNeg) and one.change.name == change
 

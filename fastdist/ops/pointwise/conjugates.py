@@ -25,7 +25,8 @@ def conj(input: Tensor) -> Tensor:
     Note    the view shares memory, and writes into it change input; is_conj() is True for it, and
             resolve_conj() copies. Each op computes the conjugates again, so resolve a view that is
             read often. The view is an instance of a subclass of Tensor: use isinstance(), not
-            type(). If input is of a user's subclass, the view is not. A sparse tensor is copied
+            type(). The view of an instance of a user's subclass is not an instance of that
+            subclass. A sparse tensor is copied
 
     Args:
         input: The tensor.

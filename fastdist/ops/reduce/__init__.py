@@ -1,3 +1,1 @@
-"""Reductions and related ops: sums, extremes, norms, quantiles, cumulative ops, sorting,
-histograms.
-"""
+"""Reductions: sums, extremes, norms, quantiles, histograms; also cumulative ops and sorting."""

@@ -94,8 +94,7 @@ def _(input: Tensor, dim: int) -> Plan:
 
 def _above_input(input: Tensor, out: Tensor | None, dim: int) -> Any:
     """Return the log-sum before each element minus the element. The result is inf where both are
-    the same
-    infinity: such elements get no share of the gradient, as in logsumexp.
+    the same infinity: such elements get no share of the gradient, as in logsumexp.
     """
     before = moved(out, dim, first=-float("inf"))
     both = logical_and(before == input, isinf(input))

@@ -1,6 +1,4 @@
-"""Cumulative sums and products along an axis, and the recurrence that computes their
-derivatives.
-"""
+"""Cumulative sums and products along an axis, and the recurrence for their derivatives."""
 
 from __future__ import annotations
 

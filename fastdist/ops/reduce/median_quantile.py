@@ -158,7 +158,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:
-    """Return a tensor with `place` for each row of input along axis, which has length 1."""
+    """Return a tensor that holds `place` for each row of input; axis has length 1 in it."""
     shape = tuple(1 if i == axis else n for i, n in enumerate(input._layout.shape))
     return full(shape, place, dtype=int64, device=input._layout.device)
 

@@ -106,11 +106,11 @@ def note_product(tangent: Tensor, norm: Tensor, product: Tensor) -> None:
 
 
 def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a derivative that returns the same as `made`, with a note of its quotient by the norm,
-    its first argument.
+    """Return a function that computes the same derivative as `made`, and attaches to it a note with
+    the derivative divided by the norm.
 
-    `quotient` takes the same arguments: the norm is the first one and g the last one. It is linear
-    in g. It returns None where the gradient at 0 is not a multiple of the norm.
+    `made` and `quotient` take the same arguments: the norm is the first one and g the last one.
+    `quotient` is linear in g. It returns None where the gradient at 0 is not a multiple of the norm.
     """
 
     def derive(*given: Any) -> Any:

@@ -1,6 +1,6 @@
 """The gradients of reductions along rows, as ops that can be differentiated again.
 
-Each op makes one Node, where its expression would make several, and one kernel computes its own
+Each op makes one Node instead of several for its expression, and one kernel computes its own
 gradients. ops/nn/norm_slopes.py has the ops for norms. All are used for small plain tensors on the
 CPU.
 """

@@ -151,8 +151,9 @@ def _factors(layout: Layout, is_zero: Tensor) -> Any:
 
 
 def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Place]] | None:
-    """Search the graph of a gradient for other Nodes of the same norm, and for Nodes of other
-    functions without a derivative, as places. Return None if the derivative by the norm is unknown.
+    """Search the graph of a gradient. Return the other Nodes of the same norm, and a list of Nodes
+    of other functions with masks of elements where these have no derivative. Return None if the
+    derivative by the norm is unknown.
     """
     seen = {norm, node_of(edge)}
     waiting = [*seen - {norm}]

@@ -15,7 +15,7 @@ from ..shape.splitting import narrow
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Any, int]:
-    """Return the areas of the trapezoids between neighbours along dim, and the axis."""
+    """Return twice the areas of the trapezoids between neighbours along dim, and the axis."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): give x or dx, not both")
     axis = normalize_axis(name, dim, len(y._layout.shape))

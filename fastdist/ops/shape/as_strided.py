@@ -121,7 +121,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
     """Return a tensor's shape and strides. For a batch, which has no strides, return those of the
-    tensor that holds all calls, with their axes in front.
+    tensor that holds all calls, whose first axes are those of the batch.
     """
     layout = unbatched(input)._layout
     return layout.shape, layout.strides
@@ -172,8 +172,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 def _see_base_itself(seen: Tensor) -> None:
-    """Make a view by strides derive from its base in a single step, because the intermediate view
-    may not cover all elements of this one.
+    """Change the recorded steps of a view by strides to a single step from its base, because the
+    intermediate view may not cover all elements of this one.
     """
     of: Any = seen.value if isinstance(seen, LazyConjNeg) else seen
     extra = of._extra

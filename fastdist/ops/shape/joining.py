@@ -226,7 +226,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor with a new axis, as long as the list; its dtype is the one to which all promote.
+        A tensor with a new axis, whose length is the number of tensors. Its dtype is the one to
+        which all promote.
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.

@@ -113,7 +113,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     n = input._layout.numel
     rows = math.comb(n + r - 1 if with_replacement and n else n, r)
-    # Allocated before they are enumerated, so that too many raise an error and not fill memory.
+    # The result is allocated before the enumeration, so that too many combinations raise an error.
     found = empty(rows, r, dtype=int64).numpy()
     numbers = itertools.chain.from_iterable(choose(range(n), r))
     found[...] = np.fromiter(numbers, np.int64, rows * r).reshape(rows, r)

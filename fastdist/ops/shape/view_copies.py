@@ -1,6 +1,4 @@
-"""Functions that copy where another function returns a view or writes in place: `t_copy`,
-`fill`.
-"""
+"""Functions that copy, where similar ones make a view or write in place: `t_copy`, `fill`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def view(input: Tensor, *size: int | Sequence[int]) -> Tensor:
 
     Args:
         input: The tensor.
-        *size: The lengths of the axes, as numbers or as one tuple, one of which may be -1; or a
+        *size: The lengths of the axes, as numbers or as one tuple (one length may be -1), or a
             dtype.
 
     Returns:
@@ -162,9 +162,9 @@ def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
 def permute(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
     """Return a view with the axes in the order dims.
 
-    *dims: All axes in their new order, as numbers or as one tuple.
+    Args:
         input: The tensor.
-        *dims: The numbers of all axes in their new order, as numbers or as one tuple.
+        *dims: All axes in their new order, as numbers or as one tuple.
 
     Raises:
         RuntimeError: An axis is missing or given twice.

@@ -1,1 +1,1 @@
-"""Ops on sparse COO tensors: construction, conversion, products, and rules of dense ops."""
+"""Ops on sparse COO tensors: construction, conversion, products, and rules for dense ops."""

@@ -1,4 +1,4 @@
-"""To sparse tensors and back: sparse_coo_tensor, to_sparse, to_dense, coalesce, and their parts."""
+"""Conversion to and from sparse tensors, coalesce, and access to their coordinates and values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .coordinates import (
 def sparse_of(
     indices: Tensor, values: Tensor, shape: Sequence[int], *, is_coalesced: bool = False
 ) -> Any:
-    """Return a sparse tensor of coordinates and values that fit, recorded by the values."""
+    """Return a sparse tensor of matching coordinates and values; gradients flow to the values."""
     made = sparse_tensor(indices, values, shape, is_coalesced)
     return recorded(
         made,
@@ -46,7 +46,7 @@ def sparse_of(
 
 
 def part_at(gradient: Any, indices: Any) -> Any:
-    """Return the part of a gradient that belongs to entries of these places."""
+    """Return the part of a gradient at the coordinates indices."""
     axes, shape = indices._layout.shape[0], gradient._layout.shape
     if gradient._layout.is_sparse:
         if gradient._array.indices.shape[0] == axes:
@@ -57,8 +57,8 @@ def part_at(gradient: Any, indices: Any) -> Any:
 
 
 def _entries_at(gradient: Any, indices: Any) -> Any:
-    """Return a sparse gradient's values at places, zeros elsewhere; the cost grows with its
-    entries.
+    """Return a sparse gradient's values at coordinates, and zeros where it has no entry. The cost
+    depends on the number of its entries only.
     """
     whole = coalesce(gradient)
     if whole._array.indices is indices._array:
@@ -88,11 +88,11 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> Tensor:
-    """Return the sparse tensor that has values at indices, (sparse axes, n); entries of one place
-    are summed. With a size alone it is all zeros.
+    """Return the sparse tensor with values at the coordinates indices, of shape (sparse axes, n).
+    Entries with equal coordinates are summed. Given only a size, return zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
-    Note    places are checked even without check_invariants: outside of size there is no memory
+    Note    coordinates are checked even without check_invariants, because kernels rely on them
     """
     if values is None:
         size, indices = indices if size is None else size, None
@@ -130,13 +130,13 @@ def _empty(size: Any, dtype: DType | None, device: Any) -> Any:
 
 
 def _require_numel(size: tuple[int, ...]) -> None:
-    """Raise if a place's number in C order does not fit into int64, as kernels count places."""
+    """Raise if the flat index of an element would not fit into int64, which kernels use."""
     if math.prod(size) >= 1 << 63 or max(size, default=0) >= 1 << 63:
         raise ShapeError(f"numel: integer multiplication overflow with sizes={list(size)}")
 
 
 def _fitting(places: Tensor, values: Tensor, size: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the size; an axis that is not given follows from its largest index."""
+    """Return the size; the length of an axis that is not given follows from its largest index."""
     if len(places._layout.shape) != 2:
         raise ShapeError(f"indices must be sparse_dim x nnz, but got: {list(places._layout.shape)}")
     axes, n = places._layout.shape
@@ -182,8 +182,8 @@ def _require_inside(places: Tensor, size: Sequence[int]) -> None:
 
 @composite(homes="method")
 def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
-    """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
-    rows of what is left.
+    """Return input as a sparse tensor of its nonzero elements. With sparse_dim, only that many
+    leading axes are sparse, and entries are slices of the remaining axes.
     """
     if layout is not None and getattr(layout, "name", None) != "sparse_coo":
         raise NotImplementedError(f"to_sparse: {short_repr(layout)} is not there; sparse_coo is")
@@ -226,7 +226,8 @@ def to_sparse_coo(input: Tensor) -> Tensor:
 def to_dense(
     input: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
-    """Return the dense tensor; the gradient of a sparse one is sparse, of its places.
+    """Return the dense tensor. For a sparse input its gradient is sparse, with the same
+    coordinates.
 
     Args:
         input: The tensor.
@@ -256,7 +257,9 @@ def to_dense(
 
 
 def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
-    """Return a gradient at the places of a sparse tensor, each once; whole if not by_place."""
+    """Return a gradient at the distinct coordinates of a sparse tensor; all of it if not
+    by_place.
+    """
     if gradient._layout.is_sparse or not by_place:
         return gradient
     places = coalesced(entries.detach())
@@ -270,7 +273,9 @@ def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
 
 @composite(homes="method")
 def coalesce(input: Tensor) -> Tensor:
-    """Return the same sparse tensor with the entries of each place added up and places rising."""
+    """Return the tensor with entries summed that have equal coordinates, and with coordinates
+    sorted.
+    """
     _require_sparse("coalesce", input)
     if input._array.is_coalesced:
         return input
@@ -285,7 +290,7 @@ def coalesce(input: Tensor) -> Tensor:
 
 @composite(homes="method")
 def is_coalesced(input: Tensor) -> bool:
-    """Return whether no two entries are of one place, and places rise."""
+    """Return whether coordinates are distinct and sorted."""
     _require_sparse("is_coalesced", input)
     return bool(input._array.is_coalesced)
 
@@ -313,7 +318,7 @@ def values(input: Tensor) -> Tensor:
 
 @composite(homes="method")
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
-    """Return input's elements at the places of a sparse tensor, with repetitions."""
+    """Return input's elements at the coordinates of a sparse tensor, including repeated ones."""
     _require_sparse("sparse_mask", mask)
     if mask._layout.shape != input._layout.shape:
         raise ShapeError(
@@ -328,7 +333,9 @@ def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def entries_of(input: Any) -> tuple[Any, Any, bool]:
-    """Return places, recorded values, and whether they are coalesced, which a history asks for."""
+    """Return coordinates, values with their history, and whether they are coalesced. An input that
+    has a history is coalesced first.
+    """
     if input._edge is not None or levels_of((input,)):
         input = coalesce(input)
         return indices_of(input), values(input), True

@@ -1,10 +1,11 @@
-"""Sparse tensors: making them from coordinates and values, and taking them apart.
+"""Sparse tensors: constructing them from coordinates and values, and accessing their parts.
 
 tensor/sparse.py describes the representation, interpreters/sparse_rules.py the rules of ops. Rules
-compute with the dense Tensors of coordinates and values, so they are independent of the device, and
-are recorded by `recorded`: one Node that holds a function from the gradient of the result to those
-of the inputs, and another one for tangents, written with Tensor operations. Gradients by a sparse
-tensor are sparse where they are known at its entries alone (to_dense, coalesce, sum, sparse.mm).
+compute with the dense Tensors of coordinates and values, so they do not depend on the device. They
+are recorded by `recorded`: a Node holds a function that maps the gradient of the result to
+gradients of the inputs, and another one for tangents, both written with Tensor operations. The
+gradient of a sparse tensor is sparse if it is known at its entries only (to_dense, coalesce, sum,
+sparse.mm).
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ Tangent = Callable[[list[Any], list[Any]], Any]
 
 
 class SparseNode(CallNode):
-    """A step to or from sparse tensors; `gradients` makes those of the inputs of a result's."""
+    """The Node of an op with sparse tensors; `gradients` maps a gradient to those of the inputs."""
 
     __slots__ = ()
     saved_names = ("_held",)
     takes_sparse = True
-    _held: list[Any]  # how gradients are made, and of what; nothing once released
+    _held: list[Any]  # the function, and what it is applied to; empty after release
 
     def __init__(self, name: str, gradients: Gradients, saved: Sequence[Any]) -> None:
         self._called = name
@@ -72,12 +73,14 @@ class SparseNode(CallNode):
         )
 
     def release(self) -> None:
-        """Forget what was saved."""
+        """Release what was saved."""
         self._held.clear()
 
 
 def densify_for_edge(gradient: Tensor | None, edge: Any) -> Any:
-    """Return a gradient for an edge, made dense unless the Node there takes sparse ones."""
+    """Return a gradient for an edge, converted to dense unless its Node accepts sparse
+    gradients.
+    """
     if gradient is None or not gradient._layout.is_sparse or node_of(edge).takes_sparse:
         return gradient
     return dense_of(gradient)
@@ -93,11 +96,11 @@ def recorded(
 ) -> Any:
     """Add autograd to result, which was computed from inputs without recording.
 
-    It gets a Node if a gradient may flow, and its tangents: `tangent` computes them from the
-    inputs' tangents (None for an input without one) and the inputs.
+    It gets a Node if a gradient may flow, and tangents. `tangent` computes them from the list of
+    the inputs' tangents (None for an input without tangent) and the inputs.
 
-    Note    a backward pass fails if a tensor of `saved`, which `gradients` reads, was changed in
-            place since
+    Note    a backward pass fails if a tensor in `saved`, which `gradients` reads, has been changed
+            in place
     """
     for level in levels_of(inputs):
         given = [tangent_of(one, level) for one in inputs]
@@ -112,36 +115,36 @@ def recorded(
 
 
 def sparse_tensor(indices: Tensor, values: Tensor, shape: Any, is_coalesced: bool = False) -> Any:
-    """Return a sparse tensor of coordinates and values that fit together, outside of any graph."""
+    """Return a sparse tensor of matching coordinates and values, without recording."""
     layout = SparseLayout.sparse(values._layout.dtype, values._layout.device, tuple(shape))
     return wrap(Coo(indices._array, values._array, layout, is_coalesced), layout)
 
 
 def indices_of(input: Any) -> Any:
-    """Return the coordinates, (sparse axes, n), outside of any graph."""
+    """Return the coordinates, of shape (sparse axes, n), without recording."""
     array = input._array.indices
     return wrap(array, layout_of(array, input._layout.device))
 
 
 def values_of(input: Any) -> Any:
-    """Return the values, (n, dense axes...), outside of any graph."""
+    """Return the values, of shape (n, dense axes...), without recording."""
     array = input._array.values
     return wrap(array, layout_of(array, input._layout.device))
 
 
 def with_values(input: Any, values: Any) -> Any:
-    """Return a sparse tensor of input's places with other values, outside of any graph."""
+    """Return a sparse tensor with input's coordinates and other values, without recording."""
     return sparse_tensor(indices_of(input), values, input._layout.shape, input._array.is_coalesced)
 
 
 def flat_places(indices: Tensor, shape: Sequence[int]) -> Any:
-    """Return the number of each place in C order over the sparse axes, of lengths shape, in
-    separate memory.
+    """Return the flat index of each coordinate in C order over the sparse axes, which have the
+    lengths shape, in separate memory.
 
-    Raises  IndexError for an index that an axis does not have; on a GPU the number is -1
+    Raises  IndexError for an index out of range; on a GPU the flat index is -1 instead
     """
     device = indices._layout.device
-    if level_of((indices,)):  # a batch: each call has its places
+    if level_of((indices,)):  # each batched call has its own coordinates
         flat: Any = zeros(indices._layout.shape[1], dtype=int64, device=device)
         for axis, length in enumerate(shape):
             flat = flat * length + indices[axis]
@@ -155,7 +158,7 @@ def flat_places(indices: Tensor, shape: Sequence[int]) -> Any:
 
 @structured("sparse.coordinates.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
 def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
-    """Return sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
+    """Return the sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
 
 
 @gather_add.plan
@@ -165,9 +168,9 @@ def _(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> 
 
 @gather_add.batches
 def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int) -> Any:
-    """Lay the calls' rows, and their sums, one behind another."""
+    """Concatenate the rows of all batched calls, and their sums."""
     size = levels.sizes[level - 1]
-    if level_of(operands[1:]) < level:  # the same sums of other columns
+    if level_of(operands[1:]) < level:  # all calls sum the same rows, with different columns
         value = operands[0].value.movedim(0, 1)
         n, _, width = value._layout.shape
         found = op.general((value.reshape(n, size * width), *operands[1:]), attributes)
@@ -177,7 +180,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
     how: Any = {"dtype": int64, "device": input._layout.device}
     number = arange(size, **how).unsqueeze(1)
     rows = input.reshape(size * n, width)
-    # Each call's sums, and one of what is between its last and the next one's first.
+    # Between the last sum of a call and the first one of the next call there is one sum to drop.
     bounds = cat([(starts + number * count).reshape(-1), full((1,), size * count, **how)], 0)
     given = None if weights is None else weights.reshape(-1)
     found = op.general((rows, bounds, (places + number * n).reshape(-1), given), attributes)
@@ -185,10 +188,10 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def own_indices(input: Tensor) -> Any:
-    """Return the coordinates in separate memory, for arithmetic in which a wrong one would pass for
-    another; outside of any graph.
+    """Return a copy of the coordinates, without recording. They are checked, because in arithmetic
+    an invalid coordinate could be mistaken for another one.
 
-    Raises  IndexError for an index that an axis does not have; on a GPU nothing
+    Raises  IndexError for an index out of range; on a GPU there is no check
     """
     own = indices_of(input).clone()
     flat_places(own, input._layout.shape[: own._layout.shape[0]])
@@ -200,10 +203,11 @@ _MANY = 4096
 
 
 def in_order(places: Tensor, most: int) -> tuple[Any, Any]:
-    """Return places, below most, in rising order, and where each came from; equals keep theirs.
+    """Return places, all of which are smaller than most, sorted, and their original positions.
+    Equal ones keep their order.
 
-    Many are sorted digit by digit: 10,000 below 200,000 in 0.12 ms instead of 0.5, 40,000 in 0.4
-    instead of 2.5 (AMD EPYC, one thread).
+    Long vectors are sorted digit by digit: 10,000 numbers below 200,000 take 0.12 ms instead of
+    0.5 ms, and 40,000 numbers 0.4 ms instead of 2.5 ms (AMD EPYC, one thread).
     """
     if places._layout.shape[0] < _MANY:
         return places.sort(stable=True)
@@ -223,8 +227,8 @@ def in_order(places: Tensor, most: int) -> tuple[Any, Any]:
 
 
 class Grouped:
-    """Entries by their places, below most: `order` sorts them, group i is starts[i]:starts[i + 1]
-    of order.
+    """Entries grouped by flat index, which is smaller than most. Group i is
+    order[starts[i]:starts[i + 1]].
     """
 
     __slots__ = ("order", "starts")
@@ -241,14 +245,16 @@ class Grouped:
 
 
 def joined_tensors(parts: Sequence[Any]) -> Any:
-    """Return parts of one device one after the other along the first axis, outside of a graph."""
+    """Concatenate parts on one device along the first axis, without recording."""
     device = parts[0]._layout.device
     array = joined([part._array for part in parts], 0, device)
     return wrap(array, layout_of(array, device))
 
 
 def coalesced(input: Tensor) -> Any:
-    """Return input with the entries of each place added up, places rising; outside of any graph."""
+    """Return input with sorted entries, of which those with equal coordinates are summed; without
+    recording.
+    """
     coo = input._array
     if coo.is_coalesced:
         return wrap(coo, input._layout)
@@ -267,7 +273,7 @@ def coalesced(input: Tensor) -> Any:
 
 
 def dense_of(input: Tensor) -> Any:
-    """Return the dense tensor of a sparse one, outside of any graph."""
+    """Return the dense form of a sparse tensor, without recording."""
     layout = input._layout
     made: Any = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
     add_entries(made, input)
@@ -275,11 +281,11 @@ def dense_of(input: Tensor) -> Any:
 
 
 def add_entries(target: Tensor, entries: Any) -> None:
-    """Add the entries of a sparse tensor into a dense one of its shape and dtype, in place and
-    outside of any graph; what they do not touch is not read.
+    """Add the entries of a sparse tensor in place to a dense one of its shape and dtype, without
+    recording. Elements without an entry are not accessed.
     """
     if target._layout.device.index is not None:
-        entries = coalesced(entries)  # several threads must not meet in one place
+        entries = coalesced(entries)  # distinct, so that threads do not write to the same element
     coo = entries._array
     backend = backend_of(target._layout.device.type)
     backend.kernel("sparse.coordinates.add_entries")(coo.values, coo.indices, target._array)

@@ -1,4 +1,4 @@
-"""Parts of sparse tensors by place, and several of them as one."""
+"""Indexing of sparse tensors, and joining them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conversion import entries_of, sparse_of
 
 @on_sparse("basic_index")
 def part(input: Any, index: Sequence[Any]) -> Any:
-    """Return the part that integers choose, each from one axis; slices choose only whole axes."""
+    """Return the part that integers select on single axes; slices may select only whole axes."""
     given = [one for one in index if one is not Ellipsis]
     if any(not isinstance(one, int) and one != slice(None) for one in given):
         raise refusal(f"index with {short_repr(tuple(index))}", input)
@@ -33,8 +33,8 @@ def part(input: Any, index: Sequence[Any]) -> Any:
 
 
 def _select(input: Tensor, axis: int, place: int) -> Any:
-    """Return the part at a place of an axis, which is removed; dense where no sparse axis is
-    left.
+    """Return the slice at an index of an axis, without that axis. It is dense if no sparse axis
+    remains.
     """
     shape, axes = input._layout.shape, input._array.indices.shape[0]
     if not -shape[axis] <= place < shape[axis]:
@@ -74,7 +74,7 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
             f"index_select(): index contains a place outside of dimension {axis}, which has "
             f"{shape[axis]}"
         )
-    # Each entry meets the chosen ones that name its place.
+    # Each entry is matched with all elements of the index that equal its coordinate.
     wanted, order = chosen.sort(stable=True)
     row = indices[axis].contiguous()
     begins, ends = searchsorted(wanted, row), searchsorted(wanted, row, right=True)
@@ -85,7 +85,9 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
 
 
 def meetings(begins: Tensor, counts: Tensor) -> tuple[Any, Any]:
-    """Return pairs of numbers: i, counts[i] times, each with one of begins[i], begins[i] + 1 ..."""
+    """Return two vectors: each i, repeated counts[i] times, and beside it the numbers begins[i],
+    begins[i] + 1, ...
+    """
     device = begins._layout.device
     positions: Any = arange(begins._layout.shape[0], dtype=int64, device=device)
     positions = positions.repeat_interleave(counts)
@@ -96,7 +98,7 @@ def meetings(begins: Tensor, counts: Tensor) -> tuple[Any, Any]:
 
 @on_sparse("cat")
 def joined_along(tensors: Sequence[Any], dim: int) -> Any:
-    """Return sparse tensors side by side along a sparse axis."""
+    """Return sparse tensors joined along a sparse axis."""
     if not all(is_sparse(one) for one in tensors):
         raise RuntimeError(
             "Concatenating sparse tensors, but a dense tensor was found: to_sparse()"

@@ -1,4 +1,4 @@
-"""Products of sparse matrices, with dense ones and among each other."""
+"""Products of sparse matrices with dense or sparse matrices."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from .indexing import meetings
 
 @on_sparse("matmul")
 def product(input: Tensor | Number, other: Tensor | Number, by_place: bool = False) -> Any:
-    """Return the product of two matrices, or of a matrix and a vector; it is sparse if both are.
+    """Return the product of two matrices, or of a matrix and a vector. It is sparse if both are.
 
-    With by_place the gradient of a sparse factor is sparse, as sparse.mm's is; else it is dense.
+    With by_place the gradient of a sparse factor is sparse, as for sparse.mm; otherwise it is
+    dense.
     """
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         return NotImplemented
@@ -63,7 +64,7 @@ def product(input: Tensor | Number, other: Tensor | Number, by_place: bool = Fal
 
 
 def _read(input: Any, other: Any) -> list[Any]:
-    """Return the factors that the gradient of the other one reads."""
+    """Return the factors that are needed for the gradient of the other factor."""
     pairs = ((input, other), (other, input))
     return [one for one, against in pairs if against._edge is not None]
 
@@ -77,14 +78,14 @@ def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
 
 
 def _gradient_by_sparse(g: Tensor | complex, input: Tensor, other: Any, by_place: bool) -> Any:
-    """Return g @ other.T, at input's places alone if by_place."""
+    """Return g @ other.T, only at the coordinates of input if by_place."""
     whole = g @ (to_dense(other) if is_sparse(other) else other).t()
     return masked(whole, input) if by_place else whole
 
 
 def _batched(input: Any, other: Any) -> Any:
-    """Return the products of sparse matrices with dense ones, as that of one large matrix with them
-    along its diagonal.
+    """Return the products of batches of sparse and dense matrices. They are computed as one product
+    of a block-diagonal sparse matrix.
     """
     (batch, rows, columns), (count, inner, width) = input._layout.shape, other._layout.shape
     if other._layout.is_sparse or input._array.indices.shape[0] != 3:
@@ -95,7 +96,7 @@ def _batched(input: Any, other: Any) -> Any:
             f"but got: [{count}, {inner}]."
         )
     places, own, is_whole = entries_of(input)
-    flat_places(places, (batch, rows, columns))  # a wrong place would pass for another matrix's
+    flat_places(places, (batch, rows, columns))  # an invalid index could select another matrix
     which, row, column = places
     places = stack([which * rows + row, which * columns + column])
     whole = sparse_of(places, own, (batch * rows, batch * columns), is_coalesced=is_whole)
@@ -120,15 +121,17 @@ def _require_matrices(input: Any, other: Any) -> None:
 
 
 def _rows_of_products(input: Tensor, dense: Tensor) -> Any:
-    """Return a sparse matrix times a dense one: each row is a sum of rows of the dense one."""
+    """Return a sparse matrix times a dense one. Each row is a weighted sum of rows of the dense
+    one.
+    """
     whole = coalesced(input.detach())
     if whole._array.values.ndim != 1:
         raise refusal("matmul of a sparse tensor with dense axes", input)
     rows, columns = indices_of(whole)
-    # Columns are checked where rows of dense are read.
+    # Column indices are checked where rows of dense are read.
     rows = flat_places(rows.unsqueeze(0), input._layout.shape[:1])
     device = rows._layout.device
-    # Where each row begins: places rise.
+    # The beginning of each row; the flat row indices are sorted.
     asked: Any = arange(input._layout.shape[0] + 1, dtype=int64, device=device)
     starts = searchsorted(rows, asked)
     return gather_add(dense, starts, columns.contiguous(), values_of(whole))
@@ -151,9 +154,10 @@ def _both_sparse(input: Any, other: Any) -> Any:
 
 
 def _expanded(a: Tensor, b: Tensor, shape: tuple[int, int]) -> Any:
-    """Return the product of coalesced matrices: each entry of a meets the row of b that it names.
+    """Return the product of coalesced matrices: each entry of a is multiplied by a row of b, the
+    one that its column index selects.
 
-    Costs what these meetings are, whatever the shapes.
+    The cost depends on the number of these products of elements, not on the shapes.
     """
     rows, inner = own_indices(a)
     b_rows, b_columns = own_indices(b)
@@ -176,17 +180,17 @@ def _linear(input: Tensor | Number, weight: Any, bias: Any) -> Any:
 
 @composite(homes="function", known_as="")
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of them sparse."""
+    """Return the product of two matrices, the first of which is sparse."""
     return input.mm(mat2)
 
 
 @composite(homes="function", known_as="")
 def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, the first of them sparse: an older name of mm."""
+    """Return the product of two matrices, the first of which is sparse: an older name of mm."""
     return input.mm(mat2)
 
 
 @composite()
 def smm(input: Tensor, mat: Tensor) -> Tensor:
-    """Return the product of a sparse and a dense matrix as a sparse one."""
+    """Return the product of a sparse and a dense matrix as a sparse matrix."""
     return product(input, mat).to_sparse()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Rules of arithmetic, sums and movement with sparse tensors."""
+"""Rules for arithmetic, sums, views and indexing of sparse tensors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .coordinates import (
 
 
 def _by_values(input: Tensor | None, name: str, forward: Callable[[Any], Any], back: Any) -> Any:
-    """Return input with other values, forward(its own), linear; the gradient is back(gradient)."""
+    """Return input with its values mapped by forward, which is linear; back maps the gradient."""
     with no_grad():
         made = with_values(input, forward(values_of(input)))
     return recorded(
@@ -117,7 +117,7 @@ def _add(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 
 def _added(input: Tensor | None, other: Tensor | complex, alpha: complex) -> Any:
-    """Return the tangent of a sum; one part may have no tangent."""
+    """Return the tangent of a sum; one of the operands may have no tangent."""
     if other is None:
         return input
     scaled = other if alpha == 1 else other * alpha
@@ -135,7 +135,7 @@ def _joined(input: Any, other: Any, alpha: complex) -> Any:
             f"{indices_of(input)._layout.shape[0]} != {indices_of(other)._layout.shape[0]}"
         )
     found = wrap(input._array.plus(other._array), input._layout)
-    # As PyTorch, which merges what rises, and joins what does not.
+    # As in PyTorch, the entries of coalesced tensors are merged, and those of others concatenated.
     both = input._array.is_coalesced and other._array.is_coalesced
     return coalesced(found) if both else found
 
@@ -182,7 +182,7 @@ def _add_in_place(input: Any, other: Any, alpha: Any = 1) -> Any:
     from ...graph.inplace_history import require_may_change
 
     require_may_change(input)
-    # Only the touched rows of a large table are read.
+    # Only the rows of a large table that have entries are accessed.
     is_bare = not tls.grad or (input._edge is None and other._edge is None)
     if is_bare and input._layout.shape == other._layout.shape:
         with no_grad():
@@ -238,9 +238,9 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _written(target: Tensor, result: Tensor) -> Any:
-    """Let a sparse tensor hold what result does.
+    """Store result in a sparse tensor, in place.
 
-    Raises  RuntimeError for a dense target, and where a gradient would have to follow
+    Raises  RuntimeError for a dense target, or if the change would have to be recorded
     """
     if not target._layout.is_sparse:
         raise refusal("copy_", result)
@@ -283,7 +283,7 @@ def _both_sparse(input: Any, other: Any) -> Any:
             "mul operands have incompatible sizes: "
             f"{list(input._layout.shape)} and {list(other._layout.shape)}"
         )
-    # An element missing in one of the two makes the product 0.
+    # An element that is missing in either operand makes the product 0.
     places, own, is_whole = entries_of(input)
     made = own * part_at(other, places)
     return sparse_of(places, made, input._layout.shape, is_coalesced=is_whole)
@@ -321,8 +321,8 @@ def _div(input: Any, other: Any, *rounding: Any) -> Any:
     return _by_values(input, "DivBackward0", lambda v: v / other, lambda g: g / other)
 
 
-# Functions of 0 that are 0. The function of a sum is not the sum of functions, so entries are added
-# up first.
+# Functions that map 0 to 0. They are not linear, so entries with equal coordinates are summed
+# first.
 ZERO_AT_ZERO = (
     "abs", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor",
     "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "rad2deg", "relu",
@@ -405,7 +405,7 @@ def _outside(dim: int, rank: int) -> int:
 
 
 def _spread(g: Tensor, input: Tensor) -> Any:
-    """Return the gradient of a sum: g at each place of input."""
+    """Return the gradient of a sum: g at each coordinate of input."""
     return masked(g.expand(input._layout.shape), input)
 
 
@@ -424,7 +424,8 @@ def _sum_along(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Any:
         if not left:
             made = own.sum(0)
         else:
-            # A copy of the rows that stay, which coalesced checks; the others are only checked.
+            # Coordinates of remaining axes are copied and checked by coalesced; the others are only
+            # checked.
             rows = indices_of(input).index_select(0, _places(left, input))
             _require_inside(input, [i for i in dims if i < axes])
             made = coalesced(sparse_tensor(rows, own, out_shape))
@@ -441,13 +442,13 @@ def _sum_along(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _require_inside(input: Tensor, axes: list[int]) -> None:
-    """Raise IndexError for an index that one of the axes does not have; on a GPU do nothing."""
+    """Raise IndexError for an index out of range on one of the axes; on a GPU there is no check."""
     indices, shape = indices_of(input), input._layout.shape
     try:
         for axis in axes:
             flat_places(indices[axis : axis + 1], shape[axis : axis + 1])
     except IndexError:
-        own_indices(input)  # names the axis
+        own_indices(input)  # raises an error that names the axis
         raise
 
 

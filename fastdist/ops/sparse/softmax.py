@@ -1,4 +1,4 @@
-"""Softmax of sparse tensors, over the entries that stand on one line."""
+"""Softmax of sparse tensors, over the entries that differ only in one coordinate."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .coordinates import Grouped, flat_places, indices_of
 
 
 def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
-    """Return softmax, or its logarithm, of the entries along an axis: where there is none, it
-    counts as -inf.
+    """Return the softmax of the entries along an axis, or its logarithm. Elements without an entry
+    count as -inf.
 
-    Raises  TypeError for what is not floating
+    Raises  TypeError for a dtype that is not floating
     """
     shape = input._layout.shape
     axis = normalize_axis("softmax", dim, len(shape))
@@ -39,7 +39,7 @@ def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
 
 
 def _lines(places: Tensor, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
-    """Return for each entry the number of its line along axis, and how many lines there are."""
+    """Return the number of each entry's line along axis, and the number of lines."""
     others = [one for one in range(len(lengths)) if one != axis]
     n, device = places._layout.shape[1], places._layout.device
     if not others:

@@ -26,7 +26,9 @@ def words_from(seed: int, first: int, blocks: int) -> Array:
 
 
 def words_of(seed: int, places: Array, attempt: int) -> Array:
-    """Return the words of the blocks with these numbers, in uint64. Shape (n,) -> (n, 4)."""
+    """Return the words of the blocks at these positions of the stream. Shape (n,) -> (n, 4),
+    uint64.
+    """
     out = np.empty((len(places), 4), np.uint64)
     _loops.places(places, np.uint64(seed), np.uint64(attempt), out)
     return out

@@ -49,7 +49,7 @@ def take(x: Any, i: Any, j: Any, out: Any) -> Any:
 
 @compiled("index")
 def take_line(x: Any, i: Any, out: Any) -> Any:
-    """The same for a vector, with a cheaper launch."""
+    """Do the same as take for a vector, with a cheaper launch."""
     n = np.int64(len(x))
     for k in range(len(i)):
         first = i[k]
@@ -99,7 +99,7 @@ def _putting(met: Any) -> Any:
 def _putting_in_line(met: Any) -> Any:
     @compiled("index_put")
     def put(x: Any, i: Any, out: Any) -> Any:
-        """The same for a vector, by a loop of fewer instructions."""
+        """Do the same as for arrays, by a loop of fewer instructions for a vector."""
         n = np.int64(len(out))
         for k in range(len(i)):
             first = i[k]

@@ -33,7 +33,7 @@ def add_rows(into: Any, index: Any, x: Any) -> Any:
 # Note [Four indices at a time]
 # LLVM does not unroll a loop that may stop at each index. So loops along an axis load and check
 # four indices, then use them in order. A second loop over single indices handles the remainder, and
-# any four of which one is out of bounds.
+# groups of four in which an index is out of bounds.
 
 
 @compiled("gather")

@@ -34,7 +34,7 @@ def _meet(
     index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool,
     count: Array | None,
 ) -> None:  # fmt: skip
-    """Do by compiled loops what reduce does with ufuncs."""
+    """Do the same as reduce, by compiled loops instead of ufuncs."""
     if not include_self:
         along_axis.scatter(index, np.asarray(_start(way, out.dtype)), out, axis, "set")
     along_axis.scatter(index, src, out, axis, way)
@@ -45,7 +45,7 @@ def _meet(
 def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bool) -> None:
     places = np.zeros((2, 1 if is_spread else 2), index)
     one, count = np.zeros((2, 2), dtype), np.zeros((2, 2), np.int64)
-    # An index that was expanded from one per slice has another layout.
+    # An index that was expanded from one number per slice has another layout.
     given = np.broadcast_to(places, (2, 2)) if is_spread else places
     for axis in (0, 1):  # each axis has its own loop
         _meet(given, one, one.copy(), axis, way, include_self, count if way == "mean" else None)

@@ -36,7 +36,7 @@ def plain(operand: Any) -> Any:
 
 
 def gapless(*operands: Any) -> Any:
-    """Yield operands in C order; an operand that is not gets copied.
+    """Yield operands in C order; other operands are copied.
 
     Raises  TypeError unless all are NumPy arrays
     """

@@ -122,7 +122,7 @@ def _work() -> None:
         try:
             with compiling_for_nobody():
                 compile_it()
-        except BaseException as raised:  # a thread has nobody to raise to: the next call has
+        except BaseException as raised:  # raised by the next call
             error = raised
         with _State.lock:
             _State.keys.discard(key)

@@ -32,7 +32,7 @@ from .object_emitter import NotForObjectsError, object_of_callback, object_of_en
 from .source_stamp import sources_stamp
 from .waiting import compiling
 
-# Typed as Any, because which parts of Numba have types changes from version to version.
+# Typed as Any, because different versions of Numba annotate different parts.
 _caching: Any = numba.core.caching
 _CFunc: Any = numba.core.ccallback.CFunc
 _linalg: Any = numba.np.linalg
@@ -68,7 +68,7 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         return str(cache_directory("numba") or shipped_directory("numba"))
 
     def ensure_cache_path(self) -> None:
-        pass  # its owner was checked when it was found
+        pass  # cache_directory has checked the folder's owner
 
     def get_source_stamp(self) -> str:
         return self._stamp
@@ -154,7 +154,7 @@ class _ShippedFile(_CacheFile):
 
 
 class _Places:
-    """The folders that may have a function's code: the user's, and one shipped in an image."""
+    """The folders that may contain a function's code: the user's, and one shipped in an image."""
 
     def __init__(self, name: str, stamp: str) -> None:
         own, shipped = cache_directory("numba"), shipped_directory("numba")

@@ -109,7 +109,7 @@ def _overlaps(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 def _extent(ndim: Any, count: Any, plan: Any, sizes: Any, i: Any) -> Any:
     low = _get(plan, i)
     size = _get(sizes, i)
-    high = low + select(size == 0, np.int64(1), size)  # a number's first byte stands for it
+    high = low + select(size == 0, np.int64(1), size)  # count the first byte of a single number
     for axis in range(ndim):
         reach = _get(_strides_of(plan, count, axis), i) * (_get(_shape_of(plan, count), axis) - 1)
         if reach < 0:
@@ -419,7 +419,7 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
 # are counted instead of elements.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run a number of shares, from number `first` on, each of equally many elements or rows."""
+    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
     total, each = _get(job, 5), _get(job, 6)
     begin, end = _lesser(first * each, total), _lesser((first + shares) * each, total)
     loop, count, ndim = _get(job, 0), _get(job, 1), _get(job, 2)

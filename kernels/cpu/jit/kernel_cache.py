@@ -41,7 +41,7 @@ _PACKAGE: Final = __package__.rpartition(".")[0]
 
 
 class Recorder:
-    """Records the object code that a maker compiles, to store it, or why it was left to Numba.
+    """Records the object code that a maker compiles, or the reason why Numba must store it.
 
     `exact` requests a function that returns NotImplemented for arguments of other types.
     """

@@ -100,6 +100,7 @@ def pool() -> tuple[int, AbstractContextManager[Any]]:
 def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
     """Return the function that runs loop over operands. The inputs come first; they broadcast to
     the last operand, the output.
+
     Thread  any, several at once; releases the GIL
     Raises  ShapeError if they do not broadcast
     """
@@ -137,6 +138,7 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     """Return the function of (operands, rows, n, a, b) that runs a loop of row_code. The operands
     are a tuple of arrays in C order, which is not checked. Its attribute `alone`, a function of
     (operands, rows, n), uses no thread pool.
+
     Thread  any, several at once; releases the GIL
     """
     run = _row_runner()
@@ -163,8 +165,8 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     ) -> tuple[Callable[[int, int], int | None], Array]:
         """Return a function for this many rows, and its words. The function takes the addresses of
         the words and of the tuple of operands. It uses threads only for enough elements. With
-        checks, it returns 1 without running if the first operand is not a plain array; without, the
-        caller must have checked that.
+        checks, it returns 1 without running if the first operand is not a plain array; otherwise
+        the caller must have checked that.
         """
         words = np.array([address, rows, n, 0, 0, id(array_type)])
         words[3:5].view(np.float64)[:] = a, b

@@ -14,7 +14,7 @@ from numba.core.compiler_machinery import register_pass
 
 from .numba_passes import KernelLibrary, PassesOfKernels, passes_with
 
-# Typed as Any, because which parts of Numba have types changes from version to version.
+# Typed as Any, because different versions of Numba annotate different parts.
 _Lowering: Any = typed_passes.NativeLowering
 _registered: Any = register_pass
 

@@ -21,7 +21,7 @@ from numba.core import codegen, compiler, typed_passes, types
 from numba.core.compiler_machinery import register_pass
 from numba.core.typing import context as typing_context
 
-# Typed as Any, because which parts of Numba have types changes from version to version.
+# Typed as Any, because different versions of Numba annotate different parts.
 _Library: Any = codegen.JITCodeLibrary
 _Lowering: Any = typed_passes.NativeLowering
 _Compiler: Any = compiler.CompilerBase
@@ -96,7 +96,7 @@ class _Typing(_Context):  # type: ignore[misc]
         self.__dict__ = of.__dict__
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """Return the signature of a call; for operators on numbers the cached one."""
+        """Return the signature of a call; for operators on numbers from the cache."""
         # Numba asks with the operator or with its type. The type object can change when Numba
         # learns more about it, and is only valid in the context that resolved it.
         kind = func if isinstance(func, _types.BaseFunction) else self._lookup_global(func)

@@ -29,7 +29,7 @@ from .machine_code import known_symbols
 from .numba_passes import KernelLibrary, PassesOfKernels, passes_with
 from .object_file import BrokenObjectError, read_object
 
-# Typed as Any, because which parts of Numba have types changes from version to version.
+# Typed as Any, because different versions of Numba annotate different parts.
 _Lowering: Any = typed_passes.NativeLowering
 _registered: Any = register_pass
 _cgutils: Any = cgutils

@@ -20,7 +20,7 @@ from fastdist.system.cache_directory import cache_directory, shipped_directory
 from fastdist.system.digest import sha256
 from fastdist.system.own_folder import read_own_file
 
-# Increased when the format changes, or what is stored under a key.
+# Increased when the format changes, or the content that is stored under a key.
 _BEGIN: Final = b"fastdist object 1\n"
 _SEAL_BYTES: Final = 32
 _LENGTHS: Final = struct.Struct("<III")

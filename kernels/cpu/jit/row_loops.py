@@ -19,7 +19,7 @@ _part = compiled(alone=False)
 # row (each share sets its own), n, a, b.
 @_part
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run a number of shares, from number `first` on, each of equally many rows."""
+    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
     rows, share = _get(job, 1), _get(job, 2)
     begin, end = min(first * share, rows), min((first + shares) * share, rows)
     words = stack_words(np.int64(5))

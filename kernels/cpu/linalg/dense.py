@@ -438,7 +438,8 @@ def reflectors(x: Array, out: Array, scales: Array) -> None:
 def _scipys(library: str, function: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     """Return SciPy's "blas" or "lapack" function of this name for a dtype.
 
-    Note    imported at first use, because it is slow, and only few functions are not in NumPy
+    Note    imported at first use, because it is slow, and needed only for the few functions that
+            NumPy lacks
     """
     module = importlib.import_module(f"scipy.linalg.{library}")
     share_blas_threads()

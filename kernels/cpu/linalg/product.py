@@ -185,8 +185,8 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
 
 
 class Laid(NamedTuple):
-    """A matrix packed in panels, with zeros after its last column; the packed array has its
-    shape.
+    """A matrix packed in panels. `panels` has its shape, with columns of zeros up to a multiple of
+    the lanes of a vector.
     """
 
     panels: Array
@@ -212,8 +212,8 @@ def lay(b: Array, *, turned: bool = False) -> Laid:
 
 
 def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
-    """Write a @ b into `to`, where b are the first rows and columns of a packed matrix, in the way
-    of multiply_alone.
+    """Write a @ b into `to`, as multiply_alone does, where b are the first rows and columns of a
+    packed matrix.
     """
     require_arrays(a, laid.panels, to)
     b = laid.panels

@@ -441,8 +441,7 @@ def attention_gradient(
     is_causal: bool,
     dropout: float,
 ) -> None:
-    """Write the gradients of attention by query, key, value and mask into out, by_key, by_value and
-    by_mask.
+    """Write the gradients by query, key, value and mask into out, by_key, by_value and by_mask.
 
     Shapes as for attention; g has the shape of result, and by_mask that of mask, or no elements if
     it is not needed.

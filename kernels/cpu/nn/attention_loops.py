@@ -28,7 +28,7 @@ _SUMS: Final = {"reassoc", "contract"}
 
 
 def entry(name: str, dtype: str) -> Callable[..., Any]:
-    """Return, compiled, the loop with this name that attention_kernels.loop describes."""
+    """Return the compiled loop with this name; attention_kernels.loop describes it."""
     number = getattr(numba, dtype)
     matrix, row = number[:, ::1], number[::1]
     kind = name.removeprefix("thinned_")

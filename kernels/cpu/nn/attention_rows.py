@@ -19,7 +19,7 @@ from ..silence import silent
 
 Array = np.ndarray[Any, Any]
 # Run: a loop over whole rows, a function of (operands, rows, row length). Hide: a function that
-# overwrites what a block does not see.
+# overwrites the elements of keys that a row does not see.
 Run = Callable[[tuple[Array, ...], int, int], None]
 Hide = Callable[[Array, int, float], None]
 

@@ -190,8 +190,6 @@ def gradients_maker(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def _suits_loops(facts: CallFacts) -> bool:
-    """Return whether the loops accept the arrays as they are, and NumPy must not serve
-    meanwhile.
-    """
+    """Return whether the loops accept the arrays as they are, and calls wait for the compiler."""
     places = math.prod(facts.shape[2:])
     return is_plain(facts) and places > 1 and facts.shape[0] > 0 and not numpy_serves()

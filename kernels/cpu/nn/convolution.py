@@ -109,7 +109,7 @@ def _begin(out: Array, bias: Array | None) -> None:
 
 
 def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
-    """Return the slice of the image that a kernel element reads, and its slice of the grid."""
+    """Return the part of the image that a kernel element reads, and its positions in the grid."""
     stride, grid = sliding.stride[axis], sliding.grid[axis]
     offset = at * sliding.dilation[axis] - sliding.padding[axis]
     low = max(-(offset // stride), 0)
@@ -120,8 +120,8 @@ def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
 
 # Note [Zeros around an image]
 # The compiled loops also multiply the zeros around an image, and 0 times an inf or a NaN is NaN. If
-# one is among the numbers that zeros are multiplied by, this function is used instead. It goes over
-# the kernel elements and uses only the pixels inside the image, which is the definition of the
+# the operand that is multiplied by the zeros contains one, this function is used instead. It goes
+# over the kernel elements and uses only the pixels inside the image, which is the definition of the
 # result. It is also used while the loops are compiled.
 @silent
 def _tap_by_tap(
@@ -148,8 +148,8 @@ def _sum_up(
     x: Array, weight: Array, bias: Array | None, y: Array, sliding: Sliding, groups: int,
     apart: Sizes,
 ) -> None:  # fmt: skip
-    """Write the correlation of x, whose elements are `apart`, with weight (outputs, inputs,
-    kernel).
+    """Write the correlation of x, with elements `apart` from each other, with a weight of shape
+    (outputs, inputs, kernel).
     """
     if not y.size:
         return

@@ -57,7 +57,7 @@ def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
 def rows_gradient(
     g: Array, target: Array, weights: Array, totals: Array, out: Array, reduction: int
 ) -> None:
-    """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
+    """Write the gradient of rows by x into out: g * (weights / totals), minus g at the class."""
     own = own_classes(target, out.shape[1])
     if reduction == 1 and len(own):
         g = g / len(own)
@@ -83,7 +83,5 @@ def slope(
     out: Array,
     reduction: int,
 ) -> None:
-    """Write the same gradient as rows_gradient into out, if it is differentiated again: only then x
-    is an input.
-    """
+    """Do the same as rows_gradient. x is an argument because the second gradient needs it."""
     rows_gradient(g, target, weights, totals, out, reduction)

@@ -18,8 +18,8 @@ Array = np.ndarray[Any, Any]
 
 
 def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array, Array | None]:
-    """Return the index of each sample's class, a private copy of the classes, and which samples
-    count; None if all do. The class of a sample that does not count is set to 0.
+    """Return the index of each sample's class, a private copy of the classes, and a mask of the
+    samples that count (None if all do). The class of a sample that does not count is set to 0.
 
     Raises  IndexError for a class that is out of range
     """

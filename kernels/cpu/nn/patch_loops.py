@@ -36,7 +36,7 @@ def entry(name: str, dtype: str) -> Callable[[int, int, int], None]:
 
 
 def _copied(dtype: str) -> Any:
-    """Return the function that copies a line of count numbers, which are step apart, to `to`."""
+    """Return the function that copies `count` numbers, `step` elements apart, to `to`."""
     load, store, size = LOAD[dtype], STORE[dtype], 4 if dtype == "float32" else 8
 
     @compiled(inline=True)
@@ -62,7 +62,9 @@ def _copied(dtype: str) -> Any:
 
 
 def _added(dtype: str) -> Any:
-    """Return the function that adds a line of count numbers at `to` to those at `at`."""
+    """Return the function that adds `count` numbers at `to` to numbers at `at`, `step` elements
+    apart.
+    """
     load, store = LOAD[dtype], STORE[dtype]
 
     @compiled(inline=True)

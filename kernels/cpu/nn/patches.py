@@ -22,7 +22,7 @@ from ..silence import silent
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-# The size of a block of columns in bytes. Of 0.5 to 4 MiB the largest is the fastest, by 5 % for 64
+# The size of a block of columns in bytes. Among 0.5 to 4 MiB the largest is fastest, by 5 % for 64
 # channels and by a third for 16 (AMD EPYC, Zen 3, with caches of 512 KiB and 32 MiB): the product
 # packs its operands anyway, and is faster for wide ones. Products with fewer columns than _FEWEST
 # run at half speed.

@@ -115,8 +115,8 @@ def sequence_gradient(
     reverse: bool,
 ) -> None:
     """Run sequence backward: write the gradients by gates, by the product's contribution to the
-    gates, by hx and by cx. The second is only written for gru; otherwise it equals the first, and
-    over has no rows.
+    gates, by hx and by cx. The second one, `over`, is only written for gru; for other cells it
+    equals the first one, and `over` has no rows.
 
     g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has rows only
     for lstm; over has saved's dtype.

@@ -24,8 +24,8 @@ _get: Final = LOAD["int64"]
 # forward(gates, product, saved, h, c) updates h and c. backward(g, saved, before, dh, dc, d_gates,
 # d_product) leaves in dh the part of the gradient that does not go through the product. All are
 # matrices in C order with a row for each member of the batch. Cells without c get h and dh in its
-# place. Arrays are given by their ids, because compiling array arguments takes Numba longer: see
-# Note [Reading array objects] in array_objects.py.
+# place. Arrays are given by their ids, because Numba compiles that faster than array arguments.
+# See Note [Reading array objects] in array_objects.py.
 
 
 @functools.cache
@@ -73,8 +73,8 @@ def _lstm_forward(dtype: str) -> Any:
         for _ in range(rows):
             f, g, o = kept + step, kept + 2 * step, kept + 3 * step
             before, bent = o + step, o + 2 * step
-            # One loop for the sigmoid of all its gates, because sigmoid takes long to compile: the
-            # first two gates and the last.
+            # One loop computes the sigmoids of the first two gates and of the last one, because
+            # each use of sigmoid takes long to compile.
             for first in range(0, 6 * n, 3 * n):
                 for k in range(first, select(first == 0, 2 * n, 4 * n)):
                     store(kept, k, sigmoid(load(x, k) + load(y, k)))

@@ -100,7 +100,7 @@ def largest_by_numpy(x: Array, best: Array, places: Array, windows: Windows, low
 
 def _seen_along(length: int, count: int, one: tuple[int, int, int, int]) -> tuple[Array, Array]:
     """Return the positions along an axis that its windows cover, one row for each window element,
-    and which of them are inside the axis.
+    and a mask of the positions inside the axis.
     """
     kernel, stride, padding, dilation = one
     i = np.arange(count)

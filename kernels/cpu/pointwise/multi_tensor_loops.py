@@ -73,8 +73,8 @@ def _walk(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     begin: Any, end: Any,
 ) -> None:  # fmt: skip
-    """Run the elements from begin to end, counted over all rows. The numbers of a row are `step`
-    after those of the row before.
+    """Process the elements from begin to end, counted over all rows. The numbers of a row are
+    `step` after those of the row before.
     """
     pointers = stack_words(width + constants)
     row = np.int64(0)
@@ -97,7 +97,7 @@ def _walk(
 # The words of a job: the arguments of _walk, then total and elements per share.
 @compiled(alone=False)
 def _run_shares(first: Any, shares: Any, job: Any) -> None:
-    """Run a number of shares, from number `first` on, each of equally many elements."""
+    """Process `shares` shares of equal size, beginning with the one whose number is `first`."""
     total, elements = _get(job, 7), _get(job, 8)
     begin, end = min(first * elements, total), min((first + shares) * elements, total)
     _walk(
@@ -114,7 +114,7 @@ def _walk_shares(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     total: Any, threads: Any, pool: Any,
 ) -> None:  # fmt: skip
-    """Run all elements on this many threads; pool is the address of the pool's function."""
+    """Process all elements on `threads` threads; pool is the address of the pool's function."""
     job = stack_words(np.int64(9))
     _put(job, 0, loop)
     _put(job, 1, table)

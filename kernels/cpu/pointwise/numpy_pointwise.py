@@ -299,7 +299,7 @@ def _pow(x: Array, y: Array) -> Array:
             return root if exponent > 0.0 else np.divide(1, root, dtype=x.dtype)
     try:
         return np.power(x, y)
-    except ValueError:  # integers with a negative exponent among them
+    except ValueError:  # a negative power of integers
         y = np.asarray(y)
     # 1 / x ** -y rounded towards zero: only x = 1 and x = -1 give results other than 0.
     odd = np.bitwise_and(y, 1) == 1

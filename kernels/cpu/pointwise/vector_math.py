@@ -44,8 +44,8 @@ FAR: Final = {"float32": 2.0**28, "float64": 2.0**27}
 for _function in (*special.COMPILED, *bessel.COMPILED, *orthogonal_polynomials.COMPILED):
     register_jitable(error_model="numpy")(_function)
 
-# Only contract, a * b + c in one step: no flag that excludes NaN or inf, or ignores the sign of
-# zero.
+# The only fast-math flag is contract (a * b + c rounded once). Other flags would exclude NaN and
+# inf, or ignore the sign of zero.
 _inline = compiled(inline=True, fastmath={"contract"})
 _exact = compiled(inline=True)
 
@@ -86,7 +86,7 @@ def _exponentials(dtype: str) -> tuple[Function, Function]:
     number, integer = (np.float32, np.int32) if is_32 else (np.float64, np.int64)
     bits_of = machine.bits_of_float32 if is_32 else machine.bits_of_float64
     of_bits = machine.float32_of_bits if is_32 else machine.float64_of_bits
-    # Adding and subtracting it rounds to an integer, which is then in the last bits of the sum.
+    # Adding this number rounds to an integer, which is then in the last bits of the sum.
     rounder = number(1.5 * 2.0 ** (23 if is_32 else 52))
     log2_e, one = number(1 / math.log(2)), number(1)
     # ln 2 as a sum of two numbers; the first one times a small integer is exact.

@@ -2,8 +2,9 @@
 
 NumPy adds pairwise along the innermost axis in memory, but along other axes one row after the
 other. Then the sum of 5 million float32 in each of two columns was off by 2e-5, their variance by
-4e-3, and with a mean of 1000 by a factor of 5000. Here such an axis is folded first: its n elements
-are split into 64 parts of n / 64, which are added, and so on until 64 are left.
+4e-3. With a mean of 1000, the variance was wrong by a factor of 5000. Here such an axis is folded
+first: its n elements are split into 64 parts of n / 64, which are added, and so on until 64 are
+left.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ ALONG: Final = ("rows", "columns", "turns")
 def take(
     codes: Sequence[RowCode], steps: list[Step], places: Sequence[dict[str, Any]], at: Any
 ) -> None:
-    """Build one group of loops_of, for a row of each code; `at` is the row's index in its block."""
+    """Build a group of steps (see loops_of) for a row of each code; `at` is its index in its
+    block.
+    """
     for code, there in zip(codes, places, strict=True):
         code.begin(there, at)
     if isinstance(steps[0], Reduce | Map | Add | Scan):
@@ -123,7 +125,7 @@ class RowCode:
         # For the current row: the addresses of its operands, its index in the block, and the
         # scalars that are in registers.
         self.places: dict[str, Any] = {}
-        # Whether earlier rows of its band were added already.
+        # Whether earlier rows of the current row's band were added already.
         self.joins: Any = None
         # Operands that a loop has read before, so they are in the cache.
         self.read: set[str] = set()

@@ -13,9 +13,9 @@ from llvmlite import ir  # type: ignore[import-untyped]
 def as_written(builder: Any, start: Any, stop: Any, step: Any) -> Iterator[Any]:
     """Build a loop; its body gets the loop variable.
 
-    Note    LLVM would unroll up to eight iterations, with a loop for the remainder, in several
-            versions for surrounding cases. An iteration has several vectors already: unrolling
-            gained nothing, and took up to half of the compile time (102 ms, not 192, for the kernel
+    Note    LLVM would unroll up to eight iterations and add a loop for the remainder, and would
+            make several such versions. An iteration has several vectors already: unrolling gained
+            nothing, and took up to half of the compile time (102 ms, not 192, for the kernel
             "repeat")
     """
     condition, body, end = (builder.append_basic_block(f"loop.{x}") for x in ("if", "do", "end"))

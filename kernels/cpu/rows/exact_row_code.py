@@ -126,7 +126,7 @@ class ExactRowCode(RowCode):
         return build.load(build.gep(table, [at]))
 
     def _build_sums(self, steps: Sequence[Reduce], element: Any) -> None:
-        """Build the sums of texts along the row, computed in the type element."""
+        """Build the sums of texts along the row, computed in the type `element`."""
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
         sums = _Sums(self, steps, element)
         stacks = [_cgutils.alloca_once(build, ir.ArrayType(element, _DEPTH)) for _ in steps]

@@ -18,8 +18,8 @@ from .long_rows import result_by
 
 # With fewer columns than this, most of a block would be empty.
 _FEWEST: Final = 64
-# NumPy sums columns that are longer than _MOST and fewer than _SOME, by folding: for them a product
-# takes mostly the time of the call.
+# Fewer than _SOME columns of more than _MOST numbers are summed by NumPy, by folding: products with
+# so few columns are mostly call overhead.
 _MOST, _SOME = 1 << 14, 12
 # If few columns have at least _LONG numbers, several rows are treated as one row of about _WIDE
 # columns: the sum of 10,000 x 10 takes 4 us instead of 18 (AMD EPYC, Zen 4).

@@ -5,9 +5,9 @@ scalar loops: rows of 100 took 3 to 10 times as long per element as rows of 10,0
 along_row_code generates vector code. A loop takes four vectors per iteration, with one accumulator
 each, and then the remainder, one vector at a time, with a mask. A sum adds its accumulators to
 float64 every 32 iterations: a float32 adds at most 34 terms in sequence, for any length of a row.
-All of this depends only on the length, so a row has the same bits for any number of threads. It
-also has with shorter vectors, except for the last bits of exp, which such machines compute in
-another way.
+All of this depends only on the length, so a row has the same bits for any number of threads. With
+shorter vectors the bits are also the same, except for the last bits of exp, which such machines
+compute in another way.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def _steps_of_rows(whole: Any, size: Any) -> dict[str, Any]:
 def _build_blocks(
     builder: Any, row: Row, code: Any, first: Any, last: Any, joins: Any, places: Any
 ) -> None:
-    """Build the loops over the rows from first to last, block by block. joins returns whether a row
-    is added to earlier rows.
+    """Build the loops over the rows from first to last, block by block. `joins` returns whether a
+    row is added to earlier rows.
     """
     most = ir.Constant(I64, BLOCK)
     in_rows = sum(kind == "rows" for _, kind in row.operands)

@@ -70,7 +70,7 @@ class Numbers:
         """Build a call of an LLVM intrinsic."""
         kind = ir.FunctionType(self.type, [self.type] * len(args))
         module, bits = self.builder.module, 32 if self.is_32 else 64
-        if self.lanes:  # llvmlite does not form the names for vectors
+        if self.lanes:  # llvmlite cannot form the intrinsic's name for vectors
             name = f"llvm.{name}.v{self.lanes}f{bits}"
             function = module.globals.get(name) or ir.Function(module, kind, name)
         else:
@@ -116,7 +116,7 @@ class Numbers:
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
         y = x if is_bounded else self.smaller(constant(top), x)
         y = self.greater(constant(bottom), y)
-        # Adding and subtracting it rounds to integers, or to the fractions in the table.
+        # Adding and subtracting the rounder rounds to integers, or to the fractions in the table.
         parts = self.lanes if by_table else 1
         scales = HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
         lifts = is_bounded and not scales

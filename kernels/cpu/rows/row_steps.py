@@ -272,7 +272,9 @@ _DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
 
 
 def _slope(*others: Step) -> tuple[Step, ...]:
-    """Return the steps to the gradient by x; `others` are added where the row is read first."""
+    """Return the steps to the gradient by x; `others` are inserted into the first loop over the
+    row.
+    """
     return (
         _NORMAL_SCALE,
         Reduce("total", "sum", "g * weight"),

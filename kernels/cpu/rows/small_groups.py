@@ -20,8 +20,8 @@ from .small_rows import in_order, is_plain
 from .small_tables import table
 
 Array = np.ndarray[Any, Any]
-# Up to MOST numbers are normalized, by one thread; the gradients of up to MOST_SAMPLES samples are
-# added in sequence.
+# These kernels serve up to MOST numbers, in one thread. They add the gradients of up to
+# MOST_SAMPLES samples in sequence.
 MOST: Final = 1 << 16
 MOST_SAMPLES: Final = 256
 # If channels have at least this many positions, a row is a channel with its weight and bias: rows

@@ -105,9 +105,7 @@ def _exact(operands: str, *steps: Step) -> Row:
 
 
 def _slope(*others: Step) -> tuple[Step, ...]:
-    """Return the steps to layer norm's gradient by x; `others` are added where the row is read
-    first.
-    """
+    """Return the steps to layer norm's gradient by x; `others` are inserted into its first loop."""
     return (
         Let("scale", "T(1) / deviation"),
         Reduce("total", "sum", "g * weight"),

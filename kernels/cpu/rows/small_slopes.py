@@ -189,7 +189,9 @@ def norm_gradient(facts: CallFacts, name: str) -> tuple[Run | None, ...]:
 
 
 def group_norm(facts: CallFacts) -> Run:
-    """Return the function for the gradient of group norm by its input, in the way of layer_norm."""
+    """Return the function for the gradient of group norm by its input, with layer_norm's
+    arguments.
+    """
     found = small_groups.group_norm_gradient(_of_norm(facts))
     assert found is not None
     run, only_input = found[0], (True, False, False)
@@ -223,8 +225,8 @@ def group_norm_gradient(facts: CallFacts) -> tuple[Run | None, ...]:
 
 @silent
 def batch_norm(facts: CallFacts) -> Run:
-    """Return the gradient of batch norm by its input, from g, the input, the weight, and the channels'
-    means and variances.
+    """Return the gradient of batch norm by its input, from g, the input, the weight, and the
+    channels' means and variances.
     """
     of_norm, only_input = _of_norm(facts), (True, False, False)
     suits = small_columns.suits_columns(of_norm)

@@ -1,1 +1,2 @@
-"""Kernels for small arrays: what depends on layouts alone is decided once, not at each call."""
+"""Kernels for small arrays, with choices that are made once per layout instead of per call.
+"""

@@ -1,14 +1,14 @@
-"""Kernels written out for small arrays: what is known beforehand is looked at once, not per call.
+"""Kernels for small arrays, which make their choices once per layout instead of at each call.
 
-On 64 numbers a kernel's time is that of NumPy's calls, 0.2 to 1.5 us each, and of asking what is
-given. So each function here takes the CallFacts of a call (shapes, dtype, numbers) and returns a
-function of raw arrays that makes the result with the fewest and cheapest calls, or None where the
-ordinary kernel shall do. CallFacts alone decide, so that a result does not depend on what ran
-before.
+For 64 numbers, a kernel's time is that of NumPy's calls, 0.2 to 1.5 us each, and of checking the
+arguments. So each function here takes the CallFacts of a call (shapes, dtypes, numbers). It returns
+a function of raw arrays that computes the result with the fewest and cheapest calls, or None if the
+ordinary kernel must be used. Only CallFacts decide, so that a result does not depend on earlier
+calls.
 
-Costs on 8x8 float32, one core of an AMD EPYC (Zen 4), NumPy 2.4, in ns: add 490 (with a row to
-broadcast 880), exp 290, np.add.reduce along an axis 1520 (with `out` 890), the same by a product
-with ones 310, np.maximum.reduce 1240, argmax 190, x[integers] of a vector 80, of a matrix 1540.
+Times for 8x8 float32, one core of an AMD EPYC (Zen 4), NumPy 2.4, in ns: add 490 (with a broadcast
+row 880), exp 290, np.add.reduce along an axis 1520 (with `out` 890), the same as a product with
+ones 310, np.maximum.reduce 1240, argmax 190, x[integers] of a vector 80, of a matrix 1540.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 Run = Callable[..., Any]
 
-# Up to so many elements these kernels are used, and up to so many terms a sum may be a product with
-# ones; beyond this np.add.reduce's pairwise order is more exact.
+# These kernels serve up to LIMIT elements, and a sum over up to TERMS terms may be a product with
+# ones. For more terms, np.add.reduce's pairwise order is more accurate.
 LIMIT: Final = 4096
 TERMS: Final = 1024
-# A product of a matrix with ones adds in turn, or in a few sums: for a thousand equal numbers the
-# sum is off by 2e-6 of itself in a row, 1e-5 in one of few columns. With these sizes by 3e-7, 6e-7.
+# A product of a matrix with ones adds in sequence, or in a few partial sums. For a thousand equal
+# numbers the relative error is 2e-6 for a row, and 1e-5 for few columns. With these sizes it is
+# 3e-7 and 6e-7.
 _ROW: Final = 128
 _COLUMN: Final = 64
 _FLOATING: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class CallFacts(NamedTuple):
-    """The facts of a call: of each input (None for a missing one), of the results, and the numbers
-    that the kernel takes. `view_shape` is the shape under which the results are seen.
+    """The facts of a call: shapes and dtypes of the inputs (None for a missing one) and of the
+    result, and the numbers that the kernel takes. `view_shape` is the shape in which the caller
+    gets results.
     """
 
     shapes: tuple[Shape | None, ...]
@@ -52,8 +54,8 @@ class CallFacts(NamedTuple):
 
     @property
     def small(self) -> bool:
-        """Whether the first input is what most functions here are for: some floating numbers in C
-        order, results of the same dtype.
+        """Whether the first input fits most functions here: few floating numbers in C order, with
+        results of the same dtype.
         """
         first = self.shapes[0]
         return (
@@ -65,7 +67,7 @@ class CallFacts(NamedTuple):
 
     @property
     def one_dtype(self) -> bool:
-        """Whether inputs and result have one dtype, a floating one that NumPy's BLAS knows."""
+        """Whether inputs and result have one floating dtype that BLAS supports."""
         given = {dtype for dtype in self.dtypes if dtype is not None}
         return given == {self.dtype} and self.dtype in _FLOATING
 
@@ -76,10 +78,10 @@ GRADIENTS: dict[str, Callable[[CallFacts], tuple[Run | None, ...] | None]] = {}
 
 
 def small(*names: str) -> Callable[[Maker], Maker]:
-    """Register the maker of functions that stand in for kernels of these names."""
+    """Register a maker of functions that replace the kernels of these names for small arrays."""
 
     def register(maker: Maker) -> Maker:
-        made = silent(maker)  # and so are the functions that it makes
+        made = silent(maker)  # the functions that it makes are silent, too
         KERNELS.update(dict.fromkeys(names, made))
         return made
 
@@ -87,9 +89,9 @@ def small(*names: str) -> Callable[[Maker], Maker]:
 
 
 def gradients(*names: str) -> Callable[[Any], Any]:
-    """Register the maker of the gradients by the inputs of kernels of these names.
+    """Register the maker of the gradient functions, by the inputs, of kernels of these names.
 
-    Each takes g, then of `out`, the other results and the inputs what the op's vjps ask for.
+    Each function takes g, then those of `out`, the other results and the inputs that the vjps need.
     """
 
     def register(maker: Any) -> Any:
@@ -102,7 +104,7 @@ def gradients(*names: str) -> Callable[[Any], Any]:
 
 @lru_cache(maxsize=256)
 def ones(count: int, dtype: Any) -> Array:
-    """Return that many ones, which nobody may change."""
+    """Return an array of ones; it must not be changed."""
     made = np.ones(count, dtype)
     made.flags.writeable = False
     return made
@@ -110,9 +112,9 @@ def ones(count: int, dtype: Any) -> Array:
 
 @silent
 def adder_of_rows(n: int, dtype: Any) -> Run:
-    """Return the function that adds up rows of n numbers, of a matrix in C order.
+    """Return the function that sums rows of n numbers, of a matrix in C order.
 
-    Note    np.vecdot adds in many sums at once, and takes 200 to 500 ns more for such few rows
+    Note    np.vecdot uses many partial sums, and takes 200 to 500 ns more for so few rows
     """
     one, inner = ones(n, dtype), np.vecdot
     return (lambda x: x.dot(one)) if n <= _ROW else lambda x: inner(x, one)
@@ -121,8 +123,8 @@ def adder_of_rows(n: int, dtype: Any) -> Run:
 @lru_cache(maxsize=256)
 @silent
 def adder_of_columns(n: int, columns: int, dtype: Any) -> Run:
-    """Return the function that adds up so many columns of n numbers, of a matrix in C order: in
-    parts that lie far from each other, and then these, if there are too many to be added in turn.
+    """Return the function that sums columns of n numbers, of a matrix in C order. If there are too
+    many terms to add in sequence, it first adds parts that are far apart.
     """
     if n <= _COLUMN:
         return ones(n, dtype).dot
@@ -139,12 +141,13 @@ def adder_of_columns(n: int, columns: int, dtype: Any) -> Run:
 
 @lru_cache(maxsize=256)
 def adder_along(before: int, n: int, after: int, dtype: Any) -> Run:
-    """Return the function that adds up the n in the middle of an array (before, n, after), in C
-    order under any shape: by products of 64 with ones, whose results are added up in the same way.
+    """Return the function that sums over the middle axis of an array that can be viewed as (before,
+    n, after) in C order. It uses products of 64 terms with ones, whose results are summed in the
+    same way.
 
-    Note    2 to 12 times as fast as NumPy, which adds `after` at a time: 18 x 466 x 33 float32 take
-            35 us in place of 158, 2 x 510 x 3 take 9 in place of 17 (AMD EPYC, Zen 4). With fewer
-            than 128 in `after` no product is large enough for BLAS to share it among threads
+    Note    2 to 12 times as fast as NumPy, which adds `after` numbers at a time: 18 x 466 x 33
+            float32 take 35 us instead of 158, 2 x 510 x 3 take 9 instead of 17 (AMD EPYC, Zen 4).
+            If `after` is below 128, no product is so large that BLAS divides it among threads
     """
     up = adder_along(before, n // _COLUMN, after, dtype) if n > _COLUMN else None
     return _adder_in_parts(before, n, after, dtype, up)
@@ -173,7 +176,7 @@ def _adder_in_parts(before: int, n: int, after: int, dtype: Any, up: Run | None)
 
 @lru_cache(maxsize=256)
 def number(value: float, dtype: Any) -> Array:
-    """Return value as an array of no axes, which ufuncs take in half the time of Python's own."""
+    """Return value as a 0-d array, which ufuncs accept in half the time of a Python number."""
     made = np.asarray(value, dtype)
     made.flags.writeable = False
     return made
@@ -181,7 +184,7 @@ def number(value: float, dtype: Any) -> Array:
 
 @lru_cache(maxsize=256)
 def row_starts(rows: int, length: int) -> Array:
-    """Return where the rows of a flattened matrix begin."""
+    """Return the offsets of the rows in a flattened matrix."""
     made = np.arange(0, rows * length, length) if length else np.zeros(rows, np.int64)
     made.flags.writeable = False
     return made

@@ -1,4 +1,4 @@
-"""Batch norm and group norm of few numbers."""
+"""Batch norm and group norm of small tensors."""
 
 from __future__ import annotations
 

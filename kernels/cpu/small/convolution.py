@@ -1,4 +1,4 @@
-"""Convolutions of few small images: columns by one copy of NumPy's, and one product."""
+"""Convolutions of few small images: columns by one NumPy copy, and one product."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from ..nn.patches import Sliding
 from .call_facts import CallFacts, Run, small
 
-# Columns of so many elements in all; beyond, a compiled loop lays them out in less time.
+# The most elements of all columns; for more, a compiled loop is faster.
 _MOST: Final = 1 << 13
 
 
 @small("nn.convolution.forward")
 def convolve(facts: CallFacts) -> Run | None:
-    """Make it for images and a weight in C order, of one group: the same copies and the same
-    product as those of convolution.forward for one block of columns, so the same bits.
+    """Return the function for images and a weight in C order, with one group. It makes the same
+    copies and the same product as convolution.forward for one block of columns, so it gives the
+    same bits.
 
-    Note    8x8 images of 3 channels under 4 kernels of 3x3 take 7 us instead of 25 (AMD EPYC, Zen
-            3)
+    Note    8x8 images of 3 channels with 4 kernels of 3x3 take 7 us instead of 25 (AMD EPYC, Zen 3)
     """
     image, weight, _ = facts.shapes
     *how, groups = facts.numbers

@@ -1,4 +1,4 @@
-"""Copies of few numbers: as they are, in another dtype, or those that an index names."""
+"""Copies of few numbers: unchanged, cast to another dtype, or selected by an index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..index.indices import MANY, require_inside
 from ..memory import LINES_FROM
 from .call_facts import LIMIT, Array, CallFacts, Run, Shape, row_starts, small
 
-# Places from which on a compiled loop serves, see index/indices.py.
+# The most indices for these kernels; for more, compiled loops are used, see index/indices.py.
 _FEW_PLACES: Final = MANY - 1
 _WRITTEN: Final = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64))
 
@@ -76,8 +76,8 @@ def _gather(facts: CallFacts) -> Run | None:
 
 
 def _flat_places(facts: CallFacts) -> Run | None:
-    """Return the function that makes of an index along an axis the places in a flattened copy of
-    the first input; it has an array of its own, which nobody can change afterwards.
+    """Return the function that converts an index along an axis to flat indices in a contiguous copy
+    of the first input. It returns a new array, which no other code can change.
     """
     shape, wanted, (axis,) = facts.shapes[0], facts.shapes[1], facts.numbers
     if not (shape and wanted and facts.contiguous[0] and facts.dtypes[0] == facts.dtype):
@@ -106,7 +106,9 @@ def _flat_places(facts: CallFacts) -> Run | None:
 
 
 def _starts(shape: Shape, steps: Shape, axis: int) -> Array:
-    """Return where the lines along an axis begin, for each number of an index of a shape."""
+    """Return, for each element of an index of a shape, the flat offset of its line along the
+    axis.
+    """
     starts = np.zeros(shape, np.int64)
     for i, (n, step) in enumerate(zip(shape, steps, strict=True)):
         if i != axis:
@@ -117,7 +119,7 @@ def _starts(shape: Shape, steps: Shape, axis: int) -> Array:
 
 
 def _cut(shape: Shape | None, wanted: Shape | None) -> tuple[slice, ...] | None:
-    """Return the part of a source that an index has places for; None where that is all of it."""
+    """Return the slices of a source that the index covers; None if it covers all of the source."""
     assert shape is not None and wanted is not None
     return None if shape == wanted or not shape else tuple([slice(n) for n in wanted])
 
@@ -146,7 +148,7 @@ def _scatter_add(facts: CallFacts) -> Run | None:
 
     def scatter_add(x: Array, index: Array, src: Array) -> Array:
         out = x.copy()
-        # NumPy adds vectors at places four times as fast as other arrays.
+        # For vectors, NumPy adds at indices four times as fast as for other arrays.
         given = (src if part is None else src[part]).ravel()
         add_at(out.ravel(), places(index).ravel(), given)
         return out

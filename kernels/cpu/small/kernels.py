@@ -1,4 +1,4 @@
-"""All kernels for small arrays, by the names of the kernels that they replace."""
+"""All kernels for small arrays, by the names of the ordinary kernels that they replace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .call_facts import GRADIENTS, KERNELS, CallFacts, Run
 
 __all__ = ["reductions", "rows", "small_gradients", "small_kernel"]
 
-# Families that few programs use, 0.7 MB: they are loaded for the first name that has this text.
+# Modules (0.7 MB) that few programs use: they are loaded at the first name that contains this text.
 LATER: Final = {
     "slope": "small.second_gradients", "fft.": "fft.transforms", "windows.": "small.windows",
     "weighted_": "small.windows",
@@ -29,14 +29,14 @@ def _load_family(name: str) -> None:
 
 
 def small_kernel(name: str, facts: CallFacts) -> Run | None:
-    """Return the function that makes a fresh result (or a tuple of results) of raw arrays."""
+    """Return the function that computes a new result, or a tuple of results, from raw arrays."""
     _load_family(name)
     maker = KERNELS.get(name)
     return None if maker is None else maker(facts)
 
 
 def small_gradients(name: str, facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the functions that make the gradients; None where the op's own vjps shall."""
+    """Return the functions that compute the gradients; None if the op's vjps must be used."""
     _load_family(name)
     maker = GRADIENTS.get(name)
     return None if maker is None else maker(facts)

@@ -1,4 +1,4 @@
-"""Sums, means and extremes of small arrays, in as few calls of NumPy as they take."""
+"""Sums, means and extremes of small arrays, with few NumPy calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .call_facts import (
 
 
 def _axes(facts: CallFacts) -> tuple[Any, Any, tuple[int, ...]]:
-    """Return the first input's shape, how many elements go into one result, and the axes."""
+    """Return the first input's shape, the number of elements per result, and the axes."""
     shape, axes = facts.shapes[0] or (), facts.numbers[0]
     axes = tuple(range(len(shape))) if axes is None else axes
     return shape, math.prod([shape[axis] for axis in axes]), axes
@@ -37,7 +37,7 @@ def _final(facts: CallFacts) -> tuple[int, ...]:
 
 @silent
 def _seen(run: Run, shape: tuple[int, ...], final: tuple[int, ...]) -> Run:
-    """Return run with its result of shape seen as final."""
+    """Return a function that runs `run` and views its result in the shape `final`."""
     return run if shape == final else lambda x: run(x).reshape(final)
 
 
@@ -103,7 +103,7 @@ def _mean(facts: CallFacts) -> Run | None:
 
 
 def _repeated(facts: CallFacts) -> Run | None:
-    """Return the function that sees a gradient once for each number that went into a result."""
+    """Return the function that expands a gradient to all the numbers that went into a result."""
     shape, _, axes = _axes(facts)
     if math.prod(shape) == 0 or facts.dtype != facts.dtypes[0]:
         return None
@@ -112,7 +112,7 @@ def _repeated(facts: CallFacts) -> Run | None:
     ndarray, dtype = np.ndarray, facts.dtype
 
     def repeat(g: Any) -> Any:
-        # A tenth of np.broadcast_to's time; it needs a buffer, which only C order has.
+        # This takes a tenth of np.broadcast_to's time, but needs a buffer, which requires C order.
         if not g.flags.c_contiguous:
             g = g.copy()
         given = g.strides
@@ -142,7 +142,7 @@ def _mean_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def _extreme(facts: CallFacts, best: Any) -> Run | None:
-    """Return amax or amin by where the extreme stands: NaN counts as both, and is found first."""
+    """Return the function for amax or amin by argmax or argmin, which find NaN first."""
     shape, n, axes = _axes(facts)
     if not facts.small:
         return None
@@ -172,7 +172,7 @@ def _amin(facts: CallFacts) -> Run | None:
 
 @gradients("reduce.reductions.amax", "reduce.reductions.amin")
 def _extreme_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    # max and min of all elements, which name no axes, take NaN for an extreme like any other.
+    # max and min over all elements, which have no axes argument: a NaN counts as an extreme.
     of_all = facts.numbers[0] is None
     return long_rows.reduction_gradient(facts, "max_gradient" if of_all else "extreme_gradient")
 
@@ -255,8 +255,8 @@ def _std(facts: CallFacts) -> Run | None:
 
 @silent
 def _norm_across(facts: CallFacts) -> Run | None:
-    """Return the norm of order 1 or 2 over axes before the last one, of sizes or squares that are
-    made first.
+    """Return the function for the norm of order 1 or 2 over axes that do not include the last one,
+    by a sum of absolute values or squares.
     """
     (shape, _, axes), order = _axes(facts), facts.numbers[1]
     if order not in (1.0, 2.0) or len(shape) - 1 in axes:

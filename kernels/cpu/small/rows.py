@@ -1,4 +1,4 @@
-"""Softmax, normalisation, cross entropy and linear layers on few numbers, row by row."""
+"""Softmax, norms, cross entropy and linear layers of small arrays, row by row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .call_facts import TERMS, CallFacts, Run, Shape, adder_of_columns, gradient
 
 
 def _in_own(name: str, facts: CallFacts) -> str:
-    """Return the name of a gradient's loop: in float64 it keeps more digits, see
+    """Return the name of a gradient's loop; for float64 the one that keeps more digits, see
     Note [Slopes of rows with one large share] in fastdist/ops/nn/softmax.py.
     """
     return f"{name}_wide" if facts.dtype.itemsize == 8 else name
@@ -144,9 +144,9 @@ def _linear_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
 
 
 def _is_matrix_product(facts: CallFacts) -> bool:
-    """Return whether NumPy's BLAS makes the result of matrices as they are.
+    """Return whether BLAS can multiply the matrices as they are, with memory from NumPy.
 
-    Note    not for large ones: NumPy's own memory has no way to release what memory.py keeps
+    Note    not for large results: NumPy's allocation cannot release the blocks that memory.py keeps
     """
     a, b = facts.shapes
     assert a is not None and b is not None
@@ -170,7 +170,9 @@ def _matmul(facts: CallFacts) -> Run | None:
 
 @silent
 def _of_vectors(a: Shape, b: Shape, shape: Shape) -> Run:
-    """Return the product in which vectors are matrices: it has the bits of that of these."""
+    """Return the product of vectors, computed as matrices, so that its bits are those of
+    matrices.
+    """
     row, column = (1, a[0]), (b[0], 1)
     if len(b) == 2:
         return lambda input, other: input.reshape(row).dot(other).reshape(shape)

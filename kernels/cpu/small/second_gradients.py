@@ -1,4 +1,4 @@
-"""Gradients that are differentiated again, by the names of the ops that make them."""
+"""Second gradients of small arrays, by the names of the ops of the first gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorting few numbers along rows, in as few calls of NumPy as it takes."""
+"""Sorting small arrays along rows, with few NumPy calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .call_facts import LIMIT, CallFacts, Run, row_starts, small
 
 Array = np.ndarray[Any, Any]
-# NumPy chooses a few numbers of longer rows faster than it sorts all.
+# For longer rows, NumPy selects a few numbers faster than it sorts all.
 _SORTED: Final = 128
 
 
@@ -23,8 +23,8 @@ def _rows(facts: CallFacts) -> tuple[int, int] | None:
 
 
 def _in_order(facts: CallFacts, count: int, largest: bool) -> Run | None:
-    """Return the function that makes the first `count` of each row in order, and their places;
-    equals keep their order, NaN counts as the largest.
+    """Return the function that gives the first `count` of each sorted row, and their indices.
+    Sorting is stable, and NaN counts as the largest.
     """
     rows = _rows(facts)
     if rows is None:
@@ -36,7 +36,7 @@ def _in_order(facts: CallFacts, count: int, largest: bool) -> Run | None:
     def order(x: Array) -> tuple[Array, Array]:
         x = x.reshape(seen)
         if largest:
-            # Sorting the mirrored rows and mirroring back keeps the order of equals.
+            # Sorting the reversed rows and reversing the result keeps the order of equals.
             places = subtract(last, x[:, ::-1].argsort(1, "stable")[:, from_end])
         else:
             places = x.argsort(1, "stable")

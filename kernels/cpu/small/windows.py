@@ -1,4 +1,4 @@
-"""The largest of windows, their gradients and weighted sums of neighbours, for few numbers."""
+"""Max pooling, its gradients, and weighted sums of neighbors, for small arrays."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _spread(facts: CallFacts) -> Run | None:
                 return out
             loop = compiled("spreading", *kind)
         if loop(x.reshape(from_), places.reshape(from_), out.reshape(to)) != INSIDE:
-            spread(x, places, out, windows)  # it raises
+            spread(x, places, out, windows)  # this raises the error
         return out
 
     return run
@@ -96,7 +96,7 @@ def _weigh(facts: CallFacts) -> Run | None:
     before, after = of_x[len(of_x) - axes :], shape[len(shape) - axes :]
     seen, made = (-1, *ones, *before), (-1, *ones, *after)
     kind = facts.dtypes[0], dtype, facts.dtypes[2], facts.dtypes[1]
-    # The tables of the last call, which are those of all that name them alike, cut into axes.
+    # The tables of the last call, split by axis; usually the next call has the same ones.
     known: tuple[Any, ...] = None, None, None
     is_ready = False
 

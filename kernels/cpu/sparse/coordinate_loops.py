@@ -1,4 +1,4 @@
-"""The loops of sparse.py, compiled: see Note [Indices that change] in bounds.py."""
+"""The loops of coordinates.py, compiled: see Note [Indices that change] in bounds.py."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def add_rows(values: Any, rows: Any, into: Any) -> Any:
 
 @compiled("products of sparse tensors")
 def gather_add(x: Any, starts: Any, places: Any, weights: Any, weighed: Any, into: Any) -> Any:
-    """Return the first bound of a sum (1) or place (2) that does not exist, and which; 0: none."""
+    """Return the kind and value of a number that is out of bounds: of starts (1) or places (2); 0
+    if none is.
+    """
     count = np.uint64(min(len(places), len(weights)) if weighed else len(places))
     first = starts[0]
     if np.uint64(first) > count:

@@ -1,4 +1,4 @@
-"""Entries of sparse tensors added up, on the CPU."""
+"""Sums of entries of sparse tensors, on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..silence import silent
 
 Array = np.ndarray[Any, Any]
 _loops = Loops("sparse.coordinate_loops")
-# Numbers that NumPy makes at a time in a sum.
+# The number of values that NumPy computes at a time in a sum.
 _PIECE: Final = 1 << 18
 
 
@@ -28,7 +28,7 @@ def _compile_gathering(dtype: Any) -> None:
 
 
 def _refuse(index: int, length: int, axis: int) -> None:
-    """Raise what sparse_coo_tensor raises for an index that an axis of a length does not have."""
+    """Raise the error of sparse_coo_tensor for an index that is out of bounds for a length."""
     if index < 0:
         raise OutOfBounds(f"found negative index {index} for dim {axis}")
     raise OutOfBounds(
@@ -38,8 +38,8 @@ def _refuse(index: int, length: int, axis: int) -> None:
 
 
 def _require_inside(row: Array, length: int, axis: int) -> None:
-    """Raise IndexError if a contiguous row has an index outside of an axis of this length."""
-    # A negative number is the largest one when read without a sign.
+    """Raise IndexError if a contiguous row has an index that is out of bounds for the length."""
+    # As an unsigned integer, a negative number is larger than all others.
     if row.size and int(np.maximum.reduce(row.view(np.uint64))) >= length:
         low, high = ends(row)
         _refuse(low if low < 0 else high, length, axis)
@@ -48,7 +48,7 @@ def _require_inside(row: Array, length: int, axis: int) -> None:
 def _own_row(row: Array, length: int, axis: int) -> Array:
     """Return a private copy of a row of indices: see Note [Indices that change] in bounds.py.
 
-    Raises  IndexError for an index that the axis, of a length, does not have
+    Raises  IndexError for an index that is out of bounds for the length
     """
     own = row.copy()
     _require_inside(own, length, axis)
@@ -57,10 +57,10 @@ def _own_row(row: Array, length: int, axis: int) -> Array:
 
 @silent
 def flat_places(indices: Array, out: Array, lengths: tuple[int, ...]) -> None:
-    """Write the number of each place, a column of indices, in C order over axes of lengths into
+    """Write the flat index of each column of indices, in C order over axes of these lengths, into
     out.
 
-    Raises  IndexError for an index that an axis does not have
+    Raises  IndexError for an index that is out of bounds
     """
     if not lengths:
         out.fill(0)
@@ -74,11 +74,11 @@ def flat_places(indices: Array, out: Array, lengths: tuple[int, ...]) -> None:
 
 @silent
 def add_entries(values: Array, indices: Array, out: Array) -> None:
-    """Add each of the values at its place, a column of indices, into out, in their order.
+    """Add each value to out at the position given by its column of indices, in order.
 
-    Bound by memory, of the rows that are touched.
+    Bound by memory: only the touched rows are read and written.
 
-    Raises  IndexError for an index that an axis of out does not have
+    Raises  IndexError for an index that is out of bounds
     """
     if not values.size:
         return
@@ -86,7 +86,7 @@ def add_entries(values: Array, indices: Array, out: Array) -> None:
     if not axes:
         np.add(out, values.sum(0, out.dtype), out)
         return
-    # Half types and bool are not for compiled loops, and memory with gaps is walked by NumPy.
+    # Compiled loops do not take half types and bool; NumPy handles memory that is not contiguous.
     by_numpy = not out.flags.c_contiguous or out.dtype.itemsize < 4
     if by_numpy or is_numpys_turn(_compile_adding, values.dtype, out.dtype):
         own = [_own_row(indices[axis], out.shape[axis], axis) for axis in range(axes)]
@@ -122,10 +122,10 @@ def _gather_by_numpy(
 
 @silent
 def gather_add(x: Array, starts: Array, places: Array, weights: Array | None, out: Array) -> None:
-    """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]], each
-    times its weight, if there are weights. Each sum is added in the order of its places.
+    """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]],
+    multiplied by their weights, if any. Each sum is added in the order of places.
 
-    Raises  IndexError for a row that x does not have
+    Raises  IndexError for a row that is out of bounds
     """
     if not out.size:
         return

@@ -1,4 +1,4 @@
-"""Steps of parameters by gradients of few rows, on the CPU."""
+"""Optimizer steps of parameters whose gradients have few rows, on the CPU."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _run(
     rows: list[Array],
     numbers: list[float],
 ) -> None:
-    """Run a loop over rows of arrays with numbers of their dtype.
+    """Run a loop over rows of arrays, with numbers converted to their dtype.
 
-    Raises  OutOfBounds for a place that they do not have
+    Raises  OutOfBounds for a row that is out of bounds
     """
     dtype, count = rows[0].dtype, len(rows[0])
     if dtype not in WIDE:
@@ -35,7 +35,7 @@ def _run(
         if found != INSIDE or (len(places) and not count):
             refuse(found, count, 0)
         return
-    # Half types are not for compiled loops: a copy of the rows that are touched is.
+    # Compiled loops do not take half types: they get a float32 copy of the touched rows.
     touched, number = np.unique(places, return_inverse=True)
     require_inside(touched, count, 0)
     to = WIDE[dtype]
@@ -58,11 +58,11 @@ def adagrad(
     rate: float,
     eps: float,
 ) -> None:
-    """Step rows of out, the parameter, as Adagrad does, and add to its sums of squares.
+    """Update rows of out, the parameter, as Adagrad does, and add to its sums of squares.
 
-    values: (n, width); places: (n,), the row of each of values[order], rising; sums and out: (rows,
-    width), C order. Bound by memory: each row that is touched is read and written once, after the
-    values of one row have been added up.
+    values: (n, width); places: (n,), the row of each of values[order], ascending; sums and out:
+    (rows, width), C order. Bound by memory: after a row's values are summed, the row is read and
+    written once.
     """
     _run(_loops.adagrad, values, places, order, [sums, out], [rate, eps])
 
@@ -80,9 +80,9 @@ def sparse_adam(
     keep_square: float,
     eps: float,
 ) -> None:
-    """Step rows of out, the parameter, as Adam does, and move the means of these rows.
+    """Update rows of out, the parameter, as Adam does, and the running means of these rows.
 
-    Arrays as adagrad's; keep and keep_square are what stays of the means.
+    Arrays as for adagrad; keep and keep_square are the decay factors of the means.
     """
     numbers = [rate, keep, keep_square, eps]
     _run(_loops.sparse_adam, values, places, order, [mean, square, out], numbers)

@@ -1,1 +1,1 @@
-"""Ranges and random numbers, written into CUDA arrays."""
+"""Arithmetic sequences and random numbers, written into CUDA arrays."""

@@ -1,15 +1,15 @@
-// Random numbers by counting, Philox-4x32-10: see Note [One stream on every device] in
+// Counter-based random numbers, Philox-4x32-10: see Note [One stream on every device] in
 // random_numbers/philox.py. random.py puts before this text: memory.cuh, the typedef of Stored, the
-// number of axes DIMS, whether an element takes 64 bits: LONG, and how many BITS a uniform number
-// has if not; philox.cuh.
+// number of axes DIMS, LONG (whether an element takes 64 random bits), BITS (the random bits of a
+// uniform number if not), and philox.cuh.
 //
-// A thread makes one block of the stream, four words, and the elements that are made of them.
+// A thread makes one block of the stream, four words, and the elements that are made from them.
 // Bound by arithmetic for normal numbers, by memory for others.
 
 constexpr int THREADS = 256;
 struct Task {
     long long size, first, seed, place;  // see Start
-    long long low, span, last;  // of integers: span 0 stands for 2**64
+    long long low, span, last;  // for integers; span 0 stands for 2**64
     long long shape[DIMS], step[DIMS];
 };
 
@@ -39,7 +39,7 @@ uniform(Stored* out, Task task) {
     }
 }
 
-// In (0, 1), in float64, with as many words for each as LONG says.
+// float64 numbers in (0, 1); LONG says whether each takes two words.
 extern "C" __global__ void __launch_bounds__(THREADS)
 open_uniform(Stored* out, Task task) {
     const long long number = number_of_block();
@@ -55,7 +55,7 @@ open_uniform(Stored* out, Task task) {
     }
 }
 
-// Two by two, by the method of Box and Muller, in float64 and rounded last.
+// Normal numbers, made in pairs by the Box-Muller method in float64, and rounded at the end.
 extern "C" __global__ void __launch_bounds__(THREADS)
 normal(Stored* out, Task task) {
     const long long number = number_of_block();
@@ -67,10 +67,10 @@ normal(Stored* out, Task task) {
     for (int pair = 0; pair < EACH / 2; ++pair) {
         const double u = LONG ? double(block.wide(0) >> 11) : double(block.word[2 * pair]);
         const double v = LONG ? double(block.wide(1) >> 11) : double(block.word[2 * pair + 1]);
-        // One is added so that u lies in (0, 1], where the logarithm is finite.
+        // Adding one gives u in (0, 1], where the logarithm is finite.
         const double radius = ::sqrt(-2.0 * ::log((u + 1.0) * scale));
         const long long at = number * EACH + 2 * pair;
-        // In half turns: sin and cos of radians keep an array for huge angles, in memory.
+        // sinpi and cospi, because sin and cos keep an array in local memory for huge angles.
         double sine, cosine;
         ::sincospi(2.0 * scale * v, &sine, &cosine);
         if constexpr (LONG) {
@@ -83,7 +83,7 @@ normal(Stored* out, Task task) {
     }
 }
 
-// A word that would favour the small ones is thrown away and drawn again from the same place.
+// A word that would favor small numbers is rejected and drawn again.
 extern "C" __global__ void __launch_bounds__(THREADS)
 integers(Stored* out, Task task) {
     const long long number = number_of_block();

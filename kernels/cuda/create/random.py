@@ -1,8 +1,8 @@
-"""Random numbers of a part of a Philox stream, written into CUDA arrays: the CPU's, bit for bit.
+"""Kernels that fill CUDA arrays with random numbers of a Philox stream: the CPU's bits.
 
-`seed` is a number, or an array of two in the device's memory, where a kernel finds the seed and the
-block from which `first` counts: see Note [Draws in a graph] in random_numbers/generator.py. Normal
-ones but for roundings: they are computed in float64, by another library's functions.
+`seed` is a number, or a device array of two numbers, from which a kernel reads the seed and the
+block that `first` counts from: see Note [Draws in a graph] in random_numbers/generator.py. Normal
+numbers differ from the CPU's by rounding: they are computed in float64 by another math library.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -28,24 +28,26 @@ from ..layout import element_strides
 
 
 def uniform(out: Any, seed: Any, first: int) -> None:
-    """Write numbers in [0, 1) into out, from block `first` of a seed on."""
+    """Write numbers in [0, 1) into out, from block `first` of the seed's stream on."""
     launch(plan_draw("uniform", out, seed, first))
 
 
 def open_uniform(out: Any, seed: Any, first: int, wide: bool) -> None:
-    """Write numbers in (0, 1) into out, in float64, from block `first` of a seed on: as fine as
-    float64 if they are wide, else of 32 bits.
+    """Write float64 numbers in (0, 1) into out, from block `first` of the seed's stream on. If
+    wide, they have the resolution of float64, otherwise 32 random bits.
     """
     launch(plan_draw("open_uniform", out, seed, first, is_long=wide))
 
 
 def normal(out: Any, seed: Any, first: int) -> None:
-    """Write numbers of mean 0 and deviation 1 into out, from block `first` of a seed on."""
+    """Write normal numbers of mean 0 and deviation 1 into out, from block `first` of the
+    stream on.
+    """
     launch(plan_draw("normal", out, seed, first))
 
 
 def integers(out: Any, seed: Any, first: int, low: int, high: int) -> None:
-    """Write integers in [low, high) into out, from block `first` of a seed on."""
+    """Write integers in [low, high) into out, from block `first` of the seed's stream on."""
     launch(plan_draw("integers", out, seed, first, low, high))
 
 
@@ -59,15 +61,16 @@ def plan_draw(
     *,
     is_long: bool | None = None,
 ) -> list[Launch]:
-    """Return the launch of uniform, open_uniform, normal or integers; none if out is empty. Those
-    of float64 and integers take two words each unless is_long says otherwise.
+    """Return the launch of uniform, open_uniform, normal or integers; no launch if out is empty.
+    is_long says whether a number takes two random words; by default those of float64 and integers
+    do.
     """
     if not out.size:
         return []
     if is_long is None:
         is_long = name == "integers" or out.dtype == np.float64
     span = high - low
-    # The largest multiple of span below 2**64, less one: what lies above has no full round.
+    # The largest multiple of span below 2**64, minus one: greater words would favor small numbers.
     last = (1 << 64) - (1 << 64) % span - 1
     numbers = *start_of(seed, first), *map(_signed, (low, span, last))
     shape, steps = out.shape or (1,), element_strides(out) or (0,)
@@ -78,19 +81,21 @@ def plan_draw(
 
 
 def start_of(seed: Any, first: int) -> tuple[int, int, int]:
-    """Return the fields of a task for the start of a draw: first, seed, place."""
+    """Return the fields of a task for the start of a draw: first, seed, address of the seed
+    array.
+    """
     place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
     return _signed(first), _signed(known), place
 
 
 def _signed(number: int) -> int:
-    """Return a number's lowest 64 bits as int64."""
+    """Return the lowest 64 bits of a number as int64."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_random(dtype: np.dtype[Any], dims: int = 1, *, is_long: bool) -> str:
-    """Return the text for elements of a dtype, and a number of axes."""
+    """Return the CUDA source for elements of a dtype, and a number of axes."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 constexpr int DIMS = {dims};

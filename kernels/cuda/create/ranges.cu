@@ -1,6 +1,6 @@
-// Numbers in a row, made where they stand. ranges.py puts before this text: memory.cuh, typedefs of
-// Stored, of Held (what numbers evenly apart are rounded to) and Wide (what computes them), and
-// whether Stored IS_WHOLE. Bound by memory: each is written once, and nothing is read.
+// Arithmetic sequences. ranges.py puts before this text: memory.cuh, typedefs of Stored, of Held
+// (what evenly spaced numbers are rounded to) and Wide (what computes them), and whether Stored
+// IS_WHOLE. Bound by memory: each number is written once, and nothing is read.
 
 constexpr int THREADS = 256;
 
@@ -11,7 +11,7 @@ struct Task {
 extern "C" __global__ void __launch_bounds__(THREADS)
 whole(Stored* out, Task task) {
     const long long i = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    // Modulo 2**64, as NumPy counts.
+    // Modulo 2**64, as in NumPy.
     typedef unsigned long long Long;
     if (i < task.size)
         out[i] = cast<Stored>((long long)(Long(task.start) + Long(i) * Long(task.step)));
@@ -20,11 +20,11 @@ whole(Stored* out, Task task) {
 extern "C" __global__ void __launch_bounds__(THREADS)
 real(Stored* out, double start, double step, Task task) {
     const long long i = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    // The product is rounded separately, as NumPy does it: no compiler joins a fma with a sum.
+    // The product is rounded separately, as in NumPy: the compiler must not contract it to an fma.
     if (i < task.size) out[i] = cast<Stored>(start + fma(double(i), step, 0.0));
 }
 
-// Counted from both ends, each product and each sum rounded to Held, as core/linspace.py does it.
+// Computed from both ends; each product and each sum is rounded to Held, as in core/linspace.py.
 extern "C" __global__ void __launch_bounds__(THREADS)
 evenly(Stored* out, Wide start, Wide end, Wide step, Task task) {
     const long long i = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -32,12 +32,13 @@ evenly(Stored* out, Wide start, Wide end, Wide step, Task task) {
     const bool is_first = i < task.size / 2;
     const long long behind = is_first ? i : task.size - 1 - i;
     const Wide count = cast<Wide>(cast<Held>(Wide(behind)));
-    // A fma with 0 is rounded separately; with no steps the product is exact, and keeps its sign.
+    // An fma with 0 rounds the product separately; without steps the product is exact and keeps its
+    // sign.
     const Wide along = behind ? Wide(fma(count, step, Wide(0))) : step * Wide(0);
     const Wide moved = cast<Wide>(cast<Held>(along));
     const Held found = cast<Held>(is_first ? start + moved : end - moved);
-    // C converts no negative float to an unsigned integer; through a signed integer it does, as
-    // NumPy.
+    // In C, converting a negative float to an unsigned integer is undefined; through a signed
+    // integer it gives NumPy's result.
     if constexpr (IS_WHOLE) out[i] = cast<Stored>((long long)(cast<double>(found)));
     else out[i] = cast<Stored>(found);
 }

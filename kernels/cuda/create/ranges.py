@@ -1,4 +1,4 @@
-"""Numbers in a row, made on CUDA arrays.
+"""Arithmetic sequences (arange, linspace) on CUDA arrays.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -26,14 +26,14 @@ from ..launch import (
 
 
 def arange(out: Any, start: float, step: float) -> None:
-    """Write start, start + step, ... into out, a vector in C order: counted in float64 if its dtype
-    is floating, else in int64.
+    """Write start, start + step, ... into out, a vector in C order. They are computed in float64 if
+    its dtype is floating, else in int64.
     """
     launch(plan_arange(out, start, step))
 
 
 def plan_arange(out: Any, start: float, step: float) -> list[Launch]:
-    """Return the launch of arange; none if out is empty."""
+    """Return the launch of arange; no launch if out is empty."""
     if not out.size:
         return []
     source, grid = source_of_ranges(out.dtype), (-(-out.size // THREADS), 1)
@@ -44,14 +44,14 @@ def plan_arange(out: Any, start: float, step: float) -> list[Launch]:
 
 
 def evenly(out: Any, start: Any, end: Any) -> None:
-    """Write numbers from start to end, NumPy scalars of one dtype, into out, a vector in C order:
-    as the CPU does, to the last bit.
+    """Write evenly spaced numbers from start to end, NumPy scalars of one dtype, into out, a vector
+    in C order, with the CPU's bits.
     """
     launch(plan_evenly(out, start, end))
 
 
 def plan_evenly(out: Any, start: Any, end: Any) -> list[Launch]:
-    """Return the launch of evenly; none if out is empty."""
+    """Return the launch of evenly; no launch if out is empty."""
     if not out.size:
         return []
     first, last, step = ends_and_step(start, start if out.size == 1 else end, out.size)
@@ -63,7 +63,7 @@ def plan_evenly(out: Any, start: Any, end: Any) -> list[Launch]:
 
 @functools.lru_cache(maxsize=64)
 def source_of_ranges(dtype: np.dtype[Any]) -> str:
-    """Return the text for elements of a dtype."""
+    """Return the CUDA source for elements of a dtype."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {C_TYPES[dtype] if dtype.kind == "f" else "double"} Held;

@@ -1,10 +1,9 @@
-// Gamma, Poisson and binomial numbers, tried until one is taken: random_numbers/rejection.py has
-// the methods, step by step as here, and tells where the words of each attempt come from.
-// rejection.py puts before this text: memory.cuh, philox.cuh, the typedef of Stored and
-// LOG_FACTORIALS.
+// Gamma, Poisson and binomial numbers by rejection sampling. random_numbers/rejection.py has the
+// same methods, step by step, and defines which random words each attempt uses. rejection.py puts
+// before this text: memory.cuh, philox.cuh, the typedef of Stored and LOG_FACTORIALS.
 //
 // A thread makes one number. Bound by arithmetic in float64, and in each warp by the number that is
-// refused most often.
+// rejected most often.
 
 constexpr int THREADS = 256;
 constexpr double MANY = 10.0, HALF_LOG_2_PI = 0.91893853320467267;
@@ -15,7 +14,7 @@ struct Task {
 
 __device__ bool is_nan(double x) { return x != x; }
 
-// In (0, 1), of 52 bits.
+// A number in (0, 1) with 52 random bits.
 __device__ double fraction(const Block& block, int half) {
     return (double(block.wide(half) >> 12) + 0.5) * 0x1p-52;
 }
@@ -27,8 +26,8 @@ __device__ double log_factorial(double k) {
     return (x - 0.5) * ::log(x) - x + HALF_LOG_2_PI + series;
 }
 
-// Up to which count the chances stay below a uniform number: `chance` of 0, each next one
-// factor(count) times the last.
+// Return the count up to which the cumulative probability stays below a uniform number. `chance` is
+// the probability of 0; each next probability is factor(count) times the one before.
 template <typename Factor>
 __device__ double counted(const Block& block, double chance, Factor factor) {
     double left = fraction(block, 0) - chance, k = 0.0;
@@ -40,7 +39,7 @@ __device__ double counted(const Block& block, double chance, Factor factor) {
     return k;
 }
 
-// The attempts of one number: each a block of words.
+// The attempts of one number; each attempt uses one block of words.
 struct Attempts {
     Long place, seed;
     __device__ Block of(Word number) const { return Block(place, seed, number); }
@@ -54,12 +53,13 @@ __device__ void draw_each(Stored* out, const Task& task, Draw draw) {
     out[i] = cast<Stored>(draw(i, Attempts{start.first + i, start.seed}));
 }
 
-// A gamma number of a concentration that is finite and above 0; of one below 1, that of it plus 1.
+// Returns a gamma number for a finite concentration above 0. If the concentration is below 1, the
+// number is one for the concentration + 1.
 __device__ double unscaled_gamma(double concentration, const Attempts& attempts) {
     const double d = (concentration < 1.0 ? concentration + 1.0 : concentration) - 1.0 / 3.0;
     for (Word attempt = 0;; ++attempt) {
         const Block block = attempts.of(attempt);
-        // cos of half turns: that of radians keeps an array for huge angles, in memory.
+        // cospi, because cos keeps an array in local memory for huge angles.
         const double radius = ::sqrt(-2.0 * ::log((double(block.word[0]) + 0.5) * 0x1p-32));
         const double x = radius * ::cospi(0x1p-31 * double(block.word[1]));
         const double root = 1.0 + x / ::sqrt(9.0 * d), v = root * root * root;
@@ -70,7 +70,7 @@ __device__ double unscaled_gamma(double concentration, const Attempts& attempts)
     }
 }
 
-// The uniform number whose power scales gamma numbers of concentrations below 1.
+// The uniform number whose power scales gamma numbers for concentrations below 1.
 __device__ double scaling(const Attempts& attempts) {
     return fraction(attempts.of(1u << 31), 0);
 }

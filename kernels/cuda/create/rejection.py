@@ -1,9 +1,9 @@
-"""Random numbers that are tried until one is taken, on CUDA arrays.
+"""Random numbers by rejection sampling, on CUDA arrays.
 
-They are the CPU's but for roundings of logarithms and roots. Element i has block i of its part of a
-Philox stream to itself.
+They differ from the CPU's only by rounding of logarithms and roots. Element i uses only block i of
+its part of a Philox stream.
 
-`seed` is as in random.py; inputs and out are in C order and of one dtype.
+`seed` is as in random.py; inputs and out are in C order and have one dtype.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -23,27 +23,27 @@ _TABLE: Final = ", ".join(repr(math.lgamma(k + 1.0)) for k in range(16))
 
 
 def gamma(concentration: Any, out: Any, seed: Any, first: int) -> None:
-    """Write gamma numbers of scale 1 into out; 0 for a concentration of 0 and below."""
+    """Write gamma-distributed numbers of scale 1 into out; 0 for a concentration of 0 or less."""
     launch(plan_tried("gamma", (concentration,), out, seed, first))
 
 
 def log_gamma(concentration: Any, out: Any, seed: Any, first: int) -> None:
-    """Write the logarithms of gamma numbers of scale 1 into out; -inf for a concentration of 0."""
+    """Write logarithms of gamma-distributed numbers of scale 1; -inf for a concentration of 0."""
     launch(plan_tried("log_gamma", (concentration,), out, seed, first))
 
 
 def poisson(rate: Any, out: Any, seed: Any, first: int) -> None:
-    """Write into out how many events of a rate occur; NaN for an invalid rate."""
+    """Write Poisson-distributed counts of a rate into out; NaN for an invalid rate."""
     launch(plan_tried("poisson", (rate,), out, seed, first))
 
 
 def binomial(count: Any, prob: Any, out: Any, seed: Any, first: int) -> None:
-    """Write into out how many of count succeed, each with prob."""
+    """Write into out the number of successes in count trials, each with probability prob."""
     launch(plan_tried("binomial", (count, prob), out, seed, first))
 
 
 def plan_tried(name: str, given: tuple[Any, ...], out: Any, seed: Any, first: int) -> list[Launch]:
-    """Return the launch of gamma, log_gamma, poisson or binomial; none if out is empty."""
+    """Return the launch of gamma, log_gamma, poisson or binomial; no launch if out is empty."""
     if not out.size:
         return []
     grid = (-(-out.size // THREADS), 1)
@@ -53,7 +53,7 @@ def plan_tried(name: str, given: tuple[Any, ...], out: Any, seed: Any, first: in
 
 @functools.lru_cache(maxsize=16)
 def source_of_rejection(dtype: np.dtype[Any]) -> str:
-    """Return the text for elements of a floating dtype."""
+    """Return the CUDA source for elements of a floating dtype."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 __device__ const double LOG_FACTORIALS[16] = {{{_TABLE}}};

@@ -1,7 +1,7 @@
-"""Discrete Fourier transforms of CUDA arrays: cuFFT through CuPy, which keeps its plans.
+"""Discrete Fourier transforms of CUDA arrays by cuFFT through CuPy, which caches its plans.
 
-A plan owns its work area, and a thread's plans are the same on all its streams. So when a thread
-changes streams on a device, the new stream waits for the old one.
+A plan owns its work area, and a thread uses the same plans on all its streams. So when a thread
+switches streams on a device, the new stream waits for the old one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fastdist.core.errors import KernelError
 
 
 def transform(x: Any, out: Any, axes: tuple[int, ...], norm: str, forward: bool) -> None:
-    """Write the transform of complex x along axes into out, both of one shape."""
+    """Write the transform of complex x along axes into out, which has the same shape."""
     from cupy import fft
 
     with out.device:
@@ -28,8 +28,9 @@ def transform(x: Any, out: Any, axes: tuple[int, ...], norm: str, forward: bool)
 def transform_real(
     x: Any, out: Any, axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool
 ) -> None:
-    """Write the transform of real x along axes into out: all of it, or the half that the other
-    follows from, of the last of the axes; doubled, what has such a twin counts twice.
+    """Write the transform of real x along axes into out: all of it, or, if onesided, the half along
+    the last of axes that determines the other half. If doubled, numbers with a mirror image in the
+    other half are multiplied by 2.
     """
     from cupy import fft
 
@@ -47,8 +48,9 @@ def transform_real(
 
 
 def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
-    """Write into out the real numbers, n along the last of axes, of which x is the transform's one
-    half; halved, what has a twin in the other counts half.
+    """Write the inverse transform to real numbers, n along the last of axes, into out; x is one
+    half of the spectrum. If halved, numbers with a mirror image in the other half are first
+    multiplied by 0.5.
     """
     from cupy import fft
 
@@ -60,21 +62,21 @@ def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: 
             x = x.copy()
             inner = x[_inner(axes[-1], n)]
             inner[...] = inner * 0.5
-        # One after the other: of a half whose other half it does not follow from, cuFFT's transform
-        # along several axes gives other numbers than the CPU's.
+        # One axis after the other: if the half is not that of a real input's spectrum, cuFFT's
+        # transform along several axes differs from the CPU's.
         if axes[1:]:
             x = fft.ifftn(x, axes=axes[:-1], norm=norm)
         out[...] = fft.irfft(x, n=n, axis=axes[-1], norm=norm)
 
 
 def _inner(axis: int, n: int) -> Any:
-    """Return the index of the numbers with a twin in the omitted half, of n along axis."""
+    """Return the index, along axis, of the numbers of a half spectrum that have a mirror image."""
     return (..., slice(1, (n + 1) // 2), *[slice(None)] * (-1 - axis))
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
-        # Device -> the stream on which this thread used its plans last.
+        # Device -> the stream on which this thread last used its plans.
         self.streams: dict[int, Any] = {}
 
 
@@ -82,7 +84,7 @@ _thread = _Thread()
 
 
 def _take_plans(device: int) -> None:
-    """Let what the current stream does next come behind what others do with this thread's plans."""
+    """Make the current stream wait for the stream on which this thread last used its plans."""
     import cupy
 
     stream = cupy.cuda.get_current_stream()

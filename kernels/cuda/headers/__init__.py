@@ -1,1 +1,1 @@
-"""CUDA C++ headers that texts of several packages begin with."""
+"""CUDA C++ headers that the sources of several packages use."""

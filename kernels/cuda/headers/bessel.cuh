@@ -1,9 +1,9 @@
-// Bessel functions of orders 0 and 1, and Airy's, computed in double and rounded once; the methods are those of
-// kernels/cpu/pointwise/bessel.py. Not inlined: see special.cuh.
+// Bessel functions of orders 0 and 1, and Airy's function, computed in double and rounded once; the
+// methods are those of kernels/cpu/pointwise/bessel.py. Not inlined: see special.cuh.
 
 namespace scalar {
 
-// Sums of powers of x; of the second kind they are weighed by 1 + 1/2 + ... + 1/k.
+// The power series; the terms of the second kind have the weights 1 + 1/2 + ... + 1/k.
 __device__ __noinline__ double bessel_near(double order, double x, bool second) {
     const double y = 0.25 * x * x;
     double term = 1, harmonic = -2 * 0.5772156649015329 + order, total = 1, weighed = harmonic;
@@ -19,11 +19,11 @@ __device__ __noinline__ double bessel_near(double order, double x, bool second) 
     return (2 * (::log(x) - 0.6931471805599453) * first - rest - power * weighed) / 3.14159265358979323846;
 }
 
-// The recurrence from high orders down, in the direction that forgets errors.
+// The recurrence from high orders down, in which errors decay.
 __device__ __noinline__ double bessel_between(double order, double x, bool second) {
     double above = 0, here = 1e-200, whole = 0, even = 0, odd = 0, one = 0;
     for (double k = 2 * ::floor(0.5 * x) + 50; k > 0; k -= 2) {
-        // `here` is of order k, which is even; the next value is of an odd order.
+        // `here` has an even order k; the next value has an odd order.
         const double half = 0.5 * k, sign = ::fmod(half, 2.0) == 0 ? 1 : -1;
         whole += 2 * here;
         even += sign * here / half;
@@ -40,8 +40,8 @@ __device__ __noinline__ double bessel_between(double order, double x, bool secon
     return 2 * ((logarithm - 1) * first - (here / x + odd) / whole) / 3.14159265358979323846;
 }
 
-// The series of powers of 1 / x, each of which begins to grow at some place. The angle is
-// x - pi / 4, or x - 3 pi / 4, without what such a difference rounds away.
+// The asymptotic series in 1 / x, cut off where the terms begin to grow. Angle formulas give the
+// sine and cosine of x - pi / 4, or x - 3 pi / 4, without rounding it.
 __device__ __noinline__ double bessel_far(double order, double x, bool second) {
     double p = 1, q = 0, term = 1;
     for (int k = 1; ::fabs(term) > 1e-17 && k < 40; ++k) {
@@ -68,7 +68,8 @@ __device__ __noinline__ double bessel(double order, double x, bool second) {
     return x == infinity<double>() ? 0 : bessel_far(order, x, second);
 }
 
-// The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0 by equal steps, and near 0 powers.
+// The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0 by the trapezoidal rule; near 0 the
+// power series.
 __device__ __noinline__ double bessel_ke(double order, double x) {
     if (!(x >= 0)) return not_a_number<double>();
     if (x == 0) return infinity<double>();
@@ -94,7 +95,7 @@ __device__ __noinline__ double bessel_ke(double order, double x) {
     }
 }
 
-// Airy's function and its slope at -9, -8 ... 9.
+// Airy's function and its derivative at -9, -8 ... 9.
 __device__ const double airy_values[] = {
     -0.022133721547341403, -0.0527050503563862, 0.18428083525050565, -0.3291451736298231,
     0.35076100902411433, -0.07026553294928951, -0.37881429367765806, 0.22740742820168558,
@@ -110,10 +111,10 @@ __device__ const double airy_slopes[] = {
     -2.008150894738792e-06, -1.3414392979067865e-07, -7.480641389658946e-09,
 };
 
-// Powers of the way from the nearest integer.
+// The Taylor series about the nearest integer.
 __device__ __noinline__ double airy_near(double x) {
     const double place = ::floor(x + 0.5), h = x - place;
-    // Two steps of the way back, one, and here: coefficients of powers of h.
+    // Three successive Taylor coefficients, from the differential equation.
     double before = 0, last = airy_values[int(place) + 9],
            here = airy_slopes[int(place) + 9];
     double total = last + h * here, power = h;
@@ -128,7 +129,7 @@ __device__ __noinline__ double airy_near(double x) {
     return total;
 }
 
-// The series of powers of 1 / zeta, each of which begins to grow at some place.
+// The asymptotic series in 1 / zeta, cut off where the terms begin to grow.
 __device__ __noinline__ double airy_far(double x) {
     const double root = ::sqrt(::fabs(x)), zeta = ::fabs(x) * root * 2 / 3;
     double p = 1, q = 0, term = 1;
@@ -141,7 +142,7 @@ __device__ __noinline__ double airy_far(double x) {
             (k % 2 ? q : p) += k % 4 < 2 ? term : -term;
     }
     if (x > 0) return 0.5 * ::exp(-zeta) * p / ::sqrt(3.14159265358979323846 * root);
-    // The angle is zeta - pi / 4, without what such a difference rounds away.
+    // Angle formulas give the sine and cosine of zeta - pi / 4 without rounding it.
     const double sine = ::sin(zeta), cosine = ::cos(zeta);
     return ((cosine + sine) * p + (sine - cosine) * q) / ::sqrt(2 * 3.14159265358979323846 * root);
 }

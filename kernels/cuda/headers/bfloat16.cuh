@@ -1,4 +1,4 @@
-// bfloat16: stored in two bytes, computed as float. Comes after memory.cuh and half.cuh.
+// bfloat16: stored in two bytes, computed as float. Included after memory.cuh and half.cuh.
 #include <cuda_bf16.h>
 
 template <typename To> struct Cast<To, __nv_bfloat16> {

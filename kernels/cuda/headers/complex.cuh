@@ -1,7 +1,7 @@
-// Complex numbers: two adjacent real ones, as NumPy, cuBLAS and cuSOLVER store them. Comes before
-// memory.cuh. Products, quotients and reciprocals are NumPy's formulas, so that inf and NaN appear
-// in the same parts as on the CPU. Real numbers and bool convert both ways explicitly; a complex
-// number converts to its real part, and to bool by whether it is not 0.
+// Complex numbers: two adjacent real numbers, as NumPy, cuBLAS and cuSOLVER store them. Included
+// before memory.cuh. Products, quotients and reciprocals use NumPy's formulas, so that inf and NaN
+// appear in the same parts as on the CPU. Real numbers and bool convert explicitly in both
+// directions; a complex number converts to its real part, and to bool by whether it is not 0.
 
 template <typename R> struct alignas(2 * sizeof(R)) Complex {
     R re, im;
@@ -32,7 +32,7 @@ template <typename R> struct alignas(2 * sizeof(R)) Complex {
     __device__ Complex operator*(Complex z) const {
         return Complex(re * z.re - im * z.im, re * z.im + im * z.re);
     }
-    // Smith (1962): the larger part of the divisor is divided by, and nothing overflows on the way.
+    // Smith (1962): dividing by the larger part of the divisor avoids overflow in between.
     __device__ Complex operator/(Complex z) const {
         if (::fabs(z.re) >= ::fabs(z.im)) {
             if (z.re == R(0) && z.im == R(0)) return Complex(re / ::fabs(z.re), im / ::fabs(z.re));
@@ -46,8 +46,8 @@ template <typename R> struct alignas(2 * sizeof(R)) Complex {
     __device__ Complex& operator*=(Complex z) { return *this = *this * z; }
     __device__ bool operator==(Complex z) const { return re == z.re && im == z.im; }
     __device__ bool operator!=(Complex z) const { return !(*this == z); }
-    // By real parts, equals by imaginary ones, none of NaN: NumPy's order, in which bodies that take
-    // complex numbers compare what is real.
+    // NumPy's order: by real parts, equal ones by imaginary parts; false if one is NaN. Bodies that
+    // take complex numbers use it to compare real values.
     __device__ bool operator<(Complex z) const {
         return (re < z.re && im == im && z.im == z.im) || (re == z.re && im < z.im);
     }

@@ -1,8 +1,8 @@
-// Functions of complex numbers. Comes after complex_primitives.cuh.
+// Functions of complex numbers. Included after complex_primitives.cuh.
 //
-// They are computed in double and rounded once, so that complex64 needs no second set of
-// formulas for what overflows; inf, NaN and signed zeros come out as C99 (annex G) and NumPy have
-// them. Not inlined: unrolled packs of them take NVRTC ten seconds.
+// They are computed in double and rounded once, so that complex64 needs no separate formulas
+// against overflow. inf, NaN and signed zeros have the results of C99 (annex G) and NumPy. Not
+// inlined: unrolled packs of them take NVRTC ten seconds.
 
 namespace scalar {
 
@@ -12,14 +12,14 @@ typedef Complex<double> Z;
 constexpr double PI = 3.14159265358979323846, LOG_2 = 0.69314718055994530942;
 
 __device__ inline double nan() { return not_a_number<double>(); }
-__device__ inline Z turned(Z z) { return Z(-z.im, z.re); }  // by i
-__device__ inline Z back(Z z) { return Z(z.im, -z.re); }    // by -i
+__device__ inline Z turned(Z z) { return Z(-z.im, z.re); }  // times i
+__device__ inline Z back(Z z) { return Z(z.im, -z.re); }    // times -i
 
 __device__ __noinline__ Z exp(Z z) {
     if (z.im == 0) return Z(::exp(z.re), z.im);
     if (isinf(z.re) && !isfinite(z.im))
         return z.re < 0 ? Z(0, ::copysign(0.0, z.im)) : Z(z.re, nan());
-    // The exponential may overflow where its product with a small sine is finite.
+    // exp may overflow where its product with a small sine is finite.
     const bool is_large = z.re > 700 && z.re < 1500;
     const double size = ::exp(is_large ? z.re / 2 : z.re), more = is_large ? size : 1;
     return Z(size * ::cos(z.im) * more, size * ::sin(z.im) * more);
@@ -28,7 +28,7 @@ __device__ __noinline__ Z exp(Z z) {
 __device__ __noinline__ Z log(Z z) {
     const double x = ::fabs(z.re), y = ::fabs(z.im), large = x > y ? x : y, small = x > y ? y : x;
     const double angle = ::atan2(z.im, z.re);
-    // Near a size of 1 the logarithm is computed from the distance to 1.
+    // Near |z| = 1 the logarithm is computed from the distance to 1.
     if (large > 0.5 && large < 2 && small < 2)
         return Z(0.5 * ::log1p((large - 1) * (large + 1) + small * small), angle);
     if (large > 1e300 && isfinite(large)) return Z(::log(::hypot(x / 4, y / 4)) + 2 * LOG_2, angle);
@@ -51,7 +51,7 @@ __device__ __noinline__ Z sqrt(Z z) {
         return Z(::fabs(rest), ::copysign(z.re, z.im));
     }
     const double x = ::fabs(z.re), y = ::fabs(z.im), large = x > y ? x : y;
-    // Powers of 4, whose roots are exact.
+    // Scale by powers of 4, whose square roots are exact.
     const double by = large > 1e300 ? 0.0625 : large < 1e-290 ? 0x1p108 : 1;
     const double root_of_by = large > 1e300 ? 4 : large < 1e-290 ? 0x1p-54 : 1;
     const double size = ::sqrt((x * by + ::hypot(x * by, y * by)) * 0.5);
@@ -104,7 +104,7 @@ __device__ inline Z plus_one(Z z) { return Z(1 + z.re, z.im); }
 __device__ inline Z from_one(Z z) { return Z(1 - z.re, -z.im); }
 __device__ inline double im_of_product(Z a, Z b) { return a.re * b.im + a.im * b.re; }
 
-// Kahan (1987), as the next two.
+// Kahan (1987), like the next two functions.
 __device__ __noinline__ Z asin(Z z) {
     if (isinf(z.re) || isinf(z.im))
         return Z(::copysign(::atan2(::fabs(z.re), ::fabs(z.im)), z.re),
@@ -133,7 +133,7 @@ __device__ __noinline__ Z atanh(Z z) {
         return isinf(y) ? Z(::copysign(0.0, z.re), ::copysign(PI / 2, z.im)) : Z(nan(), nan());
     }
     if (x > 1e150 || y > 1e150) {
-        // 1 / z, one step of it after the other.
+        // atanh(z) is about 1 / z; several divisions avoid overflow.
         const double large = x > y ? x : y, small = x > y ? y : x, ratio = small / large;
         const double size = isinf(large) ? 0 : x / large / large / (1 + ratio * ratio);
         return Z(::copysign(size, z.re), ::copysign(PI / 2, z.im));
@@ -148,7 +148,7 @@ __device__ inline Z asinh(Z z) { return back(asin(turned(z))); }
 __device__ inline Z atan(Z z) { return back(atanh(turned(z))); }
 __device__ inline Z acosh(Z z) {
     const Z found = acos(z);
-    // The one of both turns whose real part is not negative.
+    // The one of i acos(z) and -i acos(z) whose real part is not negative.
     const bool is_below = found.im > 0 || (found.im == 0 && ::copysign(1.0, z.im) < 0);
     return is_below ? back(found) : turned(found);
 }
@@ -164,7 +164,7 @@ __device__ inline Z log10(Z z) { return scaled(log(z), 0.43429448190325182765); 
 __device__ inline Z rsqrt(Z z) { return scalar::reciprocal(sqrt(z)); }
 __device__ inline Z sigmoid(Z z) { return scalar::reciprocal(exp(-z) + Z(1)); }
 
-// Whole exponents below 100 by products, as NumPy has them.
+// Integer exponents below 100 by products, as in NumPy.
 __device__ __noinline__ Z pow(Z base, Z exponent) {
     if (exponent.re == 0 && exponent.im == 0) return Z(1);
     if (exponent.re == 1 && exponent.im == 0) return base;

@@ -1,6 +1,6 @@
-// The primitives of the scalar language that complex numbers have by formulas of their parts: those
-// that primitives.cuh says for operators are theirs already. Comes after complex.cuh and
-// primitives.cuh.
+// The primitives of the scalar language whose complex formulas use the parts of the numbers. Those
+// that primitives.cuh defines by operators also work for complex numbers. Included after
+// complex.cuh and primitives.cuh.
 
 namespace scalar {
 

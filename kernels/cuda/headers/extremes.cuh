@@ -1,14 +1,14 @@
-// Running extremes and where they stand: what scan.cu joins. JOINED is LARGEST or SMALLEST.
+// Cumulative extremes and their indices, for scan.cu. JOINED is LARGEST or SMALLEST.
 
 struct Found {
     Real value;
-    long long place;  // -1 of nothing
+    long long place;  // the index; -1 if there is no element
 };
 typedef Found Part;
 typedef Found State;
 
 template <typename T> __device__ T nothing() { return {Real(0), -1}; }
-// Joins the results before and behind: the later of equals wins, and only NaN replaces NaN.
+// Combines two adjacent results: the later of equals wins, and only NaN replaces NaN.
 __device__ inline Found joined(Found before, Found behind) {
     if (behind.place < 0) return before;
     const bool reaches =
@@ -16,7 +16,7 @@ __device__ inline Found joined(Found before, Found behind) {
     return before.place < 0 || behind.value != behind.value || reaches ? behind : before;
 }
 __device__ inline Part taken(Stored element, long long i) { return {cast<Real>(element), i}; }
-// Places are next to each other where elements are: 16 bytes of them go at a time.
+// Indices are contiguous if elements are: 16 bytes are moved at a time.
 __device__ inline void give(const State* of, Stored* out, long long* place) {
     constexpr int TWO = PACK > 1 ? 2 : 1;
     Pack<Stored, PACK> made;

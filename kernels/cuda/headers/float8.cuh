@@ -1,9 +1,9 @@
-// Float8 types: stored in a byte, computed as float, rounded from float as the CPU's kernels round
-// (kernels/cpu/float8.py). Comes after memory.cuh.
+// Float8 types: stored in a byte, computed as float, and rounded from float as in the CPU kernels
+// (kernels/cpu/float8.py). Included after memory.cuh.
 
-// Numbers of EXPONENT bits and MANTISSA bits, whose exponents are BIAS above the true ones.
-// INFINITE: the last exponent is that of infinities and NaN. Otherwise, with one ZERO, the code of
-// -0 is the one NaN, and with two, the code whose bits are all set but for the sign's.
+// Numbers with EXPONENT and MANTISSA bits, and the exponent bias BIAS. INFINITE: the highest
+// exponent is for infinities and NaN. Otherwise, with one ZERO, the code of -0 is the only NaN;
+// with two zeros, NaN has all bits set except the sign's.
 template <int EXPONENT, int MANTISSA, int BIAS, bool INFINITE, bool ONE_ZERO, bool SATURATES>
 struct Float8 {
     static constexpr int LAST = (1 << EXPONENT) - 1;
@@ -27,7 +27,7 @@ struct Float8 {
         return sign * float(whole) * power_of_two((exponent ? exponent : 1) - BIAS - MANTISSA);
     }
 
-    // To the nearest number, of two equally near ones to the even code.
+    // Round to the nearest number, ties to the even code.
     static __device__ Float8 of(float value) {
         const unsigned int sign = __float_as_uint(value) >> 31 << 7;
         const float size = fabsf(value);
@@ -41,9 +41,9 @@ struct Float8 {
         if (size >= power_of_two(LAST + 1 - BIAS)) {
             code = MOST + 1;
         } else {
-            // How many steps of the exponent's numbers: exact, and so is the rounding.
+            // The size in steps of this exponent. ldexpf is exact, so it is rounded only once.
             const int steps = int(rintf(ldexpf(size, MANTISSA - exponent)));
-            // A carry into the next exponent is one in the code as well.
+            // A carry into the next exponent is also a carry in the code.
             code = (unsigned int)(((exponent + BIAS - 1) << MANTISSA) + steps);
         }
         if (code > MOST) {
@@ -56,7 +56,7 @@ struct Float8 {
     }
 };
 
-// Powers of two: the exponent alone. Ties go up; 0 and negative numbers go by their exponents.
+// Powers of two, stored as the exponent. Ties go up; 0 and negative numbers use their exponents.
 struct Exponent8 {
     unsigned char code;
     __device__ float number() const {
@@ -78,7 +78,7 @@ typedef Float8<4, 3, 8, false, true, false> float8_e4m3fnuz;
 typedef Float8<5, 2, 16, false, true, false> float8_e5m2fnuz;
 typedef Exponent8 float8_e8m0fnu;
 
-// All casts go by float: see compute_dtype.
+// All casts go through float: see compute_dtype.
 template <int E, int M, int B, bool I, bool Z, bool S> struct Cast<float, Float8<E, M, B, I, Z, S>> {
     static __device__ float of(Float8<E, M, B, I, Z, S> value) { return value.number(); }
 };
@@ -87,7 +87,7 @@ template <int E, int M, int B, bool I, bool Z, bool S> struct Cast<Float8<E, M, 
         return Float8<E, M, B, I, Z, S>::of(value);
     }
 };
-// A bool enters a body as it is.
+// A bool enters a body unchanged.
 template <int E, int M, int B, bool I, bool Z, bool S> struct Cast<Float8<E, M, B, I, Z, S>, bool> {
     static __device__ Float8<E, M, B, I, Z, S> of(bool value) {
         return Float8<E, M, B, I, Z, S>::of(value ? 1.0f : 0.0f);

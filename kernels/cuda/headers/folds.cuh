@@ -1,9 +1,9 @@
-// The folds of reductions. A fold has a State, the State of nothing, functions that take in element
-// i, that join two States, and that compute the result. A Lane collects the elements of one thread:
-// in four States, so that four loads are under way; it also lowers rounding errors. reductions.py
-// puts before this text: memory.cuh and the typedefs of In (stored), Value (one element), Real (its
-// functions), Sum (added) and Total (which Sum represents). Integers are added as unsigned, where
-// they may wrap around.
+// The folds of reductions. A fold has a State, the State of no elements, and functions that add
+// element i to a State, that combine two States, and that compute the result. A Lane collects the
+// elements of one thread in four States, so that four loads are in flight; this also reduces
+// rounding errors. reductions.py puts before this text: memory.cuh and the typedefs of In (stored),
+// Value (one element), Real (for functions), Sum (for additions) and Total (the type that Sum
+// represents). Integers are added as unsigned, because these may wrap around.
 
 template <typename Fold> struct Four {
     typename Fold::State part[4];
@@ -19,7 +19,7 @@ template <typename Fold> struct Four {
     }
 };
 
-// The Lane of the second launch, which joins what the chunks of the first one gave.
+// The Lane of the second launch, which combines the States of the chunks.
 template <typename Fold> struct Joined : Four<Fold> {
     __device__ void take(int k, typename Fold::State state, long long, double) {
         this->part[k] = Fold::join(this->part[k], state);
@@ -36,7 +36,7 @@ template <typename T> __device__ T most() {
     else if constexpr (T(-1) > T(0)) return T(-1);
     else return T((1ULL << (8 * sizeof(T) - 1)) - 1);
 }
-// NaN wins, on either side.
+// NaN wins from either side.
 template <bool largest, typename T> __device__ T farther(T a, T b) {
     return (largest ? a > b : a < b) || a != a ? a : b;
 }
@@ -82,9 +82,9 @@ template <bool largest> struct Extreme {
 
 struct Found {
     Value value;
-    long long place;  // -1 of nothing
+    long long place;  // the index; -1 if there is no element
 };
-// The first of equal elements; NaN exceeds all others.
+// The first of equal elements wins; NaN is larger than all others.
 template <bool largest> struct Placing {
     typedef Found State;
     typedef Four<Placing> Lane;

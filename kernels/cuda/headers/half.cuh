@@ -1,4 +1,4 @@
-// Half precision: stored in two bytes, computed as float. Comes after memory.cuh.
+// Half precision: stored in two bytes, computed as float. Included after memory.cuh.
 #include <cuda_fp16.h>
 
 template <typename To> struct Cast<To, __half> {

@@ -1,6 +1,6 @@
-// How elements are read from memory and written to it.
+// How elements are loaded from memory and stored.
 
-// Values are computed in other types than they are stored in: half as float, for one.
+// Values are computed in other types than they are stored in: half as float, for example.
 template <typename To, typename From> struct Cast {
     static __device__ To of(From value) { return static_cast<To>(value); }
 };
@@ -8,12 +8,12 @@ template <typename To, typename From> __device__ To cast(From value) {
     return Cast<To, From>::of(value);
 }
 
-// Neighbours that one instruction moves.
+// Adjacent elements that one instruction moves.
 template <typename T, int count> struct alignas(sizeof(T) * count) Pack {
     T lane[count];
 };
 
-// Where element i of an array lies that is walked in C order over `shape`.
+// The offset of element i of an array that is iterated in C order over `shape`.
 template <typename Index, int dims>
 __device__ long long offset_of(Index i, const long long* shape, const long long* stride) {
     if constexpr (dims == 1) {

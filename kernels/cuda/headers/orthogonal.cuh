@@ -1,9 +1,10 @@
-// Orthogonal polynomials of degree n, whose fraction is cut off, computed in double and rounded
-// once; the methods are those of kernels/cpu/pointwise/orthogonal_polynomials.py. Not inlined: see special.cuh.
+// Orthogonal polynomials of degree n, whose fraction is dropped, computed in double and rounded
+// once; the methods are those of kernels/cpu/pointwise/orthogonal_polynomials.py. Not inlined: see
+// special.cuh.
 
 namespace scalar {
 
-// Chebyshev's for x >= 0, as a wave below 1 and as what grows above.
+// Chebyshev's polynomials for x >= 0: by trigonometric functions up to 1, hyperbolic above.
 __device__ __noinline__ double chebyshev_of_angle(int kind, double x, double n) {
     double turns = n, scale = 1;
     const bool odd = kind == 2 || kind == 4;
@@ -31,7 +32,7 @@ __device__ __noinline__ double chebyshev(int kind, double x, double n) {
     if (n <= 0) return n == 0;
     double sign = 1;
     if (x < 0) {
-        // Even and odd by turns; the third kind is the fourth one seen from the other side.
+        // Even and odd degrees alternate; the third kind is the fourth one mirrored at x = 0.
         x = -x;
         sign = ::fmod(n, 2.0) == 0 ? 1 : -1;
         kind = kind < 3 ? kind : 7 - kind;
@@ -46,7 +47,8 @@ __device__ __noinline__ double chebyshev(int kind, double x, double n) {
     return sign * here;
 }
 
-// Infinity with the sign of the highest power where no zeros lie beyond x, else NaN.
+// The result if it overflows: infinity with the sign of the leading term for x outside all zeros,
+// else NaN.
 __device__ __noinline__ double polynomial_far_out(int kind, double x, double n) {
     double last = kind == 4 ? 1 : ::sqrt(4 * n + 2);
     if (kind == 3) {

@@ -1,4 +1,4 @@
-// Four random words of a place in a stream: Philox-4x32-10, see random_numbers/philox.py.
+// The four random words of a block of a stream: Philox-4x32-10, see random_numbers/philox.py.
 
 typedef unsigned int Word;
 typedef unsigned long long Long;
@@ -21,8 +21,8 @@ struct Block {
     __device__ Long wide(int i) const { return word[2 * i] | Long(word[2 * i + 1]) << 32; }
 };
 
-// Where a draw begins. A task's `place` is 0, or the address of the seed and of the block from which
-// `first` counts.
+// The start of a draw. A task's `place` is 0, or the address of two numbers: the seed, and the
+// block that `first` counts from.
 struct Start {
     Long seed, first;
     template <typename Task>

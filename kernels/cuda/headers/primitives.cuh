@@ -1,7 +1,7 @@
-// The primitives of the scalar language (fastdist/language/scalar.py), one device function each, under
-// the same names. T is the compute type: bool, an integer, float or double. Integers wrap around,
-// as NumPy's and PyTorch's do; what C++ leaves undefined (overflow, division by zero, wide shifts)
-// is defined here.
+// The primitives of the scalar language (fastdist/language/scalar.py), one device function each,
+// with the same names. T is the compute type: bool, an integer, float or double. Integers wrap
+// around, as in NumPy and PyTorch. Cases that are undefined in C++ (overflow, division by zero,
+// wide shifts) are defined here.
 
 namespace scalar {
 
@@ -46,7 +46,7 @@ UNARY abs(T x) {
 UNARY conj(T x) { return x; }
 UNARY sign(T x) { return T((T(0) < x) - (x < T(0))); }
 
-// The lowest integer divided by -1 overflows, so -1 never divides.
+// The lowest integer divided by -1 overflows, so -1 is never used as a divisor.
 PREDICATE is_minus_one(T x) { return T(-1) < T(0) && x == T(-1); }
 BINARY fmod(T a, T b) {
     if constexpr (Is<T>::real) return ::fmod(a, b);
@@ -59,7 +59,7 @@ BINARY remainder(T a, T b) {
 BINARY floor_divide(T a, T b) {
     if constexpr (Is<T>::real) {
         if (b == T(0)) return a / b;
-        // fmod is exact, so the quotient is a whole number but for the rounding of a division.
+        // fmod is exact, so the quotient is an integer except for the rounding of the division.
         const T rest = ::fmod(a, b);
         T quotient = (a - rest) / b;
         if (rest != T(0) && (rest < T(0)) != (b < T(0))) quotient -= T(1);
@@ -83,7 +83,7 @@ BINARY pow(T a, T b) {
     }
 }
 BINARY gcd(T a, T b) {
-    // Unsigned, for the lowest integer has no absolute value among its own.
+    // Unsigned, because the absolute value of the lowest integer does not fit its type.
     auto x = a < T(0) ? 0 - WRAPPED(T, a) : WRAPPED(T, a);
     auto y = b < T(0) ? 0 - WRAPPED(T, b) : WRAPPED(T, b);
     while (y != 0) {
@@ -130,7 +130,7 @@ BINARY bitwise_left_shift(T a, T by) {
     return by < T(0) || by >= T(8 * sizeof(T)) ? T(0) : T(WRAPPED(T, a) << by);
 }
 BINARY bitwise_right_shift(T a, T by) {
-    // A shift by all bits leaves the sign.
+    // A shift by all bits leaves only the sign.
     return by < T(0) || by >= T(8 * sizeof(T)) ? T(a < T(0) ? -1 : 0) : T(a >> by);
 }
 
@@ -186,7 +186,7 @@ LIBRARY_OF_TWO(hypot)
 LIBRARY_OF_TWO(nextafter)
 
 UNARY sigmoid(T x) {
-    // exp of what is never positive does not overflow; NaN goes through it.
+    // exp of -|x| does not overflow; NaN stays NaN.
     const T z = exp(neg(abs(x)));
     return (x < T(0) ? z : T(1)) / (T(1) + z);
 }

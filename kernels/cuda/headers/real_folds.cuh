@@ -1,12 +1,12 @@
-// The folds of reductions of floating numbers alone. Comes after folds.cuh.
+// The folds of reductions of floating numbers only. Included after folds.cuh.
 
 struct Spread {
     long long count;
-    Sum mean, squares;  // squares: of the deviations from the mean, added
+    Sum mean, squares;  // squares: the sum of squared deviations from the mean
 };
-// Within a thread deviations are from its own first element: without a division for each, and as
-// the squares of n deviations are at least 1/n of that from any of them, with an error of at most
-// about n roundings. Threads are joined as in Chan, Golub and LeVeque (1979).
+// Each thread sums deviations from its first element. That needs no division per element. The
+// squares of n deviations from any element are at most n + 1 times those from the mean, so the
+// error is about n roundings. Threads are combined as in Chan, Golub and LeVeque (1979).
 template <bool root> struct Deviating {
     typedef Spread State;
     struct Lane {
@@ -32,7 +32,7 @@ template <bool root> struct Deviating {
         }
     };
     static __device__ State nothing() { return {0, Sum(0), Sum(0)}; }
-    // Four takes elements nowhere: only States are joined by fours.
+    // This Four only combines States; it is never given elements.
     static __device__ State take(State state, In, long long, double) { return state; }
     static __device__ State join(State a, State b) {
         if (a.count == 0 || b.count == 0) return a.count == 0 ? b : a;
@@ -50,18 +50,18 @@ template <bool root> struct Deviating {
 
 struct Exponentials {
     Real top;
-    Sum rest;  // the sum of exp(x - top), less 1: that of all but one of the greatest
+    Sum rest;  // the sum of exp(x - top) minus 1: without one of the largest
 };
 struct LogSumming {
     typedef Exponentials State;
     typedef Four<LogSumming> Lane;
     static __device__ State nothing() { return {least<Real>(), Sum(-1)}; }
     static __device__ State take(State state, In element, long long, double) {
-        // Without branches, in which half of a warp would wait for the other.
+        // Without branches, in which half of a warp would wait for the other half.
         const Real x = cast<Real>(element);
         const bool more = x > state.top;
         const Real power = ::exp(more ? state.top - x : x - state.top);
-        // Where both are infinite their difference is NaN.
+        // If both are infinite, their difference is NaN.
         const Sum share = x == state.top ? Sum(1) : Sum(power);
         return {more ? x : state.top, more ? (state.rest + Sum(1)) * share : state.rest + share};
     }

@@ -1,10 +1,11 @@
-// Rows that a group of `lanes` threads shares: THREADS of a block, Real computed, HELD how many
-// elements of a row each thread holds in registers; 0: none, and each pass reads the row again,
-// mostly from the cache. Comes after memory.cuh.
+// Rows, each shared by a group of `lanes` threads. THREADS is the size of a block, Real the compute
+// type, HELD the number of a row's elements that each thread holds in registers; if it is 0, each
+// pass reads the row again, mostly from the cache. Included after memory.cuh.
 //
-// A thread takes PACK neighbours at a time: 16 bytes, where rows lie without gaps and begin at
-// multiples of that; otherwise 1. The threads of a group are neighbours, or, where rows lie APART,
-// stand as far from each other as there are groups, so that neighbours read neighbouring rows.
+// A thread takes PACK adjacent elements at a time: 16 bytes, if rows are contiguous and begin at
+// multiples of 16 bytes; otherwise 1. The threads of a group are adjacent, or, if rows are APART
+// (not contiguous), as far from each other as there are groups, so that adjacent threads read
+// adjacent rows.
 
 constexpr int THREADS = 256;
 static_assert(HELD % PACK == 0, "registers hold whole packs");
@@ -31,12 +32,12 @@ template <typename T, typename Join> __device__ T join_apart(T value, int lanes,
     }
     __syncthreads();
     value = of_thread[threadIdx.x % groups];
-    // The next call writes where slower threads may still read.
+    // A barrier, because the next call writes where slower threads may still read.
     __syncthreads();
     return value;
 }
 
-// Gives the whole to every thread of the group. Each order of joining is that of a fixed tree.
+// Returns the result of the whole row to every thread of the group, combined in a fixed tree order.
 template <typename T, typename Join> __device__ T join(T value, int lanes, Join joined) {
     if constexpr (APART) {
         return join_apart(value, lanes, joined);
@@ -51,14 +52,14 @@ template <typename T, typename Join> __device__ T join(T value, int lanes, Join 
         const int first = threadIdx.x / lanes * (lanes / 32);
         value = of_warp[first];
         for (int warp = 1; warp < lanes / 32; ++warp) value = joined(value, of_warp[first + warp]);
-        // As above.
+        // A barrier for the same reason as above.
         __syncthreads();
         return value;
     }
 }
 
-// Which row a thread shares, and as which of its threads. One without a row has one of length 0, and
-// goes through the barriers with the others.
+// The row that a thread shares, and its index in the group. A thread without a row gets one of
+// length 0, because it must take part in barriers.
 struct Place {
     int lanes, lane;
     long long row, length;
@@ -68,16 +69,16 @@ struct Place {
         row = (long long)(blockIdx.x) * groups +
               (APART ? threadIdx.x % groups : threadIdx.x / int(lanes));
         this->length = row < rows ? length : 0;
-        // Nothing is read or written for a row that there is not.
+        // Nothing is read or written for a row that does not exist.
         if (row >= rows) row = 0;
     }
     __device__ bool tells() const { return length > 0 && lane == 0; }
 };
 
-// How many of T one instruction moves, of PACK.
+// The number of elements of T that one instruction moves, at most PACK.
 template <typename T> constexpr int AT_ONCE = PACK * sizeof(T) <= 16 ? PACK : 16 / sizeof(T);
 
-// A pack of T in memory as PACK values, and back.
+// Converts a pack of T in memory to PACK values, and back.
 template <typename T> __device__ void fetch(const T* at, Real* to) {
     typedef Pack<T, AT_ONCE<T>> Some;
 #pragma unroll
@@ -113,7 +114,7 @@ template <typename From> struct Row {
             if (i < length) fetch(at + i * step, held + k);
         }
     }
-    // Calls act(i, x): x points to PACK elements from element i on.
+    // Calls act(i, x), where x points to the PACK elements from i on.
     template <typename Act> __device__ void each(Act act) const {
         if constexpr (HELD > 0) {
 #pragma unroll
@@ -125,7 +126,7 @@ template <typename From> struct Row {
             read([&](long long i, const Real* x) { act(i, x); });
         }
     }
-    // Likewise with the elements of a row that goes along with this one.
+    // The same, also with the elements of a second row.
     template <typename Other, typename Act>
     __device__ void each_with(const Row<Other>& other, Act act) const {
         if constexpr (HELD > 0) {
@@ -142,7 +143,7 @@ template <typename From> struct Row {
             });
         }
     }
-    // Puts act(x) in the place of each element in registers.
+    // Replaces each element in registers by act(x).
     template <typename Act> __device__ void put(Act act) {
 #pragma unroll
         for (int k = 0; k < HELD; ++k) {
@@ -159,7 +160,7 @@ template <typename From> struct Row {
     }
 
 private:
-    // Two packs are under way at a time.
+    // Two packs are in flight at a time.
     template <typename Act> __device__ void read(Act act) const {
         const long long stride = (long long)(lanes) * PACK;
         long long i = (long long)(lane) * PACK;

@@ -1,11 +1,12 @@
-// Primitives that the CUDA library lacks, or has otherwise. Computed in double, rounded once; the
-// methods are those of kernels/cpu/pointwise/special.py.
-// Not inlined: unrolled packs of them take NVRTC ten seconds.
+// Primitives that the CUDA library does not have, or defines differently. Computed in double and
+// rounded once; the methods are those of kernels/cpu/pointwise/special.py. Not inlined: unrolled
+// packs of them take NVRTC ten seconds.
 
 namespace scalar {
 
-// Sum over k >= 0 of 1 / (q + k)^s for q > 0 and s > 1, by Euler and Maclaurin (Abramowitz and
-// Stegun 23.1.30): terms as they are until q outgrows s, then the integral and six corrections.
+// The sum over k >= 0 of 1 / (q + k)^s for q > 0 and s > 1, by the Euler-Maclaurin formula
+// (Abramowitz and Stegun 23.1.30): terms are added until q exceeds s, then the integral and six
+// corrections.
 __device__ __noinline__ double hurwitz_zeta(double s, double q) {
     const double corrections[] = {1.0 / 12,       -1.0 / 720,     1.0 / 30240,
                                   -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0};
@@ -25,14 +26,14 @@ __device__ __noinline__ double hurwitz_zeta(double s, double q) {
     return total;
 }
 
-// Recurrence up to 10, Stirling's series beyond it, reflection below 0 (Abramowitz and Stegun 6.3).
+// Recurrence up to 10, Stirling's series above, reflection below 0 (Abramowitz and Stegun 6.3).
 __device__ __noinline__ double digamma_of(double x) {
     if (x == 0) return ::copysign(infinity<double>(), -x);
     double total = 0;
     if (x < 0) {
         if (x == ::floor(x)) return not_a_number<double>();
-        // The angle is taken from the way to the nearest integer, which is exact: pi * x loses the
-        // digits that decide it, and x - floor(x) those of an x just below an integer.
+        // The angle is computed from the distance to the nearest integer, which is exact. pi * x
+        // would lose the relevant digits, and x - floor(x) those of an x just below an integer.
         const double beside = x - ::floor(x + 0.5);
         total = -3.14159265358979323846 / ::tan(3.14159265358979323846 * beside);
         x = 1 - x;
@@ -45,8 +46,9 @@ __device__ __noinline__ double digamma_of(double x) {
     return total + ::log(x) - 0.5 / x - tail;
 }
 
-// (-1)^(n+1) n! zeta(n + 1, x). Below 0 the sum over all integers follows from the fraction of x,
-// and the terms on the other side of x are subtracted, so that no loop is as long as x.
+// (-1)^(n+1) n! zeta(n + 1, x). For negative x, use the sum over all integers, which depends only
+// on the fraction of x, and subtract the terms on the other side of x: then the number of
+// iterations does not depend on x.
 __device__ __noinline__ double polygamma_of(double n, double x) {
     if (n == 0) return digamma_of(x);
     const double fraction = x - ::floor(x);
@@ -155,7 +157,7 @@ __device__ __noinline__ double upper_fraction(double a, double x) {
     return h * x;
 }
 
-// Q(a, x) of side 1 or P(a, x) of side -1 by the first terms of Temme's expansion.
+// Q(a, x) for side 1, or P(a, x) for side -1, by the first terms of Temme's expansion.
 __device__ __noinline__ double large_gamma(double a, double x, double side) {
     const double d = (x - a) / a;
     if (d == -1) return 0.5 + 0.5 * side;

@@ -1,4 +1,4 @@
-// Running sums, products and log-sums: what scan.cu joins. JOINED is SUM, PRODUCT or LOG_SUM.
+// Cumulative sums, products and log-sums, for scan.cu. JOINED is SUM, PRODUCT or LOG_SUM.
 
 typedef Real Part;
 typedef Carry State;
@@ -9,7 +9,7 @@ template <typename T> __device__ T nothing() {
 }
 template <typename T> __device__ T joined(T a, T b) {
     if constexpr (JOINED == LOG_SUM) {
-        // Equals first: infinities have no difference.
+        // Equal numbers first, because the difference of two infinities is NaN.
         if (a == b) return a + ::log(T(2));
         const T rest = a > b ? b - a : a - b;
         return (a > b ? a : b) + ::log1p(::exp(rest));

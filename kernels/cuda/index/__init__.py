@@ -1,1 +1,1 @@
-"""Reads and writes that indices select, on CUDA arrays."""
+"""Indexed reads and writes on CUDA arrays."""

@@ -1,9 +1,10 @@
-// Writing and adding at places in whatever order threads come: which of several values stays, and
-// how a sum is rounded, is another from run to run. Only where the user waived repeatable results.
-// indexing.py puts before this text: indexing.cu with what it needs, and the typedef of Added, what
-// is added to: out's elements, or those of a copy in float32.
+// Writing and adding at places in the order in which threads run. So the value that wins, and the
+// rounding of a sum, differ from run to run. Used only if the user waived repeatable results.
+// indexing.py puts before this text: indexing.cu with its requirements, and the typedef of
+// Added, the type of the sums: out's elements, or those of a float32 copy.
 
-// Nothing of dtypes that no atomics add: these are never asked for. Complex numbers by their parts.
+// Adds value atomically, complex numbers part by part. For dtypes without atomics it does nothing,
+// and is never called.
 template <typename T> __device__ void add_to(T* at, T value) {
     if constexpr (IS_COMPLEX) {
         atomicAdd(&at->re, value.re);
@@ -13,16 +14,16 @@ template <typename T> __device__ void add_to(T* at, T value) {
     }
 }
 template <> __device__ void add_to(long long* at, long long value) {
-    // In two's complement it is the same addition.
+    // In two's complement, unsigned addition gives the same bits.
     atomicAdd(reinterpret_cast<unsigned long long*>(at), (unsigned long long)(value));
 }
 
-// Adds to out what of src is for each place, times by. numbers: that of each entry's place.
+// Adds `by` times the elements of src to out. numbers: the flat number of each entry's place.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_at_once(const Stored* src, const long long* numbers, Real by, Added* out, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.entries * task.columns) return;
-    // Neighbouring threads add to neighbouring columns.
+    // Adjacent threads add to adjacent columns.
     const long long column = Index(number) % Index(task.columns);
     const long long entry = Index(number) / Index(task.columns);
     const long long place = numbers[entry];
@@ -31,7 +32,7 @@ add_at_once(const Stored* src, const long long* numbers, Real by, Added* out, Ru
     add_to(task.at(place, column, out), cast<Added>(value));
 }
 
-// Writes what of src is for each place.
+// Writes the elements of src to their places.
 extern "C" __global__ void __launch_bounds__(THREADS)
 put_at_once(const Stored* src, const long long* numbers, Stored* out, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

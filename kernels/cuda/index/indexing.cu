@@ -1,11 +1,11 @@
-// Reading and writing at places that an index along an axis names. indexing.py puts before this
-// text: memory.cuh, poison.cuh, typedefs of Stored (in memory), Real (added), Place (of an index) and Index
-// (counts elements), the number of axes DIMS, whether Stored IS_WHOLE or IS_COMPLEX, and how many
-// entries one thread adds, CHUNK.
+// Reads and writes at places given by an index along an axis. indexing.py puts before this text:
+// memory.cuh, poison.cuh, typedefs of Stored (in memory), Real (for additions), Place (of an index)
+// and Index (counts elements), the number of axes DIMS, whether Stored IS_WHOLE or IS_COMPLEX, and
+// CHUNK, how many entries one thread adds.
 //
-// Writes of several values to one place come sorted by it, and what is for it is taken in the order
-// in which it lies: the last stays, or sums of chunks are added up. So results repeat, without
-// atomics, and many values for one place do not wait for one thread.
+// If several values go to one place, the entries are sorted by place, and those of one place are
+// processed in their order in memory: the last value wins, or the sums of chunks are added. So
+// results are repeatable without atomics, and no thread has to process all values of a place.
 
 constexpr int THREADS = 256;
 
@@ -14,8 +14,8 @@ struct Task {
     long long shape[DIMS], step_x[DIMS], step_index[DIMS], step_out[DIMS];
 };
 
-// A thread computes one element of out. An index outside of the axis gives NaN, or the integer
-// farthest from 0.
+// A thread computes one element of out. An index that is out of bounds gives NaN, or the largest or
+// smallest integer.
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const Stored* x, const Place* index, Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -28,8 +28,8 @@ gather(const Stored* x, const Place* index, Stored* out, Task task) {
     *out = inside ? x[place * task.step] : poisoned<Stored>();
 }
 
-// Writes for each element of index the number of the element of out, in C order, that it names; -1
-// for a place that the axis does not have. step_x are the steps of these numbers.
+// Writes, for each element of index, the flat number (in C order) of out's element that it selects;
+// -1 if it is out of bounds. step_x are the strides of these numbers.
 extern "C" __global__ void __launch_bounds__(THREADS)
 number(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -41,9 +41,8 @@ number(const Place* index, long long* numbers, Task task) {
     numbers[number] = inside ? rest + place * task.step : -1;
 }
 
-// Adds the next of several axes: `numbers` are places in C order over the axes so far, -1 for a
-// place that an axis does not have. step_index and shape are those of the places, axis says whether
-// it is the first.
+// Adds the next of several indexed axes: `numbers` are flat numbers over the axes so far, -1 if an
+// index is out of bounds. step_index and shape are those of the index; axis is 0 for the first one.
 extern "C" __global__ void __launch_bounds__(THREADS)
 locate(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -75,13 +74,13 @@ struct Runs {
     }
 };
 
-// Writes at each place the last of what of src is for it. sorted: the numbers of places, rising;
-// order: which entry each of them belongs to, equals in their order.
+// Writes the last element of src for each place. sorted: the flat numbers of places, ascending;
+// order: the entry that each of them belongs to, stably sorted.
 extern "C" __global__ void __launch_bounds__(THREADS)
 put(const Stored* src, const long long* sorted, const long long* order, Stored* out, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.entries * task.columns) return;
-    // Neighbouring threads write neighbouring columns.
+    // Adjacent threads write adjacent columns.
     const long long column = Index(number) % Index(task.columns);
     const long long k = Index(number) / Index(task.columns);
     const long long place = sorted[k];
@@ -89,9 +88,9 @@ put(const Stored* src, const long long* sorted, const long long* order, Stored* 
     *task.at(place, column, out) = *task.given(order[k], column, src);
 }
 
-// Adds to out the elements of src for each place, times by: each thread those in one chunk. A sum
-// that continues in the next chunk, with out's old value, is written into tails; one that began
-// before, into heads.
+// Adds `by` times the elements of src to out; each thread adds those of one place in one chunk. If
+// a sum continues in the next chunk, it is written to tails, with out's old value; if it began in
+// an earlier chunk, to heads.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add(const Stored* src, const long long* sorted, const long long* order, Real by, Stored* out,
     Real* tails, Real* heads, Runs task) {
@@ -112,7 +111,7 @@ add(const Stored* src, const long long* sorted, const long long* order, Real by,
     else *last = cast<Stored>(value);
 }
 
-// Joins what of one place lay in several chunks, in their order.
+// Adds the sums of places whose entries are in several chunks, in order.
 extern "C" __global__ void __launch_bounds__(THREADS)
 join_chunks(const long long* sorted, const Real* tails, const Real* heads, Stored* out, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -123,7 +122,8 @@ join_chunks(const long long* sorted, const Real* tails, const Real* heads, Store
     const long long place = sorted[next - 1];
     const bool begins = first == 0 || sorted[first - 1] != place;
     if (!task.is_place(place) || !begins || sorted[next] != place) return;
-    // The place's entries end before `end`: how many chunks there are is known before they are read.
+    // Find the end of the place's entries first, so that the number of chunks is known before the
+    // loop.
     long long end = task.entries;
     for (long long low = next + 1; low < end;) {
         const long long middle = low + (end - low) / 2;
@@ -135,7 +135,7 @@ join_chunks(const long long* sorted, const Real* tails, const Real* heads, Store
     *task.at(place, column, out) = cast<Stored>(value);
 }
 
-// Reads at places in the order of the entries: `src` is what is written.
+// Reads elements at places in the order of the entries; `src` is the output.
 extern "C" __global__ void __launch_bounds__(THREADS)
 take(const Stored* out, const long long* numbers, Stored* src, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

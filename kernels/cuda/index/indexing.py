@@ -1,10 +1,10 @@
-"""Reading and writing at places that tensors name, on CUDA arrays.
+"""Reads and writes at places given by index tensors, on CUDA arrays.
 
-Where several values go to one place, additions happen in the order of the values in memory, and the
-last of plain writes stays: the same result on each run. Places are sorted for that, unless the user
-waived it by use_deterministic_algorithms(False): then atomics add, where a dtype has them, and any
-of several writes stays. A place that an axis does not have raises nothing here: reading it gives
-NaN, or the integer that is farthest out, and a write there is skipped.
+If several values go to one place, they are added in their order in memory, and of plain writes the
+last one wins: each run gives the same result. For that, places are sorted, unless the user waived
+it by use_deterministic_algorithms(False). Then atomics add, where a dtype has them, and any of
+several writes wins. An index that is out of bounds raises no error here: reading gives NaN, or the
+largest or smallest integer, and writing is skipped.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -46,32 +46,34 @@ from ..shape.copying import cast
 
 _ZERO: Final = parse("T(0)", ())
 _SAME: Final = parse("x", ("x",))
-# How many entries a thread adds up at most.
+# The most entries that a thread adds.
 CHUNK: Final = 256
 
 DType = np.dtype[Any]
 Steps = Sequence[int]
-# One array, or None for "all of this axis", for each axis of what is indexed.
+# For each axis of the indexed array an array of indices, or None for the whole axis.
 Places = tuple[Any, ...]
 _NUMBER: Final = np.dtype(np.int64)
 
 
 @only_launches
 def gather(x: Any, index: Any, out: Any, axis: int) -> None:
-    """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
+    """Write the elements of x at index along axis into out; the other axes of index may be shorter
+    than x's.
+    """
     launch(plan_gather(x, index, out, axis, element_strides(index) or (0,)))
 
 
 @only_launches
 def select(x: Any, index: Any, out: Any, axis: int) -> None:
-    """Write the slices of x at index along axis into out."""
+    """Write the slices of x at index along axis into out (index_select)."""
     steps = [0] * max(out.ndim, 1)
     steps[axis] = element_strides(index)[0] if index.ndim else 0
     launch(plan_gather(x, index, out, axis, steps))
 
 
 def plan_gather(x: Any, index: Any, out: Any, axis: int, steps: Steps) -> list[Launch]:
-    """Return the launch of gather for an index with these steps along out's axes."""
+    """Return the launch of gather for an index with these strides along out's axes."""
     read = element_strides(x) or (0,)
     along = [0 if a == axis else step for a, step in enumerate(read)]
     length = x.shape[axis] if x.ndim else 1
@@ -81,7 +83,7 @@ def plan_gather(x: Any, index: Any, out: Any, axis: int, steps: Steps) -> list[L
 @heeds_determinism
 @only_launches
 def scatter(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
-    """Write x into out, and src at index along axis over it; src has index's axes or none."""
+    """Write x into out, then src at index along axis; src has the axes of index, or none."""
     cast(x, out)
     _put_elements(index, src, out, axis, added=False)
 
@@ -105,7 +107,7 @@ def scatter_zeros(x: Any, index: Any, out: Any, axis: int) -> None:
 @heeds_determinism
 @only_launches
 def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
-    """Write x into out, and add the slices of src, times alpha, at index along axis.
+    """Write x into out, and add the slices of src, times alpha, at index along axis (index_add).
 
     alpha is a number of x's dtype.
     """
@@ -135,10 +137,11 @@ def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> 
 def plan_written(
     runs_of: Callable[[Any], Runs], src: Any, named: Any, out: Any, *, added: bool, by: Any = 1
 ) -> list[Launch]:
-    """Return the launches that write src at numbered places of out, or add it times `by`.
+    """Return the launches that write src to places of out, given by their flat numbers, or add `by`
+    times src there.
 
-    Elements are written in the order of src; in any order if repeatable results are waived.
-    runs_of returns the runs of src at places of the array that is written.
+    Elements are written in the order of src; in any order if repeatable results are waived. runs_of
+    returns the Runs of src for the array that is written.
     """
     runs = runs_of(out)
     if not determinism.is_waived or (added and out.dtype not in _ADDED_AT_ONCE):
@@ -152,7 +155,7 @@ def plan_written(
     if out.dtype not in WIDE:
         args = (src, named, real, out)
         return [runs.launch("add_at_once", out.dtype, args, at_once=True)]
-    # Half types would round each sum.
+    # With half types each addition would round, so add in a float32 copy.
     copy = Scratch(out.shape, np.dtype(np.float32))
     args = (src, named, real, copy)
     added_up = runs_of(copy).launch("add_at_once", out.dtype, args, at_once=True)
@@ -160,9 +163,9 @@ def plan_written(
 
 
 def plan_sorted_elements(index: Any, out: Any, axis: int) -> tuple[list[Launch], Scratch, Scratch]:
-    """Return the launches that number the elements of out, in C order, which index names along
-    axis; and the arrays of these numbers in order, -1 for a place that the axis does not have, and
-    of their places in index.
+    """Return the launches that compute, for an index along axis, the flat numbers of out's
+    elements, and sort them. Also return the arrays of the sorted numbers (-1 for an index that is
+    out of bounds) and of their positions in index.
     """
     named = Scratch((index.size,), _NUMBER)
     numbered = plan_numbers(index, named, out, axis)
@@ -171,15 +174,17 @@ def plan_sorted_elements(index: Any, out: Any, axis: int) -> tuple[list[Launch],
 
 
 def plan_sorted(numbers: Any, places: int) -> tuple[list[Launch], Scratch, Scratch]:
-    """Return the launches that order numbers of so many places, and where there will be the numbers
-    in order and where each stood; equals keep their order.
+    """Return the launches that sort numbers below `places`, stably, and the arrays for the sorted
+    numbers and their original positions.
     """
     sorted_, order = [Scratch(numbers.shape, _NUMBER) for _ in range(2)]
     return plan_order_of_numbers(numbers, sorted_, order, places - 1), sorted_, order
 
 
 def plan_numbers(index: Any, numbers: Any, out: Any, axis: int) -> list[Launch]:
-    """Return the launch that numbers the elements of out that an index along axis names."""
+    """Return the launch that computes the flat numbers of out's elements for an index along
+    axis.
+    """
     shape = out.shape or (1,)
     steps = [math.prod(shape[a + 1 :]) for a in range(len(shape))]
     along = [0 if a == axis else step for a, step in enumerate(steps)]
@@ -189,11 +194,11 @@ def plan_numbers(index: Any, numbers: Any, out: Any, axis: int) -> list[Launch]:
 
 
 class Runs(NamedTuple):
-    """Where the places of an indexed array and of what is read or written there lie.
+    """The memory layout of an indexed array, and of the values that are read or written there.
 
-    `places` are the indexed axes and the indexed array's steps along them; `columns` the other
-    axes and the steps of the indexed array and of the values; `entries` the axes of the index and
-    the values' steps.
+    `places` are the indexed axes and the indexed array's strides along them; `columns` the other
+    axes, and the strides of the indexed array and of the values; `entries` the axes of the index,
+    and the values' strides.
     """
 
     places: tuple[Steps, Steps]
@@ -209,7 +214,9 @@ class Runs(NamedTuple):
         *,
         at_once: bool = False,
     ) -> Launch:
-        """Return the launch of a kernel over all columns of all entries, or of so many."""
+        """Return the launch of a kernel over all columns of all entries, or of the first
+        `entries`.
+        """
         dims = max(1, *[len(one[0]) for one in self])
         fields = [n for one in self for each in one for n in _padded(each, dims, each is one[0])]
         task = int64_fields(self.num_entries, self.width, math.prod(self.places[0]), *fields)
@@ -220,12 +227,12 @@ class Runs(NamedTuple):
 
     @property
     def num_entries(self) -> int:
-        """The number of places that the index names."""
+        """The number of entries of the index."""
         return math.prod(self.entries[0])
 
     @property
     def width(self) -> int:
-        """The number of columns."""
+        """The number of elements in the axes that are not indexed."""
         return math.prod(self.columns[0])
 
 
@@ -234,15 +241,15 @@ def _padded(steps: Steps, dims: int, is_shape: bool) -> list[int]:
 
 
 def plan_put(runs: Runs, src: Any, sorted_: Any, order: Any, out: Any) -> list[Launch]:
-    """Return the launch that writes src at sorted places of out."""
+    """Return the launch that writes src to sorted places of out."""
     return [runs.launch("put", out.dtype, (src, sorted_, order, out))]
 
 
 def plan_add(
     runs: Runs, src: Any, sorted_: Any, order: Any, out: Any, alpha: Any = 1
 ) -> list[Launch]:
-    """Return the launches that add src, times alpha, at sorted places of out: that of the chunks,
-    and where there are several that which joins them.
+    """Return the launches that add src, times alpha, at sorted places of out: one adds in chunks,
+    and, if there are several chunks, a second one combines them.
     """
     if is_float8(out.dtype):
         raise NoKernelError(
@@ -261,13 +268,13 @@ def plan_add(
 
 
 def runs_of_elements(index: Any, src: Any, out: Any) -> Runs:
-    """Return the runs of src, of index's axes or none, at elements of out."""
+    """Return the Runs of src, with the axes of index or none, at elements of out."""
     steps = element_strides(src) if src.ndim else [0] * index.ndim
     return Runs((out.shape, element_strides(out)), ((), (), ()), (index.shape, steps))
 
 
 def runs_of_slices(src: Any, out: Any, axis: int, entries: int) -> Runs:
-    """Return the runs of so many slices of src at places of out along axis."""
+    """Return the Runs of `entries` slices of src at places of out along axis."""
     shape, steps = list(out.shape or (1,)), list(element_strides(out) or (0,))
     given = list(element_strides(src) or (0,))
     along = [shape.pop(axis)], [steps.pop(axis)]
@@ -275,11 +282,12 @@ def runs_of_slices(src: Any, out: Any, axis: int, entries: int) -> Runs:
 
 
 def runs_of_places(indexed: Any, values: Any, shape: Steps, places: Places) -> Runs:
-    """Return the runs of values, which broadcast to the shape of indexed[places]."""
+    """Return the Runs of values, which broadcast to the shape of indexed[places]."""
     used = [axis for axis, place in enumerate(places) if place is not None]
     others = [axis for axis in range(indexed.ndim) if axis not in used]
     met = np.broadcast_shapes(*[places[axis].shape for axis in used])
-    # The axes of the places stand where the first of adjoining ones is.
+    # If the indexed axes are adjacent, their result axes are in the place of the first; else in
+    # front.
     lead = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
     steps, given = element_strides(indexed), broadcast_strides(values, shape)
     of_entries = given[lead : lead + len(met)]
@@ -297,7 +305,7 @@ def runs_of_places(indexed: Any, values: Any, shape: Steps, places: Places) -> R
 
 @on_device_of_out
 def take(x: Any, out: Any, places: Places) -> None:
-    """Write x at places into out."""
+    """Write the elements of x at places into out."""
     if not out.size:
         return
     runs = runs_of_places(x, out, out.shape, places)
@@ -307,7 +315,7 @@ def take(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x at places of out, or add it there; x broadcasts."""
+    """Write x to places of out, or add it there; x broadcasts."""
     used = [one for one in places if one is not None]
     met = np.broadcast_shapes(*[one.shape for one in used])
     shape = [n for n, place in itertools.zip_longest(out.shape, places) if place is None]
@@ -335,14 +343,14 @@ def put_zeros(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x into out, then src at places of it, or add it there; src broadcasts."""
+    """Write x into out, then write src to places of out, or add it there; src broadcasts."""
     cast(x, out)
     put(src, out, places, accumulate)
 
 
 def _plan_numbers_of(indexed: Any, places: Places, met: Steps) -> tuple[list[Launch], Scratch]:
-    """Return the launches that find the number of the place that each entry names, in C order over
-    the indexed axes, and where there will be these numbers.
+    """Return the launches that compute the flat number of each entry's place, in C order over the
+    indexed axes, and the array for these numbers.
     """
     named = Scratch((math.prod(met),), _NUMBER)
     used = [axis for axis, place in enumerate(places) if place is not None]
@@ -354,7 +362,9 @@ def _plan_numbers_of(indexed: Any, places: Places, met: Steps) -> tuple[list[Lau
 
 
 def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> list[Launch]:
-    """Return the launch that takes the nth axis, of a length, into the numbers of places."""
+    """Return the launch that adds the nth indexed axis, of this length, to the numbers of
+    places.
+    """
     count, shape, still = math.prod(met), met or (1,), [0] * max(len(met), 1)
     if not count:
         return []
@@ -365,7 +375,7 @@ def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> 
 
 
 def _on_device(number: Any) -> Any:
-    """Return a number of the CPU in the device's memory; it gets there as a kernel's argument."""
+    """Return a 0-d CPU array copied to the device, as a kernel argument."""
     import cupy
 
     made = cupy.empty((), number.dtype)
@@ -381,7 +391,7 @@ def _launch(
     steps: tuple[Steps, Steps],
     out: Any = None,
 ) -> list[Launch]:
-    """Return the launch of a kernel with a thread for each element of `over`."""
+    """Return the launch of a kernel with one thread per element of `over`."""
     if not over.size:
         return []
     index, out = arrays[-2], over if out is None else out
@@ -392,7 +402,7 @@ def _launch(
     return [Launch(source, name, (-(-over.size // THREADS), 1), (*arrays, task))]
 
 
-# The dtypes that atomics add: half types in float32, complex numbers by their parts.
+# The dtypes that atomics can add: half types in float32, complex numbers by their parts.
 _WORDS: Final = (
     "float32",
     "float64",
@@ -421,13 +431,13 @@ def source_of_indexing(
     wide: bool = False,
     at_once: bool = False,
 ) -> str:
-    """Return the text for elements of a dtype, a number of axes, and an index of a dtype, int64
-    unless given. One that is not wide counts elements in 32 bits, which divides faster; one that
-    writes at once has the kernels of at_once.cu besides.
+    """Return the CUDA source for elements of a dtype, a number of axes, and an index dtype, by
+    default int64. If not wide, elements are counted in 32 bits, which divide faster. With at_once
+    the source includes the kernels of at_once.cu.
     """
     files = ("headers/poison.cuh", "index/indexing.cu", *(("index/at_once.cu",) if at_once else ()))
     if is_float8(dtype):
-        dtype = np.dtype(np.uint8)  # its bytes are moved, never added
+        dtype = np.dtype(np.uint8)  # its elements are moved as bytes, never added
     added = "Real" if dtype in WIDE else "Stored"
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,27 +1,27 @@
-// Elements that change their places along axes, and zeros next to a band. copying.py puts
-// before this text: memory.cuh, the typedefs of Stored and Index (counts elements), and the number of
-// axes DIMS.
+// Moves of elements along axes, and zeros outside of a band. copying.py puts before this text:
+// memory.cuh, the typedefs of Stored and Index (counts elements), and the number of axes DIMS.
 //
-// A thread of `move` makes one element of out, one of `move_packs` 16 bytes along the last axis, of
-// which out has whole packs; it divides as often, and reads 16 bytes where they lie together. Along
-// each axis the place that it reads is begin + sign * its own, round the end of the axis once; what
-// lies outside of the band least <= column - row <= most of two axes is 0 and reads nothing.
-// Numbers turned (by `turn`) go round the end of all elements.
+// A thread of `move` writes one element of out; a thread of `move_packs` writes 16 bytes along the
+// last axis, where out consists of whole packs. Both divide equally often, but a pack is read by
+// one load where its elements are contiguous. Along each axis a thread reads for out's index i at
+// index begin + sign * i, wrapped around the end of the axis once. Outside of the band
+// least <= column - row <= most of two axes, elements are 0, and nothing is read. `turn` shifts the
+// flat index, around the end.
 
 constexpr int THREADS = 256, LAST = DIMS - 1;
 constexpr int PACK = sizeof(Stored) < 16 ? 16 / sizeof(Stored) : 1;
 
 struct Task {
-    long long size, turn, first;  // first: where the element of out's first place is read
+    long long size, turn, first;  // first: the offset of the element for out's first one
     long long row_axis, column_axis, least, most;
     long long shape[DIMS], begin[DIMS], sign[DIMS], step_x[DIMS], step_out[DIMS];
 };
 
-// Where an element is along each axis: in which row and column, and where it is read and written.
+// The position of an element: its row and column, and the offsets at which it is read and written.
 struct Place {
     long long row = 0, column = 0, read, write = 0;
 
-    // One axis more, the last one first; returns the place along it that is read.
+    // Processes one more axis, from the last one on; returns the index along it that is read.
     __device__ long long step(int d, Index& rest, const Task& task) {
         const Index length = Index(task.shape[d]), before = d ? rest / length : 0;
         const long long own = rest - before * length;
@@ -81,7 +81,7 @@ move_packs(const Stored* x, Stored* out, Task task) {
             const Pack<Stored, PACK> given = *reinterpret_cast<const Pack<Stored, PACK>*>(from);
 #pragma unroll
             for (int k = 0; k < PACK; ++k) {
-                // Both are named, so that a pack stays in registers.
+                // Both values are in variables, so that a pack stays in registers.
                 const Stored forward = given.lane[k], backward = given.lane[PACK - 1 - k];
                 made.lane[k] = sign < 0 ? backward : forward;
             }

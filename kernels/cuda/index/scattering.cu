@@ -1,11 +1,11 @@
 // Reduction of elements that share a place. scattering.py puts before this text: memory.cuh,
 // primitives.cuh, typedefs of Stored (in memory), Real (computed) and Index (counts elements), the
-// number of axes DIMS, the entries of one thread, CHUNK, and the reduction MET: SUM, MEAN, PROD,
+// number of axes DIMS, CHUNK, the entries of one thread, and the reduction MET: SUM, MEAN, PROD,
 // AMAX or AMIN.
 //
-// Entries are sorted by their place, and those of one place are reduced in their order in memory,
-// as the CPU's kernel does: a thread takes those of one place in one chunk, so that a place with
-// many does not wait for one thread. So results repeat, and each entry is read once.
+// Entries are sorted by place, and those of one place are reduced in their order in memory, as in
+// the CPU kernel. A thread processes the entries of one place in one chunk, so no thread has to
+// process all entries of a place. So results are repeatable, and each entry is read once.
 
 constexpr int THREADS = 256;
 
@@ -26,7 +26,7 @@ __device__ Real met(Real old, Real fresh) {
     else return scalar::add(old, fresh);
 }
 
-// Writes what has met at a place, of so many entries.
+// Writes the reduction of a place's `count` entries.
 __device__ void give(Real value, long long entries, Stored* out, const Task& task) {
     const long long count = entries + task.includes_self;
     if constexpr (MET == MEAN) {
@@ -36,9 +36,9 @@ __device__ void give(Real value, long long entries, Stored* out, const Task& tas
     *out = cast<Stored>(value);
 }
 
-// sorted: the numbers of places, rising; order: which entry each of them belongs to, equals in
-// their order. The result of a place that continues in the next chunk is written into tails, of one
-// that began before into heads.
+// sorted: the flat numbers of places, ascending; order: the entry that each belongs to, stably
+// sorted. If a place continues in the next chunk, its result is written to tails; if it began in an
+// earlier chunk, to heads.
 extern "C" __global__ void __launch_bounds__(THREADS)
 meet(const Stored* src, const long long* sorted, const long long* order, Stored* out, Real* tails,
      Real* heads, Task task) {
@@ -64,7 +64,7 @@ meet(const Stored* src, const long long* sorted, const long long* order, Stored*
     else give(value, k - first, here, task);
 }
 
-// Where the entries of a place end that is at `low` and no longer at `high`, or begin.
+// Finds the end (or the begin) of a place's entries between `low` and `high`, by bisection.
 template <bool end>
 __device__ long long edge(const long long* sorted, long long place, long long low, long long high) {
     while (low < high) {
@@ -75,7 +75,7 @@ __device__ long long edge(const long long* sorted, long long place, long long lo
     return low;
 }
 
-// Joins what of one place lay in several chunks, in their order.
+// Combines the results of places whose entries are in several chunks, in order.
 extern "C" __global__ void __launch_bounds__(THREADS)
 meet_chunks(const long long* sorted, const Real* tails, const Real* heads, Stored* out, Task task) {
     const long long chunk = (long long)(blockIdx.x) * THREADS + threadIdx.x;

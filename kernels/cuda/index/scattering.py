@@ -1,4 +1,4 @@
-"""Reduction of elements that share an index, on CUDA arrays: in the order in memory."""
+"""Reduction of elements that share an index, on CUDA arrays, in the order of memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .indexing import CHUNK, plan_sorted_elements
 
 @only_launches
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
-    """Write x into out and reduce the elements of src at each index along axis there, by sum, mean,
-    prod, amax or amin; with include_self the old value takes part.
+    """Write x into out, and reduce the elements of src that share an index along axis into out
+    there, by sum, mean, prod, amax or amin. With include_self the old value takes part.
 
-    Half types are computed in float32, and the mean of integers is rounded down. Places that the
-    axis does not have are skipped.
+    Half types are computed in float32, and the mean of integers is rounded down. An index that is
+    out of bounds is skipped.
     """
     cast(x, out)
     if not out.size or not index.size:
@@ -34,8 +34,8 @@ def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_
 def plan_reduce(
     index: Any, src: Any, sorted_: Any, order: Any, out: Any, way: str, include_self: bool
 ) -> list[Launch]:
-    """Return the launch that reduces src at sorted places of out, and where there are several
-    chunks that which joins them. All have axes, as many.
+    """Return the launch that reduces src at sorted places of out, and, if there are several chunks,
+    the one that combines them. All arrays have the same number of axes, at least one.
     """
     entries = index.size
     steps = (element_strides(out), index.shape, element_strides(src))
@@ -59,7 +59,7 @@ def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @functools.lru_cache(maxsize=256)
 def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str, wide: bool = False) -> str:
-    """Return the text for elements of a dtype, a number of axes and a way."""
+    """Return the CUDA source for elements of a dtype, a number of axes and a reduction."""
     if dtype == np.bool_ and way == "sum":
         way = "amax"
     return f"""{headers_for([dtype])}

@@ -1,14 +1,14 @@
-// Where numbers go in ordered rows, and where a condition holds. searching.py puts before this text:
-// memory.cuh, and typedefs of Stored (in memory) and Real (compared). All arrays are in C order.
+// searchsorted and nonzero. searching.py puts before this text: memory.cuh, and typedefs of Stored
+// (in memory) and Real (compared). All arrays are in C order.
 
 constexpr int THREADS = 256;
 
 struct Task {
-    long long size, length, each;  // of a row, or of out; how many one row looks up, 0: all the first
+    long long size, length, each;  // of a row, or of out; look-ups per row, 0: one row for all
 };
 
-// A thread halves the row of one number until it has its place, before or (right) behind its equals;
-// where one of the two is NaN, behind what it met.
+// A thread finds the position of one number by bisection of its row, before or (right) after equal
+// numbers; if a comparison involves NaN, after the compared element.
 template <bool right>
 __device__ void look_up(const Stored* x, const Stored* rows, long long* out, const Task& task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -35,7 +35,7 @@ place_right(const Stored* x, const Stored* rows, long long* out, Task task) {
     look_up<true>(x, rows, out, task);
 }
 
-// Writes where x holds, in order. upto: how often it holds up to each place.
+// Writes the positions at which x is true, in order. upto: the running count of them.
 extern "C" __global__ void __launch_bounds__(THREADS)
 hits(const Stored* x, const long long* upto, long long* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

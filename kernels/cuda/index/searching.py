@@ -1,4 +1,4 @@
-"""Where numbers go in ordered rows, and where a condition holds, on CUDA arrays.
+"""searchsorted and nonzero on CUDA arrays.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -25,16 +25,17 @@ from ..prepared import only_launches
 
 @only_launches
 def sorted_places(x: Any, rows: Any, out: Any, right: bool) -> None:
-    """Write into out where each of x goes in the ordered rows, before or (right) behind its equals.
+    """Write into out the position at which each x would be inserted in its sorted row, before or
+    (with right) after equal numbers.
 
     x and out: (..., m), rows: (..., n), or (n,) for all of x; in C order, x and rows of one dtype.
-    NaN sorts behind all numbers.
+    NaN sorts after all numbers.
     """
     launch(plan_places(x, rows, out, right=right))
 
 
 def plan_places(x: Any, rows: Any, out: Any, *, right: bool) -> list[Launch]:
-    """Return the launch of sorted_places; none if there is nothing to look up."""
+    """Return the launch of sorted_places; no launch if x is empty."""
     each = x.shape[-1] if rows.ndim > 1 else 0
     task = int64_fields(x.size, rows.shape[-1], each)
     return _launch("place_right" if right else "place_left", x, (rows, out, task))
@@ -42,9 +43,9 @@ def plan_places(x: Any, rows: Any, out: Any, *, right: bool) -> list[Launch]:
 
 @only_launches
 def hits(x: Any, upto: Any, out: Any) -> None:
-    """Write the places where x holds into out, in order; upto is how often it does up to each.
+    """Write the positions at which x is true into out, in order. upto is the running count of them.
 
-    x and upto: (n,), bool and int64; out: as many as x holds.
+    x and upto: (n,), bool and int64; out has one element for each true element of x.
     """
     launch(_launch("hits", x, (upto, out, int64_fields(x.size, out.size, 0))))
 
@@ -57,7 +58,7 @@ def _launch(name: str, x: Any, more: tuple[Any, ...]) -> list[Launch]:
 
 @functools.lru_cache(maxsize=64)
 def source_of_searching(dtype: np.dtype[Any]) -> str:
-    """Return the text for elements of a dtype."""
+    """Return the CUDA source for elements of a dtype."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {computing_type(dtype)} Real;

@@ -1,17 +1,18 @@
-// The first few words of each row, in order; equals in their order in memory. radix.py puts
+// The first few words of each sorted row; equal words keep their order in memory. radix.py puts
 // radix.cuh before this text.
 //
-// A block has a row. From the highest digit down it counts the words that agree with the known
-// digits of the last wanted word; each count gives one digit more of it. Then it takes the words
-// before that one, and the first of its equals, and sorts them in shared memory. Bound by memory: a
-// row is read once for each digit and once again, from the cache if it is there.
+// Each row has a block. From the highest digit down, it counts the words that agree with the known
+// digits of the last wanted word; each count gives one more digit of that word. Then it takes the
+// smaller words and the first of those equal to it, and sorts them in shared memory. Bound by
+// memory: a row is read once for each digit and a last time to take the words, from the cache if it
+// fits.
 
 struct Wanted {
-    Word last, known;       // the last word that is wanted, in those bits that are known
-    long long of_the_last;  // how many words that agree with it are wanted
+    Word last, known;       // the last wanted word, in the bits that are known
+    long long of_the_last;  // how many of the words that agree with it are wanted
 };
 
-// One digit more of the last word that is wanted.
+// Finds one more digit of the last wanted word.
 __device__ void look_at_digit(const Given* row, long long shift, Counts& counts, Wanted& wanted,
                               const Task& task) {
     __shared__ Word digit;
@@ -35,7 +36,7 @@ __device__ void look_at_digit(const Given* row, long long shift, Counts& counts,
     __syncthreads();
 }
 
-// order: (rows, task.chunk), which are no more than a tile.
+// order: (rows, task.chunk); task.chunk is at most the size of a tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
 select_in_blocks(const Given* given, long long* order, Task task) {
     __shared__ Counts counts;
@@ -48,7 +49,7 @@ select_in_blocks(const Given* given, long long* order, Task task) {
     long long equals = 0;
     for (long long first = 0; first < task.length && taken < task.chunk; first += THREADS) {
         const long long i = first + threadIdx.x;
-        // Beyond the bits that count, a word that descends has others.
+        // Mask the unused high bits: in descending order, words are inverted.
         const Word word = i < task.length ? task.word_of(row[i]) & wanted.known : Word(0);
         const bool is_before = i < task.length && word < wanted.last;
         const bool is_equal = i < task.length && word == wanted.last;

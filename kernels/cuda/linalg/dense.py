@@ -1,8 +1,9 @@
 """Linear algebra of batches of matrices, on CUDA arrays: cuSOLVER and cuBLAS (solvers.py).
 
-As in its twin on the CPU, what cannot be computed of one matrix is NaN and says so in `info`. That
-stays on the GPU: who reads `info` waits for it. Where numbers are not finite the libraries are
-given others, since a method that goes on until it is done may go on forever.
+As in the CPU module of this name, if a matrix's result cannot be computed, it is NaN, and the
+matrix's `info` is not 0. `info` stays on the GPU: code that reads it waits for the GPU. Matrices
+that are not finite are replaced before the libraries get them, because an iterative method might
+never end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _INT32 = np.dtype(np.int32)
 
 
 def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
-    """Write the triangle L of x = L @ L.H into out, or L.H; one triangle of x is read."""
+    """Write the triangle L of x = L @ L.H into out, or L.H if upper; reads only one triangle
+    of x.
+    """
     import cupy
 
     with out.device:
@@ -35,7 +38,7 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
         status = _made((len(stack),), _INT32)
         solvers.potrf(stack, status, lower=upper)
         factor = cupy.triu(stack) if upper else cupy.tril(stack)
-        # `info` for a pivot that is NaN is documented nowhere.
+        # The library does not document `info` for a pivot that is NaN.
         is_wrong = ~(cupy.diagonal(factor, axis1=-2, axis2=-1).real > 0)
         first = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
         status = cupy.where(status == 0, first, status)
@@ -44,7 +47,7 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
-    """Write x with a @ x = b into out; a (..., n, n) is triangular, its other half is not read.
+    """Write x with a @ x = b into out; a (..., n, n) is triangular, and its other half is not read.
 
     Batch axes broadcast to out's.
     """
@@ -53,7 +56,7 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
     with out.device:
         if not out.size:
             return
-        # Turned, as the library sees all of it, this is x.T @ a.T = b.T.
+        # The library sees all matrices transposed: x.T @ a.T = b.T.
         found = _stack(cupy.broadcast_to(b, out.shape))
         triangles = _stack(cupy.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])))
         solvers.trsm(triangles, found, lower=upper, unitriangular=unitriangular)
@@ -61,7 +64,8 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
 
 
 def cholesky_solve(b: Any, factor: Any, out: Any, upper: bool) -> None:
-    """Write x with a @ x = b into out; factor is a's Cholesky factor; one triangle is read.
+    """Write x with a @ x = b into out; factor is a's Cholesky factor, of which one triangle is
+    read.
 
     Batch axes broadcast to out's.
     """
@@ -81,7 +85,7 @@ def inverse(x: Any, out: Any, info: Any) -> None:
 
 
 def solve(a: Any, b: Any, out: Any, info: Any) -> None:
-    """Write the x of a @ x = b into out. Batch axes broadcast to out's; info has a's."""
+    """Write x with a @ x = b into out. Batch axes broadcast to out's; info has a's."""
     import cupy
 
     with out.device:
@@ -103,8 +107,8 @@ def solve(a: Any, b: Any, out: Any, info: Any) -> None:
 
 
 def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
-    """Write L, below a diagonal of ones that is left out, and U of x = P @ L @ U into out, and the
-    row, from 1, with which each was swapped, into pivots.
+    """Write L and U of x = P @ L @ U into out, without L's diagonal of ones. pivots gets for each
+    row the number of the row, from 1, that it was swapped with.
     """
     with out.device:
         if not x.size:
@@ -117,7 +121,7 @@ def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
 
 
 def _factored(x: Any) -> tuple[Any, Any, Any]:
-    """Return the stacks of L and U, turned, of pivots, and info."""
+    """Return the stacks of L and U, transposed, and of pivots, and info."""
     stack = _stack(x.swapaxes(-1, -2))
     pivots, status = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
     solvers.getrf(stack, pivots, status)
@@ -125,10 +129,11 @@ def _factored(x: Any) -> tuple[Any, Any, Any]:
 
 
 def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
-    """Write L, with the blocks of D on and below its diagonal, of x = L @ D @ L.H (or L.T) into
-    out, and LAPACK's pivots, from 1, negative for blocks of two; x's lower triangle is read.
+    """Write L, and the blocks of D on and below the diagonal, of x = L @ D @ L.H (or L.T) into out.
+    pivots gets LAPACK's pivots, from 1, negative for blocks of two. Only x's lower triangle is
+    read.
 
-    Note    by the host, which waits for it: cuSOLVER factors no Hermitian matrix so
+    Note    computed on the host, which waits: cuSOLVER has no such function for Hermitian matrices
     """
     import cupy
 
@@ -143,10 +148,10 @@ def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
 
 
 def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
-    """Write the x of A @ x = b into out, by what ldl writes of A, pivots in a column; NaN for
-    pivots of no factorization. Batch axes broadcast to out's.
+    """Write x with A @ x = b into out; a and pivots (as a column) are ldl's results for A. Invalid
+    pivots give NaN. Batch axes broadcast to out's.
 
-    Note    by the host, as ldl
+    Note    computed on the host, like ldl
     """
     import cupy
 
@@ -162,7 +167,7 @@ def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
 
 
 def permutation(pivots: Any, out: Any) -> None:
-    """Write into out which row stands where after the swaps, counted from 1, of pivots."""
+    """Write into out the order of the rows after the swaps of pivots, which count from 1."""
     import cupy
 
     with out.device:
@@ -186,7 +191,7 @@ def determinant(x: Any, out: Any) -> None:
 
 
 def log_determinant(x: Any, out: Any, sign: Any) -> None:
-    """Write the logarithm of the determinant's size into out, and its sign."""
+    """Write the logarithm of the determinant's absolute value into out, and its sign into sign."""
     with out.device:
         if not x.size:
             sign.fill(1)
@@ -198,8 +203,8 @@ def log_determinant(x: Any, out: Any, sign: Any) -> None:
 
 
 def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
-    """Return the sign of each determinant, of complex numbers its phase, and the logarithm of its
-    size: of what is singular 0 and -inf.
+    """Return the sign of each determinant (for complex numbers the phase), and the logarithm of its
+    absolute value; 0 and -inf for singular matrices.
     """
     import cupy
 
@@ -211,14 +216,14 @@ def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
         sign = (diagonal / size).prod(-1) * (1 - turns % 2 * 2)
     else:
         sign = 1 - (turns + (diagonal < 0).sum(-1)) % 2 * 2
-        sign = sign * (diagonal == diagonal).all(-1)  # of NaN PyTorch says 0
-    # A pivot of 0 has -inf for its logarithm, and so has the matrix, unless others are not finite.
+        sign = sign * (diagonal == diagonal).all(-1)  # PyTorch gives 0 for NaN
+    # A pivot of 0 makes the logarithm -inf, unless another pivot is not finite.
     return cupy.where(status == 0, sign, 0), cupy.log(size).sum(-1)
 
 
 def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
-    """Write the eigenvalues of symmetric or Hermitian x, ascending, into out, and vectors as
-    columns; one triangle of x is read.
+    """Write the eigenvalues of symmetric or Hermitian x, ascending, into out, and the eigenvectors
+    as columns into vectors; reads only one triangle of x.
     """
     _eigen(x, out, vectors, info, upper)
 
@@ -242,21 +247,21 @@ def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
         _give(~is_found, info)
         _give(cupy.where(is_found[:, None], values, cupy.nan), out)
         if vectors is not None:
-            # The library saw the conjugate matrix, which has the conjugate vectors.
+            # The library saw the conjugate matrix, whose eigenvectors are conjugated.
             found = stack.swapaxes(-1, -2).conj()
             _give(cupy.where(is_found[:, None, None], found, cupy.nan), vectors)
 
 
 def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
-    """Write the eigenvalues of any square x into out, and vectors as columns.
+    """Write the eigenvalues of any square x into out, and the eigenvectors as columns into vectors.
 
-    Note    by the host, which waits for it, before CUDA 12.6: cuSOLVER has no such function there
+    Note    before CUDA 12.6, cuSOLVER has no such function: it is computed on the host, which waits
     """
     _any_eigen(x, out, vectors, info)
 
 
 def eigvals(x: Any, out: Any, info: Any) -> None:
-    """Write the eigenvalues of any square x into out, as eig does."""
+    """Write the eigenvalues of any square x into out, in the same way as eig."""
     _any_eigen(x, out, None, info)
 
 
@@ -270,7 +275,8 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
         if not solvers.has_geev():
             _any_eigen_by_host(x, out, vectors, info)
             return
-        # In double precision, as NumPy does: what is not symmetric may magnify each rounding.
+        # In double precision, as in NumPy: for matrices that are not symmetric, rounding errors may
+        # grow.
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2))
         stack = stack.astype(np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64))
         values = _made(stack.shape[:2], np.dtype(np.complex128))
@@ -287,12 +293,12 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
 
 
 def _of_pairs(values: Any, right: Any) -> Any:
-    """Return the complex vectors, one a row, from the real and imaginary parts that geev gave."""
+    """Return the complex eigenvectors, one per row, from geev's real and imaginary parts."""
     import cupy
 
     before, behind = (_made(right.shape, right.dtype) for _ in range(2))
-    # The places that are not written are never chosen: no pair begins with the last value, or ends
-    # with the first.
+    # Elements that are not written are never selected, because no pair begins with the last value,
+    # or ends with the first one.
     before[:, 1:], behind[:, :-1] = right[:, :-1], right[:, 1:]
     height = values.view(right.dtype)[:, 1::2, None]  # imaginary parts
     real = cupy.where(height < 0, before, right)
@@ -326,7 +332,8 @@ def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> Non
                 square[...] = cupy.broadcast_to(one, square.shape)
             info.fill(0)
             return
-        # The library takes no fewer rows than columns: it sees a wide matrix transposed.
+        # The library requires at least as many rows as columns, so it gets a wide matrix
+        # transposed.
         is_tall = x.shape[-2] >= x.shape[-1]
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if is_tall else x)
         count, columns, rows = stack.shape
@@ -359,8 +366,8 @@ def singular_values(x: Any, out: Any, info: Any) -> None:
 
 
 def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: Any) -> None:
-    """Write the pseudoinverse of x into out, and its singular values, of which those that are not
-    above the larger of atol and rtol times the largest count as 0.
+    """Write the pseudoinverse of x into out, and its singular values into values. A singular value
+    counts as 0 if it is at most the larger of atol and rtol times the largest one.
     """
     import cupy
 
@@ -378,7 +385,7 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: An
 
 
 def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
-    """Write Q and R of x = Q @ R into out and upper; of mode "r" R alone."""
+    """Write Q and R of x = Q @ R into out and upper; with mode "r" only R."""
     import cupy
 
     with out.device:
@@ -392,7 +399,7 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
         _give(cupy.triu(stack.swapaxes(-1, -2)[:, : upper.shape[-2]]), upper)
         if mode == "r":
             return
-        # Columns of "complete" without a reflection are filled by the library.
+        # In mode "complete" the library fills the columns that have no reflection.
         columns = out.shape[-1]
         vectors = _made((len(stack), columns, stack.shape[2]), x.dtype)
         known = min(columns, stack.shape[1])
@@ -402,8 +409,8 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
 
 
 def reflectors(x: Any, out: Any, scales: Any) -> None:
-    """Write R of x = Q @ R and, below its diagonal, the vectors of the reflections whose product is
-    Q, into out; their scales into scales.
+    """Write R of x = Q @ R into out, with the Householder vectors whose reflections give Q below
+    its diagonal, and their scales into scales.
     """
     with out.device:
         if x.size:
@@ -413,7 +420,9 @@ def reflectors(x: Any, out: Any, scales: Any) -> None:
 
 
 def _reflected(x: Any) -> tuple[Any, Any]:
-    """Return the stacks of R with the reflections below it, turned, and of their scales."""
+    """Return the stack of R with the Householder vectors below it, transposed, and that of the
+    scales.
+    """
     stack = _stack(x.swapaxes(-1, -2))
     scales = _made((len(stack), min(x.shape[-2:])), x.dtype)
     solvers.geqrf(stack, scales)
@@ -434,7 +443,9 @@ def _stack(x: Any) -> Any:
 
 
 def _finite_stack(x: Any) -> tuple[Any, Any]:
-    """Return a copy with zeros for matrices that are not finite, and which ones are finite."""
+    """Return a stack with zeros in place of matrices that are not finite, and which ones are
+    finite.
+    """
     import cupy
 
     stack = _stack(x)
@@ -443,5 +454,5 @@ def _finite_stack(x: Any) -> tuple[Any, Any]:
 
 
 def _give(stack: Any, out: Any) -> None:
-    """Write a stack into out, which has axes of the batch in the place of its first one."""
+    """Write a stack into out, which has batch axes in place of the stack's first axis."""
     out[...] = stack.reshape(out.shape)

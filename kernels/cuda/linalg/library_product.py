@@ -1,8 +1,8 @@
-"""Products of matrices by cuBLASLt, on CUDA arrays: with a bias or a factor in the same kernel.
+"""Matrix products by cuBLASLt, on CUDA arrays, with a bias or a factor in the same kernel.
 
-CuPy does not wrap that library, which comes with cuBLAS, so it is called by ctypes. Its algorithm
-for some layouts, if it has one, is queried once. CuPy's own calls of cuBLAS refuse streams that are
-being captured, and round products of half types to those; these do neither.
+CuPy does not wrap cuBLASLt, which comes with cuBLAS, so it is called by ctypes. For each layout its
+best algorithm, if it has one, is queried once. CuPy's own cuBLAS calls raise errors during stream
+capture, and round products of half types to these types; the calls here do neither.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from ..launch import address_of
 from ..layout import broadcast_strides, element_strides, walk
 from ..prepared import key_of
 
-# cublasStatus_t, cublasOperation_t, cudaDataType_t and cublasComputeType_t of CUDA's headers.
+# Values of cublasStatus_t, cublasOperation_t, cudaDataType_t and cublasComputeType_t in CUDA's
+# headers.
 _SUCCESS, _NOT_SUPPORTED = 0, 15
 _AS_IT_IS, _TURNED = 0, 1
 _FLOAT32, _FLOAT64, _FLOAT16, _COMPLEX64, _COMPLEX128, _BFLOAT16 = 0, 1, 2, 4, 5, 14
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_32F_FAST_TF32 = 68, 70, 77
-# cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t, cublasLtMatrixLayoutAttribute_t,
+# Values of cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t, cublasLtMatrixLayoutAttribute_t,
 # cublasLtMatmulPreferenceAttributes_t and cublasLtReductionScheme_t.
 _WAY_OF_A, _WAY_OF_B, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8
 _BIAS: Final = 4
 _BATCH_COUNT, _BATCH_STEP = 5, 6
 _MOST_WORKSPACE, _REDUCTION_SCHEMES, _LEAST_ALIGNMENTS = 1, 3, (5, 6, 7, 8)
-# Parts of a sum are added in the type that sums have: results depend on no order, and half types
-# round once.
+# Partial sums are added in the compute type, in a fixed order, so that results are repeatable, and
+# half types are rounded once.
 _IN_COMPUTE_TYPE: Final = 2
 _WORKSPACE_BYTES: Final = 32 << 20
 _KINDS: Final = {
@@ -46,7 +47,7 @@ _KINDS: Final = {
     np.dtype(np.complex64): _COMPLEX64,
     np.dtype(np.complex128): _COMPLEX128,
 }
-# By cudaDataType_t: what is computed in, of what type factors are, and how C stores these.
+# For each cudaDataType_t: the compute type, the type of factors, and how C stores factors.
 _COMPUTED: Final[dict[int, tuple[int, int, Any]]] = {
     _FLOAT32: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
     _FLOAT64: (_COMPUTE_64F, _FLOAT64, ctypes.c_double),
@@ -55,7 +56,7 @@ _COMPUTED: Final[dict[int, tuple[int, int, Any]]] = {
     _FLOAT16: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
     _BFLOAT16: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
 }
-# Plans that are kept.
+# The most plans that are cached.
 _MOST: Final = 256
 
 _logger = logging.getLogger(__name__)
@@ -103,13 +104,14 @@ def multiply(
     is_turned: bool = False,
     choice: Choice = products,
 ) -> bool:
-    """Write x @ y * factor + bias into out by one kernel; return whether the library has one.
+    """Write x @ y * factor + bias into out by one kernel. Return False if the library has no
+    kernel.
 
     Shapes (..., n, k), (..., k, m), or (..., m, k) if is_turned, and (m,) -> (..., n, m), in C
-    order. One dtype; of half types out may be float32. Batch axes broadcast to out's. float32 is
-    computed as the choice says.
+    order. All have one dtype; for half types out may be float32. Batch axes broadcast to out's.
+    `choice` decides how float32 is computed.
 
-    Thread  any; queued on the current stream of the current device, which is that of out
+    Thread  any; queued on the current stream of the current device, which must be out's
     Raises  KernelError
     """
     key = key_of((x, y, bias, out))
@@ -130,9 +132,10 @@ def multiply(
 
 
 class Product:
-    """A product, perhaps with a bias, of arrays of one layout among prepared launches.
+    """A matrix product, optionally with a bias, of arrays with fixed layouts, among prepared
+    launches.
 
-    Thread  any; queued on the current stream of the current device, which is that of out
+    Thread  any; queued on the current stream of the current device, which must be out's
     """
 
     def __init__(
@@ -143,40 +146,41 @@ class Product:
         is_turned: bool = False,
         choice: Choice = products,
     ) -> None:
-        """Prepare x @ y, or y turned, with a bias if slots are four; otherwise(*arrays) does what
-        the library has no kernel for. float32 is computed as the choice says at each call.
+        """Prepare x @ y (or y transposed), with a bias if there are four slots. If the library has
+        no kernel, otherwise(*arrays) computes it. `choice` decides at each call how float32 is
+        computed.
         """
         self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
         self._choice = choice
-        # By whether TF32 is allowed, which may change from call to call.
+        # Plans by whether TF32 is allowed, which may change between calls.
         self._plans: dict[bool, _Plan | None] = {}
 
     def __call__(self, grid: Any, block: Any, given: tuple[Any, ...]) -> None:
-        """Multiply arrays of the slots' layouts, as a compiled kernel is called."""
+        """Multiply arrays with the slots' layouts; called like a compiled kernel."""
         self.multiply(given)
 
     def multiply(self, given: tuple[Any, ...]) -> None:
-        """Multiply arrays of the slots' layouts."""
+        """Multiply arrays with the slots' layouts."""
         tf32 = self._choice.tf32
         try:
             plan = self._plans[tf32]
         except KeyError:
             plan = self._plans[tf32] = self._ask(self._shaped(given), tf32=tf32)
         if plan is not None and len(given) == 3 and plan.launch(*given) == 0:
-            return  # as `run`, without its call
+            return  # inlined from `run`
         bias = given[2] if len(given) > 3 else None
         if plan is None or not plan.run(given[0], given[1], bias, given[-1], 1.0):
             self._otherwise(*self._shaped(given))
 
     def _ask(self, given: list[Any], *, tf32: bool) -> _Plan | None:
         x, y, *bias, out = given
-        # Scratch is aligned, and slots all are or none.
+        # Scratch is aligned, and either all slots are or none is.
         alignment = x.dtype.itemsize if any(map(address_of, self._slots)) else 16
         turned = transposed(y) if self._is_turned else y
         return _plan(x, turned, bias[0] if bias else None, out, alignment, tf32=tf32)
 
     def _shaped(self, given: tuple[Any, ...]) -> list[Any]:
-        """Return arrays as the kernel sees them."""
+        """Return arrays with the shapes and strides that the kernel gets."""
         return [
             one
             if one.shape == slot.shape and one.strides == slot.strides
@@ -186,23 +190,23 @@ class Product:
 
 
 def laid_out(x: Any, batch: Sequence[int] | None = None) -> Any:
-    """Return matrices as they are if the library can go over them, batch axes broadcast to some
-    others if told, else a copy in C order.
+    """Return matrices as they are if the library supports their strides, else a copy in C order. If
+    `batch` is given, batch axes are broadcast to it.
     """
     import cupy
 
     if batch is None:
         batch = x.shape[:-2]
     steps = broadcast_strides(x, (*batch, *x.shape[-2:]))[:-2]
-    # Matrices of the result lie one after the other.
+    # The matrices of the result are contiguous, one after the other.
     ours = [math.prod(batch[axis + 1 :]) for axis in range(len(batch))]
     if _matrix(x) is not None and len(walk(batch, [steps, ours]).shape) == 1:
         return x
     return cupy.ascontiguousarray(cupy.broadcast_to(x, (*batch, *x.shape[-2:])))
 
 
-# By whether TF32 is allowed, device, and whether y is turned, and then by layouts: the plan, None
-# where the library has nothing.
+# Plans by whether TF32 is allowed, device, and whether y is transposed, then by layouts; None if
+# the library has no kernel.
 _plans: dict[tuple[bool, int, bool], dict[Any, _Plan | None]] = {}
 
 
@@ -214,9 +218,9 @@ def _kind_of(dtype: np.dtype[Any]) -> int | None:
 
 
 class _Matrix(NamedTuple):
-    """A matrix in the library's terms: columns are contiguous.
+    """A matrix in column-major order, as the library describes it.
 
-    Units   `lead` from one column to the next, in elements
+    Units   `lead`, the distance from one column to the next, in elements
     """
 
     way: int
@@ -226,11 +230,11 @@ class _Matrix(NamedTuple):
 
 
 class _Plan:
-    """One product of layouts: descriptor, layouts of A, B and D, and the algorithm.
+    """One product for fixed layouts: descriptor, layouts of A, B and D, and the algorithm.
 
-    The library's objects stay: a plan lives as long as the process, nearly always.
+    The library's objects are never destroyed, because nearly all plans live as long as the process.
 
-    Thread  the lock is held from the descriptor's update with the bias until its use
+    Thread  the lock is held from the update of the descriptor with the bias until its use
     """
 
     def __init__(self, description: Any, layouts: Sequence[Any], found: _Found, kind: Any) -> None:
@@ -246,7 +250,7 @@ class _Plan:
         self._algorithm, self._room = ctypes.byref(found.algorithm), int(found.workspace_bytes)
 
     def run(self, x: Any, y: Any, bias: Any, out: Any, factor: float) -> bool:
-        """Multiply arrays of the layouts that it was made for; return whether that was possible."""
+        """Multiply arrays with the plan's layouts; return whether that was possible."""
         if bias is not None:
             with self._lock:
                 self._place.value = bias.data.ptr
@@ -263,7 +267,7 @@ class _Plan:
         """Multiply matrices, with the bias that was set before; return the library's status."""
         a, b, d = self._layouts
         one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
-        # Freed in the order of the stream, as all memory of the pool.
+        # Freed in stream order, like all memory of the pool.
         work = self._empty((self._room,), np.uint8) if self._room else None
         to = out.data.ptr
         return self._matmul(
@@ -274,12 +278,12 @@ class _Plan:
 
 
 def _number(kind: Any, value: float) -> Any:
-    """Return a factor as C stores it; of complex numbers one that is real."""
+    """Return a factor in C's format; a complex factor has an imaginary part of 0."""
     return kind(value, 0) if issubclass(kind, ctypes.Array) else kind(value)
 
 
 def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) -> _Plan | None:
-    """Return the plan for arrays of such layouts; None if the library does not support them."""
+    """Return the plan for arrays with these layouts; None if the library does not support them."""
     kind, out_kind = _kind_of(x.dtype), _kind_of(out.dtype)
     if kind is None or out_kind is None or not (out.size and x.size):
         return None
@@ -296,7 +300,8 @@ def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int, *, tf32: bool) ->
         (_WAY_OF_B, ctypes.c_int32(b.way)),
     ]
     if bias is not None:
-        # That of the heuristic, which does not read it, is aligned no better than those to come.
+        # The heuristic does not read the bias, only the alignment of its address. This number
+        # stands for the address of any bias with at least this alignment.
         problem += [
             (_EPILOGUE, ctypes.c_uint32(_BIAS)),
             (_BIAS_POINTER, ctypes.c_void_p(alignment)),
@@ -314,10 +319,10 @@ def _is_packed(bias: Any) -> bool:
 def _layouts(
     x: Any, y: Any, out: Any, kinds: tuple[int, int]
 ) -> tuple[tuple[_Matrix, _Matrix], list[Any]] | None:
-    """Return the layouts of A and B, and the library's descriptions of A, B and D; None if it has
-    none.
+    """Return the layouts of A and B, and the library's descriptions of A, B and D; None if the
+    library does not support them.
 
-    In column order the product is that of y's transpose and x's, and a bias goes down each column.
+    In column-major order the product is y.T @ x.T, and a bias is added to each column.
     """
     a, b = _matrix(y), _matrix(x)
     if a is None or b is None or not out.flags.c_contiguous:
@@ -341,13 +346,13 @@ def _layouts(
 
 
 def transposed(x: Any) -> Any:
-    """Return the view of transposed matrices."""
+    """Return a view of the transposed matrices."""
     axes = tuple(range(x.ndim))
     return x.transpose((*axes[:-2], axes[-1], axes[-2]))
 
 
 def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | None:
-    """Return the algorithm that the library's heuristic chooses; None if there is none."""
+    """Return the algorithm that the library's heuristic chooses; None if it finds none."""
 
     preference = _made(_lt("MatmulPreferenceCreate"))
     for what, value in (
@@ -378,25 +383,25 @@ def _handle() -> Any:
 
 @functools.cache
 def _handle_of(device: int) -> Any:
-    del device  # the current one
+    del device  # the key of the cache: the current device
     return _made(_lt("Create"))
 
 
 def _made(create: Callable[..., int], *facts: int) -> Any:
-    """Return a new object of the library's."""
+    """Create an object of the library and return it."""
     made = ctypes.c_void_p()
     _require(create(ctypes.byref(made), *facts))
     return made
 
 
 def _tell(tell: Callable[..., int], made: Any, what: int, value: Any) -> None:
-    """Set an attribute of an object."""
+    """Set an attribute of an object of the library."""
     _require(tell(made, what, ctypes.byref(value), ctypes.sizeof(value)))
 
 
 def _matrix(x: Any) -> _Matrix | None:
-    """Return the library's description of the transpose of matrices; None if they are in neither
-    order.
+    """Return the library's description of the transpose of matrices; None if they are neither in
+    row-major nor in column-major order.
     """
     columns, rows = x.shape[-2:]
     of_columns, of_rows = element_strides(x)[-2:]
@@ -416,18 +421,18 @@ def _require(status: int) -> None:
 
 
 def _lt(function: str) -> Callable[..., int]:
-    """Return cuBLASLt's function of a name, which returns a cublasStatus_t."""
+    """Return the cuBLASLt function with this name, which returns a cublasStatus_t."""
     return getattr(_library(), f"cublasLt{function}")  # type: ignore[no-any-return]
 
 
-# Replaced where there is no such library.
+# Tests may replace this where the library is missing.
 load: Callable[[str], Any] = ctypes.CDLL
 
 
 @functools.cache
 def _library() -> Any:
-    """Return the library that belongs to the cuBLAS that CuPy has loaded; None where that cannot
-    be had.
+    """Return the cuBLASLt that belongs to the cuBLAS loaded by CuPy; None if it cannot be
+    loaded.
     """
     import cupy
 
@@ -447,7 +452,7 @@ def _library() -> Any:
 
 
 def forget() -> None:
-    """Forget library and plans: another CuPy is there."""
+    """Forget the library and all plans, because CuPy was replaced."""
     _library.cache_clear()
     _handle_of.cache_clear()
     _plans.clear()

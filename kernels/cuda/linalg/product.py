@@ -1,4 +1,4 @@
-"""Matrix products of CUDA arrays: by cuBLASLt, or by CuPy where that has no kernel."""
+"""Matrix products of CUDA arrays: by cuBLASLt, or by CuPy if that has no kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def matmul(x: Any, y: Any, out: Any) -> None:
 
 @only_launches
 def by_first(g: Any, y: Any, out: Any) -> None:
-    """Write g @ y.T, the adjoint of x @ y in x, into out. Shapes (n, m), (k, m) -> (n, k), one
+    """Write g @ y.T, the gradient of x @ y by x, into out. Shapes (n, m), (k, m) -> (n, k), one
     dtype, any strides.
     """
     _multiply_turned((g, y), (g, _turned(y)), out)
@@ -46,20 +46,20 @@ def by_first(g: Any, y: Any, out: Any) -> None:
 
 @only_launches
 def by_second(g: Any, x: Any, out: Any) -> None:
-    """Write x.T @ g, the adjoint of x @ y in y, into out. Shapes (n, m), (n, k) -> (k, m)."""
+    """Write x.T @ g, the gradient of x @ y by y, into out. Shapes (n, m), (n, k) -> (k, m)."""
     _multiply_turned((x, g), (_turned(x), g), out)
 
 
 @only_launches
 def by_weight(g: Any, x: Any, out: Any) -> None:
-    """Write g.T @ x, the adjoint of linear in the weight, into out. Shapes (n, m), (n, k) ->
-    (m, k).
+    """Write g.T @ x, the gradient of linear by the weight, into out. Shapes (n, m), (n, k) -> (m,
+    k).
     """
     _multiply_turned((g, x), (_turned(g), x), out)
 
 
 def _multiply_turned(given: tuple[Any, Any], seen: tuple[Any, Any], out: Any) -> None:
-    """Write the product of matrices as they are seen into out, or plan it for slots."""
+    """Write the product of `seen`, views of the given matrices, into out; for slots, record it."""
     if isinstance(out, Slot):
         out.launches.append(Call(Product((*seen, out), _multiply_otherwise), (*given, out)))
     else:
@@ -67,7 +67,7 @@ def _multiply_turned(given: tuple[Any, Any], seen: tuple[Any, Any], out: Any) ->
 
 
 def _turned(x: Any) -> Any:
-    """Return the view of a transposed matrix, or its slot."""
+    """Return a view of the transposed matrix, or a slot for it."""
     if isinstance(x, Slot):
         return x.seen_as(x.shape[::-1], x.strides[::-1])
     return x.transpose((1, 0))
@@ -76,8 +76,8 @@ def _turned(x: Any) -> Any:
 def product_step(
     x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch, choice: Choice = products
 ) -> Call:
-    """Return x @ y, as matmul writes it, among prepared launches; strides may be other than those
-    of the arrays to come. float32 is computed as the choice says at each call.
+    """Return the launch x @ y for prepared launches, with the result of matmul. The strides may
+    differ from those of later arrays. `choice` decides at each call how float32 is computed.
     """
     otherwise = functools.partial(_multiply_otherwise, choice=choice)
     return Call(Product((x, y, out), otherwise, choice=choice), (x, y, out))
@@ -91,10 +91,10 @@ def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> 
     batch = out.shape[:-2]
     if not multiply(laid_out(x, batch), laid_out(y, batch), made, choice=choice):
         if x.dtype in WIDE and x.ndim == y.ndim == 2 and out.size == 1:
-            # One sum alone CuPy makes without cuBLAS, of products that it rounds.
+            # For a single sum CuPy does not use cuBLAS, and rounds each product.
             made[...] = cupy.matmul(x.astype(np.float32), y.astype(np.float32))
         elif (wider := _WIDER.get(x.dtype)) and products.tf32 and not choice.tf32:
-            # CuPy has one choice for the whole process, which is that of all other products.
+            # CuPy has one setting for the whole process, which also affects all other products.
             made[...] = cupy.matmul(x.astype(wider), y.astype(wider))
         else:
             cupy.matmul(x, y, out=made)
@@ -102,7 +102,7 @@ def _multiply_otherwise(x: Any, y: Any, out: Any, choice: Choice = products) -> 
         pointwise(_SAME, [made], out)
 
 
-# Types in which CuPy does not use TF32, by those in which it may.
+# Compute types in which CuPy may use TF32 -> those in which it does not.
 _WIDER: Final[dict[np.dtype[Any], Any]] = {
     np.dtype(np.float32): np.float64,
     np.dtype(np.complex64): np.complex128,
@@ -110,12 +110,12 @@ _WIDER: Final[dict[np.dtype[Any], Any]] = {
 
 
 def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:
-    """Return x @ y * factor in C order, of half types in float32, in which sums above their largest
-    number are finite.
+    """Return x @ y * factor in C order; for half types in float32, where large sums do not
+    overflow.
 
-    Shape   (..., n, k), (..., k, m), of one dtype and one batch -> (..., n, m)
+    Shape   (..., n, k), (..., k, m), with one dtype and the same batch axes -> (..., n, m)
 
-    Thread  any; queued on the current stream of the current device, which is that of x
+    Thread  any; queued on the current stream of the current device, which must be x's
     """
     import cupy
 

@@ -1,12 +1,12 @@
-"""Calls of cuSOLVER and cuBLAS for stacks of matrices: factors, triangles, spectra.
+"""Calls of cuSOLVER and cuBLAS for stacks of matrices: factorizations, solves, eigenvalues.
 
-Both read memory in column order. A stack is (count, columns, rows) in C order: its rows are the
-library's columns, so `rows` and `columns` are the library's terms. Results overwrite the inputs;
-pivots count from 1, and `info`, int32, is 0 or LAPACK's.
+Both libraries use column-major order. A stack is (count, columns, rows) in C order: `rows` and
+`columns` are meant in the library's terms. Results overwrite the inputs; pivots count from 1, and
+`info`, int32, is 0 or LAPACK's value.
 
-Everything is queued on the current stream of the current device, without waiting: singular matrices
-are detected on the GPU. Where a library has a call for many matrices, and CuPy found it faster,
-that call is used.
+All work is queued on the current stream of the current device, without waiting: singular matrices
+are detected on the GPU. If a library has a batched call, and CuPy found it faster, that call is
+used.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ import numpy as np
 
 from ..launch import address_of
 
-# cublasFillMode_t, cublasSideMode_t, cublasOperation_t and cusolverEigMode_t of CUDA's headers.
+# Values of cublasFillMode_t, cublasSideMode_t, cublasOperation_t and cusolverEigMode_t in CUDA's
+# headers.
 _LOWER, _UPPER = 0, 1
 _RIGHT: Final = 1
 _AS_IT_IS: Final = 0
 _NO_VECTORS, _VECTORS = 0, 1
-# The libraries' first letter of a function, by NumPy's of a dtype.
+# The first letter of the libraries' functions, by NumPy's character of a dtype.
 _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}
-# cudaDataType_t, by the same.
+# The cudaDataType_t, by the same character.
 _DATA_TYPES: Final = {"f": 0, "d": 1, "F": 4, "D": 5}
-_MOST_JACOBI: Final = 32  # rows and columns of what Jacobi's methods take many at a time
+_MOST_JACOBI: Final = 32  # the most rows and columns for the batched Jacobi methods
 
 
 def potrf(stack: Any, info: Any, *, lower: bool) -> None:
-    """Write Cholesky's factor of each matrix over one of its triangles, the only one that is read;
-    the other one is left.
+    """Write the Cholesky factor of each matrix over the triangle that is read; the other triangle
+    is not changed.
     """
     count, n, _ = stack.shape
     uplo, dtype = _LOWER if lower else _UPPER, stack.dtype
@@ -50,9 +51,9 @@ def potrf(stack: Any, info: Any, *, lower: bool) -> None:
 
 
 def getrf(stack: Any, pivots: Any, info: Any) -> None:
-    """Write L, below a diagonal of ones that is left out, and U over each matrix.
+    """Write L, without its diagonal of ones, and U over each matrix.
 
-    Shape   (count, columns, rows); pivots (count, the smaller one)
+    Shape   (count, columns, rows); pivots (count, min(columns, rows))
     """
     count, columns, rows = stack.shape
     dtype, start = stack.dtype, address_of(stack)
@@ -70,7 +71,7 @@ def getrf(stack: Any, pivots: Any, info: Any) -> None:
 
 
 def getrs(factors: Any, pivots: Any, right: Any) -> None:
-    """Write the X of A @ X = B over right, by what getrf made of A.
+    """Write X with A @ X = B over right; factors and pivots are getrf's results for A.
 
     Shape   (count, n, n), (count, n), (count, columns of B, n)
     """
@@ -78,7 +79,7 @@ def getrs(factors: Any, pivots: Any, right: Any) -> None:
     columns, dtype = right.shape[1], factors.dtype
     if _is_for_one_call(factors):
         given, sought = _pointers(factors), _pointers(right)
-        status = np.zeros(1, np.int32)  # the host's: of the arguments alone
+        status = np.zeros(1, np.int32)  # on the host: errors of the arguments
         many = _blas("getrsBatched", dtype)
         left = address_of(given), n, address_of(pivots)
         many(_blas_handle(), _AS_IT_IS, n, columns, *left, address_of(sought), n,
@@ -91,13 +92,13 @@ def getrs(factors: Any, pivots: Any, right: Any) -> None:
 
 
 def trsm(triangles: Any, right: Any, *, lower: bool, unitriangular: bool) -> None:
-    """Write the X of X @ A = B over right; of A the other triangle is not read.
+    """Write X with X @ A = B over right; only one triangle of A is read.
 
     Shape   (count, n, n), (count, n, rows of B)
     """
     count, n, rows = right.shape
     dtype, handle = right.dtype, _blas_handle()
-    factor = np.ones(1, dtype)  # read by the host during the call
+    factor = np.ones(1, dtype)  # the host reads it during the call
     how = _RIGHT, _LOWER if lower else _UPPER, _AS_IT_IS, int(unitriangular)
     what = handle, *how, rows, n, address_of(factor)
     if _is_for_one_call(triangles):
@@ -112,7 +113,7 @@ def trsm(triangles: Any, right: Any, *, lower: bool, unitriangular: bool) -> Non
 
 def syevd(stack: Any, values: Any, info: Any, *, lower: bool, vectors: bool) -> None:
     """Write the eigenvalues of symmetric or Hermitian matrices, ascending, into values, and the
-    vectors, as columns, over the matrices, of which one triangle is read.
+    eigenvectors, as columns, over the matrices. Only one triangle is read.
     """
     count, n, _ = stack.shape
     dtype, handle = stack.dtype, _solver_handle()
@@ -134,20 +135,21 @@ def syevd(stack: Any, values: Any, info: Any, *, lower: bool, vectors: bool) -> 
 
 
 def has_geev() -> bool:
-    """Return whether cuSOLVER has geev, which it has from CUDA 12.6 on."""
+    """Return whether cuSOLVER has geev; CUDA has it since version 12.6."""
     from cupyx.cusolver import check_availability
 
     return bool(check_availability("geev"))
 
 
 def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> None:
-    """Write the eigenvalues of any matrices, which are overwritten, into values, and with `vectors`
-    the vectors, as columns, into right. For real matrices the complex values come in pairs, a
-    positive imaginary part first, and vectors of a pair are real and imaginary part of its first.
+    """Write the eigenvalues of square matrices, which are overwritten, into values, and with
+    `vectors` the eigenvectors, as columns, into right. For real matrices complex values come in
+    pairs, the one with a positive imaginary part first; the vectors of a pair are the real and
+    imaginary parts of the first.
 
     Shape   (count, n, n), (count, n), (count, n, n)
-    Note    the library works on the host as well: no documentation says whether it may still do so
-            when the call has returned, so the memory that it is given there stays
+    Note    the library works on the host as well. It is not documented whether that may continue
+            after the call, so its host memory is never freed
     """
     from cupy_backends.cuda.libs import cusolver
 
@@ -169,13 +171,13 @@ def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> No
             cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, status)
 
 
-# By handle (each thread has its own), stream and size.
+# The pinned memory by handle (one per thread), stream and size.
 _host_rooms: Final[dict[tuple[int, int, int], Any]] = {}
 
 
 def _host_room(handle: int, size: int) -> int:
-    """Return the address of pinned memory, the same for all calls of a stream that take about as
-    much: they follow each other.
+    """Return the address of pinned memory. All calls on a stream with about the same size share it,
+    because they run one after the other.
     """
     import cupy
 
@@ -187,11 +189,11 @@ def _host_room(handle: int, size: int) -> int:
 
 
 def gesvd(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
-    """Write U, S and V.H of each matrix, over which is written, into left, values and right, or S
-    alone where left and right are None.
+    """Write U, S and V.H of each matrix into left, values and right, or only S if left and right
+    are None. The matrices are overwritten.
 
     Shape   (count, columns, rows), (count, rows or columns, rows), (count, columns),
-            (count, columns, columns); there are no fewer rows than columns
+            (count, columns, columns); there are at least as many rows as columns
     """
     count, columns, rows = stack.shape
     if count > 1 and rows <= _MOST_JACOBI:
@@ -213,12 +215,12 @@ def gesvd(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
 
 
 def _gesvdj(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
-    """Do as gesvd, for many small matrices at a time."""
+    """Do the same as gesvd, for many small matrices at a time."""
     import cupy
 
     count, columns, rows = stack.shape
     dtype, handle = stack.dtype, _solver_handle()
-    # It has room for whole matrices, asked for or not, and V instead of V.H.
+    # It always needs memory for whole U and V matrices, and returns V instead of V.H.
     full = cupy.empty((count, rows, rows), dtype)
     turned = cupy.empty((count, columns, columns), dtype)
     how = handle, _NO_VECTORS if left is None else _VECTORS, rows, columns
@@ -235,10 +237,10 @@ def _gesvdj(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
 
 
 def geqrf(stack: Any, scales: Any) -> None:
-    """Write R and, below its diagonal, the vectors of the reflections whose product is Q over each
-    matrix, and their scales.
+    """Write R, with the Householder vectors whose reflections give Q below its diagonal, over each
+    matrix, and their scales into scales.
 
-    Shape   (count, columns, rows), (count, the smaller one)
+    Shape   (count, columns, rows), (count, min(columns, rows))
     """
     _, columns, rows = stack.shape
     dtype, handle, info = stack.dtype, _solver_handle(), _room(1, np.dtype(np.int32))
@@ -250,7 +252,7 @@ def geqrf(stack: Any, scales: Any) -> None:
 
 
 def orgqr(stack: Any, scales: Any) -> None:
-    """Write the columns of Q over the reflections that geqrf left in the first ones.
+    """Write the columns of Q over the stack, whose first columns have geqrf's Householder vectors.
 
     Shape   (count, columns, rows), (count, reflections)
     """
@@ -266,20 +268,20 @@ def orgqr(stack: Any, scales: Any) -> None:
 
 
 def _is_for_one_call(stack: Any) -> bool:
-    """Return whether CuPy would factor a stack by one call: its measure of small enough."""
+    """Return whether a batched call factors the stack: CuPy's criterion for small matrices."""
     count, n, _ = stack.shape
     return bool(count > 1 and n * n <= 65536 * count)
 
 
 def _starts(stack: Any) -> list[int]:
-    """Return the address of each matrix, row or number of an array in C order."""
+    """Return the addresses of the matrices, rows or numbers of an array in C order."""
     start, count = address_of(stack), stack.shape[0]
     step = stack.nbytes // count
     return [start + place * step for place in range(count)]
 
 
 def _pointers(stack: Any) -> Any:
-    """Return these addresses on the device, made there."""
+    """Return the addresses of the matrices of a stack as a device array, computed on the device."""
     import cupy
 
     start, count = address_of(stack), stack.shape[0]
@@ -288,15 +290,15 @@ def _pointers(stack: Any) -> Any:
 
 
 def _room(size: int, dtype: Any) -> Any:
-    """Return memory to work in: freed in the order of the stream, as all of the pool's."""
+    """Return work memory; it is freed in stream order, like all memory of the pool."""
     import cupy
 
     return cupy.empty((max(size, 1),), dtype)
 
 
 class _Parameters:
-    """Parameters of a method other than matrices, such as Jacobi's tolerance and sweeps, as the
-    library stores them.
+    """Parameters of a method in the library's format, such as Jacobi's tolerance and number of
+    sweeps.
     """
 
     def __init__(self, kind: str) -> None:
@@ -315,7 +317,9 @@ class _Parameters:
 
 
 def _solver(function: str, dtype: Any, of_complex: str = "") -> Callable[..., Any]:
-    """Return cuSOLVER's function for a dtype; some have another name for complex numbers."""
+    """Return cuSOLVER's function for a dtype; of_complex is its name for complex numbers, if
+    another.
+    """
     from cupy_backends.cuda.libs import cusolver
 
     name = of_complex if of_complex and dtype.kind == "c" else function

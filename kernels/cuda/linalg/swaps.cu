@@ -1,7 +1,7 @@
-// Which row stands where after swaps: of lu's pivots, counted from 1.
+// The order of rows after swaps, which are lu's pivots and count from 1.
 //
-// A thread goes from one place back through the swaps, the last one first, to where its row came
-// from: none waits for another, and all threads of a warp read the same pivot.
+// A thread traces one position back through the swaps, the last one first, to the row's origin. No
+// thread waits for another, and all threads of a warp read the same pivot.
 
 constexpr int THREADS = 256;
 

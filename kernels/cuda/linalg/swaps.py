@@ -8,8 +8,8 @@ from ..launch import THREADS, Launch, int64_fields, text_of
 
 
 def plan_permutation(pivots: Any, out: Any) -> list[Launch]:
-    """Return the launch that writes into out which row stands where after the swaps of pivots,
-    counted from 1; none if out is empty.
+    """Return the launch that writes into out the order of the rows after the swaps of pivots, which
+    count from 1; no launch if out is empty.
 
     pivots: int32, (..., swaps), out: int64, (..., rows); both in C order
     """
@@ -21,5 +21,5 @@ def plan_permutation(pivots: Any, out: Any) -> list[Launch]:
 
 
 def text_of_swaps() -> str:
-    """Return the text that permutes."""
+    """Return the CUDA source."""
     return text_of("linalg/swaps.cu")

@@ -1,20 +1,19 @@
-// Rows of scores of attention: weights from scores, and slopes from weights. attention.py puts before
-// this text: memory.cuh, rows.cuh with its typedefs, those of Stored and of Mask, whether weights are
-// thinned out: DROPS; philox.cuh and attention.cuh.
+// Rows of scores of attention: weights from scores, and gradients from weights. attention.py puts
+// before this text: memory.cuh, rows.cuh with its typedefs, those of Stored and of Mask, DROPS
+// (whether there is dropout), philox.cuh and attention.cuh.
 //
-// Scores are Real; what products are made of is Stored, and takes their place where that is Real.
+// Scores are Real; operands of products are Stored, and overwrite the scores if that is Real.
 //
-// The rows are those of a block of queries of each head, of which each sees the first keys of a
-// number, all or, if causal, as many as it is far. A group of threads makes one row. Bound by memory:
-// a block of scores is so small that it is read out of the cache in which a product has left it.
+// The rows are those of a block of queries of each head. Each query sees all keys, or, if causal,
+// the keys up to its own position. A group of threads computes one row. Bound by memory: a block of
+// scores is so small that it is read from the cache to which a product has written it.
 
 struct Task {
     long long rows, keys, lanes;
-    // Numbers of a head: all queries, those of the block, and the first of these; heads of a
-    // sample.
+    // All queries of a head, those of the block, and the first of these; heads of a sample.
     long long queries, height, first, heads;
     long long causal, masked, depth;
-    // Whether slopes are wanted as Real as well.
+    // Whether the gradients by scores are also needed as Real.
     long long learns;
     // For dropout: see Thinner.
     long long all, below, scale;
@@ -24,8 +23,8 @@ struct Task {
 
 // A row of the block: its query, and the keys that this query may attend to.
 struct Query {
-    long long i, at;  // its place in its head, and among those of all heads
-    long long seen;   // keys
+    long long i, at;  // its index in its head, and over all heads
+    long long seen;   // the number of keys that it sees
     const Mask* mask;
     bool masked;
     long long step;
@@ -44,8 +43,8 @@ struct Query {
     __device__ Real bias(long long j) const { return masked ? added(mask[j * step]) : Real(0); }
 };
 
-// Calls act(j, what a weight is multiplied by) for keys of a row: neighbours for neighbouring
-// threads, or four neighbours a thread, of which dropout draws the words together.
+// Calls act(j, dropout factor) for the keys of a row: adjacent keys for adjacent threads, or, with
+// dropout, four adjacent keys per thread, whose random words are drawn together.
 template <typename Act>
 __device__ void each_key(const Place& place, long long count, const Thinner& thinner, Act act) {
     if constexpr (DROPS) {
@@ -60,7 +59,7 @@ __device__ void each_key(const Place& place, long long count, const Thinner& thi
     }
 }
 
-// Writes weights of scores, and the logarithm of the sum of exp(score) of each row.
+// Computes the weights from the scores, and the logarithm of each row's sum of exp(score).
 extern "C" __global__ void __launch_bounds__(THREADS)
 weights(const Real* scores, Stored* made, const Mask* mask, const long long* seed, Real* log_sum,
         Task task) {
@@ -76,7 +75,7 @@ weights(const Real* scores, Stored* made, const Mask* mask, const long long* see
         top = Larger()(top, *x + bias);
     });
     top = join(top, place.lanes, Larger());
-    // Where nothing is looked at there are no weights; where all scores are -inf they are NaN.
+    // If no key is seen, there are no weights; if all scores are -inf, they are NaN.
     const bool blind = query.masked && join(allowed, place.lanes, Larger()) == -infinity();
     const Real shift = top == -infinity() ? Real(0) : top;
     Real total = 0;
@@ -85,7 +84,7 @@ weights(const Real* scores, Stored* made, const Mask* mask, const long long* see
     const auto weight = [&](long long j, Real x) {
         return blind ? Real(0) : ::exp(x + query.bias(j) - shift) / total;
     };
-    // All threads of a row have read it when its total is known.
+    // All threads of a row have read the scores when its total is known.
     if constexpr (DROPS) {
         const Thinner thinner(seed, query.at, task);
         each_key(place, query.seen, thinner, [&](long long j, Real stays) {
@@ -99,7 +98,8 @@ weights(const Real* scores, Stored* made, const Mask* mask, const long long* see
     if (place.tells()) log_sum[query.at] = blind ? infinity() : shift + ::log(total);
 }
 
-// Writes weights of scores, and the slopes of scores of those of weights: g @ value.T.
+// Computes the weights from the scores, and the gradients by scores from those by weights, which
+// are g @ value.T.
 extern "C" __global__ void __launch_bounds__(THREADS)
 slopes(const Real* scores, Real* towards, Stored* made, Stored* made_slopes, const Stored* g,
        const Stored* result, const Mask* mask, const long long* seed, const Real* log_sum,
@@ -109,7 +109,7 @@ slopes(const Real* scores, Real* towards, Stored* made, Stored* made_slopes, con
     const long long start = place.row * task.keys;
     g += place.row * task.depth;
     result += query.at * task.depth;
-    // The term that the slopes of a row share.
+    // The term that the gradients of a row share.
     Real even = 0;
     if (place.length)
         for (long long c = place.lane; c < task.depth; c += place.lanes)
@@ -129,7 +129,7 @@ slopes(const Real* scores, Real* towards, Stored* made, Stored* made_slopes, con
     });
 }
 
-// Writes what weights are multiplied by, for rows in C order.
+// Writes the dropout factors of weights, for rows in C order.
 extern "C" __global__ void __launch_bounds__(THREADS)
 thinning(Stored* out, const long long* seed, Task task) {
     const Place place(task.rows, task.keys, task.lanes);

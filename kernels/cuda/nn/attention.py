@@ -1,11 +1,11 @@
-"""Scaled dot product attention and its gradient, on CUDA arrays.
+"""Scaled dot-product attention and its gradient, on CUDA arrays.
 
-Inputs that fit the tiles of attention_tiles.py need one launch, and the gradient, unless it
-includes a mask's, two. Others go a block of queries at a time: products are cuBLAS's, of all heads
-at once, with one launch over the rows of scores between them. A block's scores fit the second-level
-cache of a GPU, so that they hardly reach memory, and no matrix of all queries by all keys is made.
-For half types scores are float32, because those of float16 may exceed 65504, and so are products
-that are added to each other.
+Inputs that fit the tiles of attention_tiles.py need one launch, and two for the gradient, unless
+the gradient of a mask is needed. Other inputs are processed in blocks of queries: cuBLAS computes
+the products of all heads together, with one launch over the rows of scores between them. A block's
+scores fit a GPU's L2 cache, so they are hardly written to memory, and no matrix of all queries by
+all keys is made. For half types, scores are float32, because in float16 they may exceed 65504, and
+so are products that are summed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from ..reduce import reductions
 from ..rows import rows_header, shared
 from .attention_tiles import BY_KEY, BY_QUERY, TILES, Numbers, plan_attend, plan_gradient, tiles_for
 
-# Numbers of a block of scores, of all heads: 32 MiB of float32. At least _FEWEST rows of each head,
-# for which a product is worth its start.
+# The number of scores in a block, for all heads: 32 MiB of float32. A block has at least _FEWEST
+# rows of each head, for which starting a product pays.
 _BLOCK: Final = 1 << 23
 _FEWEST: Final = 64
 _SCALED: Final = parse("x * y", ("x", "y"))
@@ -41,7 +41,7 @@ _SAME: Final = parse("x", ("x",))
 
 
 class _Block(NamedTuple):
-    """Some queries of each head, and the keys that the last of them sees."""
+    """Some queries of each head, and the keys that the last of these queries sees."""
 
     rows: slice
     keys: slice
@@ -52,7 +52,7 @@ class _Block(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """The part that all blocks of a call share; see the shapes of attention."""
+    """The arguments that all blocks of a call share; see attention for the shapes."""
 
     query: Any
     key: Any
@@ -65,8 +65,8 @@ class _Task(NamedTuple):
     learns: bool = False
 
     def blocks(self) -> Iterator[_Block]:
-        """Yield the blocks, the last queries first: they see the most keys if is_causal, so that a
-        sum of blocks begins with one that has all that it will have.
+        """Yield the blocks. The last queries come first, because they see the most keys if
+        is_causal: a sum over blocks then begins with all the rows that it needs.
         """
         n, heads, queries, _ = self.query.shape
         keys = self.key.shape[2]
@@ -76,8 +76,8 @@ class _Task(NamedTuple):
             yield _Block(slice(max(end - height, 0), end), slice(seen))
 
     def of_block(self, x: Any, block: _Block, factor: float | None = None) -> Any:
-        """Return x's rows of a block, times factor, those of heads that share one of key below each
-        other: (n, k, rows, columns) in C order.
+        """Return x's rows of a block, times factor, as (n, k, rows, columns) in C order. The rows
+        of heads of query that share a head of key are one after the other.
         """
         import cupy
 
@@ -92,8 +92,8 @@ class _Task(NamedTuple):
         return made.reshape((n, kept, heads // kept * height, columns))
 
     def scores(self, block: _Block) -> tuple[Any, Any]:
-        """Return the scores of a block, (n, k, rows, keys), and the queries that they are of, times
-        factor unless products are multiplied by it.
+        """Return the scores of a block, (n, k, rows, keys), and its queries. The queries are
+        multiplied by factor, unless the products are.
         """
         is_later = self.of_products != 1.0
         query = self.of_block(self.query, block, None if is_later else self.factor)
@@ -102,13 +102,13 @@ class _Task(NamedTuple):
 
     @property
     def of_products(self) -> float:
-        """Return the factor of products with queries: for half types `factor`, because queries
-        times it would be rounded.
+        """Return the factor for products with queries. It is `factor` for half types, because
+        multiplied queries would be rounded; otherwise 1.
         """
         return self.factor if self.query.dtype in WIDE else 1.0
 
     def numbers(self, scores: Any, block: _Block) -> tuple[Any, int]:
-        """Return the arguments of kernels over the rows of a block, and the size of a grid."""
+        """Return the arguments of kernels over the rows of a block, and the number of rows."""
         _, heads, queries, _ = self.query.shape
         keys = scores.shape[3]
         rows, lanes = scores.size // keys, shared(keys).lanes
@@ -123,7 +123,7 @@ class _Task(NamedTuple):
         return int64_fields(rows, keys, lanes, *of_heads, *flags, *drops, *steps), rows
 
     def source(self, keys: int) -> str:
-        """Return the text of the kernels over rows of so many keys."""
+        """Return the CUDA source of the kernels for rows of this many keys."""
         mask, drops = None if self.mask is None else self.mask.dtype, self.seed is not None
         return source_of_attention(self.query.dtype, mask, shared(keys).held, drops=drops)
 
@@ -149,13 +149,13 @@ def attention(
     dropout: float,
 ) -> None:
     """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
-    the sums of exp(score) into log_sum, in float32 where the others are of a half type.
+    the sums of exp(score) into log_sum, in float32 if the other arrays have a half type.
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
-    of bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
-    log_sum: (n, h, l); kept: for weights, which are not kept here: a GPU computes them again in
-    about the time in which it reads them. A head of key serves h / k heads of query. A query for
-    which the mask hides all keys gets zeros, and inf for its logarithm.
+    bool or to be added; seed: (1,), int64, for dropout, None without it; out: (n, h, l, v);
+    log_sum: (n, h, l); kept: the CPU stores weights in it; here it is unused, because a GPU
+    recomputes weights about as fast as it reads them. Each head of key is used by h / k heads of
+    query. A query for which the mask hides all keys gives zeros in out, and inf in log_sum.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -181,7 +181,7 @@ def attention(
 
 @functools.lru_cache(maxsize=256)
 def attending(numbers: Numbers) -> PreparedTable:
-    """Return the launches of attention in tiles with these numbers, by the layouts of arrays."""
+    """Return the prepared launches of attention in tiles with these numbers."""
 
     @only_launches
     def kernel(query: Any, key: Any, value: Any, mask: Any, seed: Any, *into: Any) -> None:
@@ -193,7 +193,7 @@ def attending(numbers: Numbers) -> PreparedTable:
 
 @functools.lru_cache(maxsize=256)
 def going_back(numbers: Numbers) -> PreparedTable:
-    """Return the launches of the gradient in tiles with these numbers, by the layouts of arrays."""
+    """Return the prepared launches of its gradient in tiles with these numbers."""
 
     @only_launches
     def kernel(g: Any, query: Any, key: Any, value: Any, mask: Any, seed: Any, *rest: Any) -> None:
@@ -205,12 +205,14 @@ def going_back(numbers: Numbers) -> PreparedTable:
 
 
 def _in_four_axes(mask: Any) -> Any:
-    """Return a mask with axes of size 1 before those that it has."""
+    """Return a mask with leading axes of size 1 added, up to four axes."""
     return mask if mask is None or mask.ndim == 4 else mask[(None,) * (4 - mask.ndim)]
 
 
 def _stored(scores: Any, like: Any) -> Any:
-    """Return the room for operands of products: that of scores, unless these are wider."""
+    """Return the memory for scores as operands of products: the scores', or new memory in a half
+    type.
+    """
     import cupy
 
     return scores if scores.dtype == like.dtype else cupy.empty(scores.shape, like.dtype)
@@ -219,7 +221,7 @@ def _stored(scores: Any, like: Any) -> Any:
 def plan_weights(
     task: _Task, scores: Any, weights: Any, log_sum: Any, block: _Block
 ) -> list[Launch]:
-    """Return the launch that makes weights of the scores of a block."""
+    """Return the launch that computes weights from the scores of a block."""
     fields, rows = task.numbers(scores, block)
     keys = scores.shape[3]
     arguments = scores, weights, *_given(task, log_sum), log_sum, fields
@@ -253,8 +255,8 @@ def attention_gradient(
     """Write the gradients of attention by query, key, value and mask into out, by_key, by_value and
     by_mask.
 
-    Shapes as in attention; g as result, which is in C order; by_mask as mask, or empty where it is
-    not wanted.
+    Shapes as in attention; g has the shape of result, which is in C order; by_mask has the shape of
+    mask, or is empty if it is not needed.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -293,8 +295,9 @@ def attention_gradient(
 def plan_slopes(
     task: _Task, scores: Any, made: Any, rows_of: Any, log_sum: Any, block: _Block
 ) -> list[Launch]:
-    """Return the launch that makes weights and slopes of the scores of a block, and of the loss's
-    slopes by weights; rows_of are those of the gradient and of the result.
+    """Return the launch that computes the weights of a block from its scores, and the gradients by
+    the scores from those by the weights. rows_of are the block's rows of the gradient and of the
+    result.
     """
     fields, rows = task.numbers(scores[0], block)
     keys = scores[0].shape[3]
@@ -303,8 +306,8 @@ def plan_slopes(
 
 
 def _add_slopes(slopes: Any, by_mask: Any, block: _Block) -> None:
-    """Add the slopes of a block, (n, h, rows, keys), to those of a mask, which any axis may share.
-    Blocks meet where all rows do.
+    """Add the score gradients of a block, (n, h, rows, keys), to those of the mask, in which any
+    axis may be broadcast. If the rows are broadcast, all blocks add to the same elements.
     """
     import cupy
 
@@ -320,7 +323,7 @@ def _add_slopes(slopes: Any, by_mask: Any, block: _Block) -> None:
 
 @only_launches
 def thinning(seed: Any, out: Any, dropout: float) -> None:
-    """Write what dropout multiplies weights by into out, (..., l, s): 0, or 1 / (1 - dropout).
+    """Write the dropout factors of weights, 0 or 1 / (1 - dropout), into out, (..., l, s).
 
     Thread  any; queued on the current stream of out's device
     """
@@ -328,7 +331,7 @@ def thinning(seed: Any, out: Any, dropout: float) -> None:
 
 
 def plan_thinning(seed: Any, out: Any, dropout: float) -> list[Launch]:
-    """Return the launch of thinning; none if out is empty."""
+    """Return the launch of thinning; no launch if out is empty."""
     if not out.size:
         return []
     keys = out.shape[-1]
@@ -339,14 +342,14 @@ def plan_thinning(seed: Any, out: Any, dropout: float) -> list[Launch]:
 
 
 class _Sum:
-    """The sum of blocks' matrices, which goes to an array, and to its half type at the end."""
+    """The sum of the matrices of blocks, stored in an array at the end, rounded to its dtype."""
 
     def __init__(self, to: Any) -> None:
         self._to = to
         self._so_far: Any = None
 
     def add(self, matrix: Any) -> None:
-        """Add a matrix to the first rows; the first one has all of them."""
+        """Add a matrix to the first rows of the sum; the first matrix has all rows."""
         if self._so_far is None:
             self._so_far = matrix
             return
@@ -354,7 +357,7 @@ class _Sum:
         pointwise(_SUM, [some, matrix], some)
 
     def store(self) -> None:
-        """Write the sum to where it goes, and zeros below: keys that no query sees."""
+        """Write the sum to the array, and zeros to its other rows: keys that no query sees."""
         rows = self._so_far.shape[2]
         pointwise(_SAME, [self._so_far], self._to[:, :, :rows])
         if rows < self._to.shape[2]:
@@ -373,8 +376,8 @@ def source_of_attention(
     *,
     drops: bool = False,
 ) -> str:
-    """Return the text for weights of a floating dtype, with or without dropout, a dtype of masks,
-    and the number of a row's elements that a thread keeps in registers.
+    """Return the CUDA source for weights of a floating dtype, with or without dropout, a dtype of
+    masks, and the number of a row's elements that a thread holds in registers.
     """
     kinds = [dtype] if mask is None or mask == np.bool_ else [dtype, mask]
     real = computing_type(dtype)

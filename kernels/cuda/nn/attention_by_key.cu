@@ -1,6 +1,6 @@
-// The gradient of attention by keys and values, in one launch: a block of threads keeps a tile of
-// both, goes over the tiles of queries that see them, of all heads that share these keys, and
-// computes weights again from logarithms of sums. Comes after attention_tiles.cuh.
+// The gradient of attention by keys and values, in one launch. A block of threads keeps a tile of
+// both, and loops over the tiles of queries that see them, of all heads that share these keys. It
+// computes weights again from the logarithms of sums. Included after attention_tiles.cuh.
 
 constexpr int HEIGHT = KEYS / GROUPS;  // keys of a thread
 constexpr int SPAN = ROWS / LANES;     // queries of a thread
@@ -8,14 +8,14 @@ static_assert(HEIGHT == NEAR && ROWS % LANES == 0, "whole keys and rows");
 typedef Side<NEAR, GROUPS> Keys;
 typedef Side<SPAN, LANES> Queries;
 
-// Writes the gradients by keys and by values; evens are what by_query told.
+// Writes the gradients by keys and by values; `evens` are row terms that by_query has written.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 by_key(const Real* g, const Real* query, const Real* key, const Real* value, const Mask* mask,
        const long long* seed, const Real* log_sum, const Real* evens, Real* by_key,
        Real* by_value, Slopes task) {
     __shared__ Some of_keys[KEYS * CHUNKS], of_values[KEYS * CHUNKS];
     __shared__ Some of_queries[ROWS * CHUNKS], of_slopes[ROWS * CHUNKS];
-    // Weights, and then slopes of scores, a row a key.
+    // Holds weights, and then gradients by scores; a row belongs to a key.
     __shared__ Some of_scores[KEYS * (ROWS / PACK)];
     const Piece piece(task, task.heads / task.sharing, false);
     const int top = piece.tile * KEYS;
@@ -38,7 +38,7 @@ by_key(const Real* g, const Real* query, const Real* key, const Real* value, con
                                  task.width);
         const Given slopes_from(g, piece.sample, of_sample, task.g, task.queries, task.depth);
         for (int first = begin; first < task.queries; first += ROWS) {
-            // All threads have read the tiles before.
+            // All threads have finished reading the previous tiles.
             __syncthreads();
             lay<ROWS, SPAN, PACKED>(of_queries, queries_from, first, task.by());
             lay<ROWS, SPAN, PACKED_SLOPES>(of_slopes, slopes_from, first);
@@ -63,7 +63,7 @@ by_key(const Real* g, const Real* query, const Real* key, const Real* value, con
                     weigh(score[r][j], slope[r][j], at < sees, bias, stays[r], logs, even);
                 }
             }
-            // The threads of a key are of one warp.
+            // The threads of a key are in one warp.
             share<ROWS>(score, keys, queries, of_scores);
             __syncwarp();
             add<ROWS, SPAN>(of_scores, keys, of_slopes, queries.who, by_values);

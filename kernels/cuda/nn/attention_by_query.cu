@@ -1,6 +1,6 @@
-// The gradient of attention by queries, in one launch: a block of threads keeps a tile of queries
-// and of slopes by their results, goes over the tiles of keys and values that they see, and
-// computes weights again from logarithms of sums. Comes after attention_tiles.cuh.
+// The gradient of attention by queries, in one launch. A block of threads keeps a tile of queries
+// and of the gradients by their results, and loops over the tiles of keys and values that they see.
+// It computes weights again from the logarithms of sums. Included after attention_tiles.cuh.
 
 constexpr int HEIGHT = ROWS / GROUPS;  // rows of a thread
 constexpr int SPAN = KEYS / LANES;     // keys of a thread
@@ -8,8 +8,8 @@ static_assert(ROWS % GROUPS == 0 && SPAN % NEAR == 0, "whole rows and keys");
 typedef Side<1, GROUPS> Queries;
 typedef Side<NEAR, LANES> Keys;
 
-// Returns a thread's part of the sum of slopes times results of a row: what slopes of its scores
-// have in common.
+// Returns a thread's part of the sum of gradient times result over a row: the term that all
+// gradients by the row's scores share.
 __device__ inline Real part_of_even(const Some* slopes, const Given& results, int r, int i,
                                     Queries queries, int lane) {
     Real sum = 0;
@@ -27,12 +27,12 @@ __device__ inline Real part_of_even(const Some* slopes, const Given& results, in
     return sum;
 }
 
-// Writes the gradient by queries, and of each row what slopes of its scores have in common.
+// Writes the gradient by queries, and for each row the term that its gradients by scores share.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 by_query(const Real* g, const Real* query, const Real* key, const Real* value, const Mask* mask,
          const long long* seed, const Real* result, const Real* log_sum, Real* evens, Real* out,
          Slopes task) {
-    // Slopes of scores lie where the values were.
+    // The gradients by scores overwrite the values.
     constexpr int OF_KEYS = KEYS * CHUNKS, OF_SCORES = ROWS * (KEYS / PACK);
     __shared__ Some of_queries[ROWS * CHUNKS], of_slopes[ROWS * CHUNKS], of_keys[OF_KEYS];
     __shared__ Some of_values[OF_KEYS > OF_SCORES ? OF_KEYS : OF_SCORES];
@@ -67,7 +67,7 @@ by_query(const Real* g, const Real* query, const Real* key, const Real* value, c
     clear(made);
     const int seen = task.seen(top + ROWS - 1);
     for (int first = 0; first < seen; first += KEYS) {
-        // All threads have read the tiles before.
+        // All threads have finished reading the previous tiles.
         __syncthreads();
         lay<KEYS, NEAR, PACKED>(of_keys, keys_from, first);
         lay<KEYS, NEAR, PACKED>(of_values, values_from, first);
@@ -93,7 +93,7 @@ by_query(const Real* g, const Real* query, const Real* key, const Real* value, c
         }
         __syncthreads();
         share<KEYS>(slope, queries, keys, of_values);
-        // The threads of a row are of one warp.
+        // The threads of a row are in one warp.
         __syncwarp();
         add<KEYS, NEAR>(of_values, queries, of_keys, keys.who, made);
     }

@@ -1,7 +1,7 @@
-// Attention of float32 and float64 in one launch: a block of threads keeps a tile of queries, goes
-// over the tiles of keys and values that these see, and makes weights of scores in registers, so
-// that no score reaches memory. Scores of later tiles may be larger: what was summed before them is
-// made smaller then. Comes after attention_tiles.cuh.
+// Attention of float32 and float64 in one launch. A block of threads keeps a tile of queries, and
+// loops over the tiles of keys and values that these see. It computes weights from scores in
+// registers, so that no score is written to memory. If scores of later tiles are larger, the
+// earlier sums are scaled down. Included after attention_tiles.cuh.
 //
 // Source  Dao 2023, "FlashAttention-2: Faster Attention with Better Parallelism and Work
 //         Partitioning"; Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"
@@ -12,8 +12,8 @@ static_assert(ROWS % GROUPS == 0 && SPAN % NEAR == 0, "whole rows and keys");
 typedef Side<1, GROUPS> Queries;
 typedef Side<NEAR, LANES> Keys;
 
-// For a thread's rows: the largest score so far, the thread's part of the sum of exp(score less
-// that), and whether a mask let it see a key.
+// For each of a thread's rows: the largest score so far, the thread's part of the sum of exp(score
+// - largest), and whether the mask let it see a key.
 struct Sums {
     Real top[HEIGHT], total[HEIGHT];
     bool sees[HEIGHT];
@@ -22,10 +22,11 @@ struct Sums {
         for (int r = 0; r < HEIGHT; ++r)
             top[r] = -infinity(), total[r] = Real(0), sees[r] = !MASKED;
     }
-    // The shift of exponents: 0 where all scores are -inf, whose weights are NaN.
+    // The shift of exponents; 0 if all scores are -inf, so that their weights are NaN.
     static __device__ Real shift(Real top) { return top == -infinity() ? Real(0) : top; }
 
-    // Puts exp(score) in the place of scores, and returns by what earlier sums of the row shrink.
+    // Replaces scores by exp(score), and returns the factor by which the row's earlier sums are
+    // scaled.
     __device__ Real take(int r, Real (&score)[SPAN]) {
         Real most = top[r];
 #pragma unroll
@@ -39,7 +40,7 @@ struct Sums {
     }
 };
 
-// Adds the mask to scores, and leaves none of keys that a query does not see.
+// Adds the mask to scores, and sets the scores of keys that a query does not see to -inf.
 __device__ inline void hide(Real (&score)[HEIGHT][SPAN], Queries queries, Keys keys, int top,
                             int first, const Biases& biases, const Task& task, Sums& sums) {
     if (first + KEYS <= task.seen(top) && !MASKED) return;
@@ -76,11 +77,11 @@ __device__ inline void thin_out(Real (&weight)[HEIGHT][SPAN], Queries queries, K
     }
 }
 
-// Writes attention, and the logarithm of the sum of exp(score) of each query.
+// Writes attention, and the logarithm of each query's sum of exp(score).
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
        const long long* seed, Real* out, Real* log_sum, Task task) {
-    // Weights replace, in memory, the keys from which they were computed.
+    // In memory, weights overwrite the keys from which they were computed.
     constexpr int OF_KEYS = KEYS * CHUNKS, OF_WEIGHTS = ROWS * (KEYS / PACK);
     __shared__ Some of_queries[ROWS * CHUNKS], of_values[OF_KEYS];
     __shared__ Some of_keys[OF_KEYS > OF_WEIGHTS ? OF_KEYS : OF_WEIGHTS];
@@ -99,7 +100,7 @@ attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
     clear(made);
     const int seen = task.seen(top + ROWS - 1);
     for (int first = 0; first < seen; first += KEYS) {
-        // All threads have read the tiles before.
+        // All threads have finished reading the previous tiles.
         __syncthreads();
         lay<KEYS, NEAR, PACKED>(of_keys, keys_from, first);
         lay<KEYS, 0, PACKED>(of_values, values_from, first);
@@ -119,7 +120,7 @@ attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
             thin_out(weight, queries, keys, task.place(piece.head, top), first, seed, task);
         __syncthreads();
         share<KEYS>(weight, queries, keys, of_keys);
-        // The threads of a row are of one warp.
+        // The threads of a row are in one warp.
         __syncwarp();
         add<KEYS, 0>(of_keys, queries, of_values, keys.who, made);
     }
@@ -128,7 +129,7 @@ attend(const Real* query, const Real* key, const Real* value, const Mask* mask,
     for (int r = 0; r < HEIGHT; ++r) {
         const int i = top + queries.at(r);
         const Real total = join(sums.total[r], plus);
-        // Where nothing is looked at there are no weights.
+        // If no key is seen, there are no weights.
         const bool blind = MASKED && join(Real(sums.sees[r]), larger) == Real(0);
         if (i >= task.queries) continue;
         put(to, i, made[r], keys.who, [&](Real sum) { return blind ? Real(0) : sum / total; });

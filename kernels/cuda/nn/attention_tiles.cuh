@@ -3,27 +3,28 @@
 //
 // attention_tiles.py puts before this text: memory.cuh; the types Real and Mask; PACK, how many
 // numbers 16 bytes hold; whether there is a mask, whether weights are DROPped, and whether all rows
-// are PACKED, so that 16 bytes are read at once; the shape of tiles: THREADS of a block, of which
-// LANES neighbours share rows, ROWS of queries, KEYS, and WIDTH, the numbers of a row; how many
-// BLOCKS a multiprocessor holds; how many STEPS of a product are unrolled; philox.cuh, attention.cuh.
+// are PACKED, so that 16 bytes are read at a time. The shape of tiles: THREADS of a block, of which
+// LANES adjacent ones share rows; ROWS of queries; KEYS; WIDTH, the numbers in a row. Then how many
+// BLOCKS a multiprocessor holds, how many STEPS of a product are unrolled; philox.cuh,
+// attention.cuh.
 //
 // Bound by arithmetic: a step over PACK numbers of two rows reads height + span packs of shared
-// memory for PACK * height * span multiply-adds, which are of a thread's own rows and columns.
+// memory, for PACK * height * span multiply-adds; height and span are a thread's rows and columns.
 
 typedef Pack<Real, PACK> Some;
 
-// Neighbouring keys of a thread: dropout draws words of four together.
+// Adjacent keys of a thread: dropout draws the words of four together.
 constexpr int NEAR = 4;
-constexpr int GROUPS = THREADS / LANES;  // of threads, each with a row at a time
+constexpr int GROUPS = THREADS / LANES;  // groups of threads; a group has a row at a time
 constexpr int CHUNKS = WIDTH / PACK;     // packs of a row
-constexpr int PARTS = CHUNKS / LANES;    // packs of a thread, of a row of what is made
-// Packs lie mixed within a row, by three bits of where the row is: then threads that read the same
-// pack of eight rows find them in eight different banks.
+constexpr int PARTS = CHUNKS / LANES;    // packs of a result's row per thread
+// The packs of a row are permuted by three bits of the row's index (swizzling): then threads that
+// read the same pack of eight rows use eight different banks.
 constexpr int MIXED = 8;
 static_assert(LANES % MIXED == 0 && 32 % LANES == 0 && GROUPS % MIXED == 0, "eight rows at a time");
 static_assert(CHUNKS % LANES == 0 && NEAR % PACK == 0, "whole packs");
 
-// Rows of a head in memory, of so many numbers.
+// Rows of a head in memory, of `width` numbers each.
 template <typename Number> struct Matrix {
     Number* at;
     int rows, width;
@@ -37,14 +38,14 @@ template <typename Number> struct Matrix {
 typedef Matrix<const Real> Given;
 
 struct Task {
-    int queries, keys, width, depth;      // lengths, and the numbers of a row
-    int heads, sharing, tiles, causal;    // heads of a sample, and that share one of key
-    long long factor, all, below, scale;  // bits of what queries are multiplied by; see Thinner
+    int queries, keys, width, depth;      // counts, and the numbers of a key's and a value's row
+    int heads, sharing, tiles, causal;    // heads of a sample; heads per head of key
+    long long factor, all, below, scale;  // the bits of the queries' factor; see Thinner
     // Strides of samples, heads, rows and columns.
     long long query[4], key[4], value[4], out[4], mask[4];
 
     __device__ Real by() const { return Real(__longlong_as_double(factor)); }
-    // How many keys a query sees.
+    // The number of keys that a query sees.
     __device__ int seen(int i) const { return causal && i + 1 < keys ? i + 1 : keys; }
     __device__ long long place(int head, int i) const { return (long long)(head) * queries + i; }
 };
@@ -54,8 +55,8 @@ struct Slopes : Task {
     long long g[4], result[4], by_key[4], by_value[4];
 };
 
-// The tile and head of a block. In causal attention tiles see more keys the later they are, and are
-// seen by more queries the earlier: the longest work starts first.
+// The tile and head of a block. With a causal mask, later tiles of queries see more keys, and
+// earlier tiles of keys are seen by more queries: blocks with the most work start first.
 struct Piece {
     int head, sample, of_sample, tile;
     __device__ Piece(const Task& task, int heads_of_sample, bool last_first) {
@@ -67,15 +68,16 @@ struct Piece {
     }
 };
 
-// Which rows of a tile a thread has, each being `who` of so many: RUN neighbours at a time.
+// The rows of a tile that a thread has: `who` is its index among COUNT; RUN adjacent rows at a
+// time.
 template <int RUN, int COUNT> struct Side {
     int who;
     __device__ int at(int k) const { return (k / RUN * COUNT + who) * RUN + k % RUN; }
 };
 __device__ inline int mixed(int c, int who) { return c ^ who % MIXED; }
 
-// Lays rows of a matrix into a tile, times factor; zeros where there are none. They are mixed for
-// runs of so many, if any.
+// Copies rows of a matrix into a tile, times factor, with zeros for missing rows. The packs are
+// permuted for runs of RUN rows, or not if it is 0.
 template <int HIGH, int RUN, bool packed>
 __device__ void lay(Some* tile, const Given& from, int first, Real factor = Real(1)) {
     static_assert(HIGH * CHUNKS % THREADS == 0, "each thread as many packs");
@@ -102,7 +104,7 @@ __device__ void lay(Some* tile, const Given& from, int first, Real factor = Real
     }
 }
 
-// Makes products of a thread's rows of two tiles.
+// Computes the dot products of a thread's rows of two tiles.
 template <int HEIGHT, int SPAN, typename Left, typename Right>
 __device__ void multiply(const Some* left, Left l, const Some* right, Right r,
                          Real (&made)[HEIGHT][SPAN]) {
@@ -126,8 +128,8 @@ __device__ void multiply(const Some* left, Left l, const Some* right, Right r,
     }
 }
 
-// Writes what a thread has of the scores' shape into a tile with rows of so many numbers, where the
-// threads of its group read it.
+// Writes a thread's part of a matrix with the shape of the scores to a tile with rows of LONG
+// numbers, from which the threads of its group read it.
 template <int LONG, int HEIGHT, int SPAN, int RUN, int COUNT, typename Left>
 __device__ void share(const Real (&from)[HEIGHT][SPAN], Left l, Side<RUN, COUNT> r, Some* tile) {
     constexpr int SOME = RUN < PACK ? RUN : PACK, WIDE = LONG / PACK;
@@ -145,8 +147,8 @@ __device__ void share(const Real (&from)[HEIGHT][SPAN], Left l, Side<RUN, COUNT>
         }
 }
 
-// Adds rows of what was shared, times rows of a tile that was laid for runs, to a thread's part of
-// what is made.
+// Adds the product of rows written by `share` and of a tile copied by `lay` to a thread's part of
+// the result.
 template <int LONG, int RUN, int HEIGHT, typename Left>
 __device__ void add(const Some* shared, Left l, const Some* tile, int lane,
                     Some (&made)[HEIGHT][PARTS]) {
@@ -205,8 +207,8 @@ __device__ void put(const Matrix<Real>& to, int i, const Some (&made)[PARTS], in
 __device__ inline Real larger(Real a, Real b) { return a > b || a != a ? a : b; }
 __device__ inline Real plus(Real a, Real b) { return a + b; }
 
-// Joins the parts of a row's threads, and gives all of them the result; the order is that of a
-// fixed tree.
+// Sums the parts of a row over its threads, in a fixed tree order, and returns the sum to all of
+// them.
 template <typename Join> __device__ Real join(Real value, Join joined) {
 #pragma unroll
     for (int by = LANES / 2; by > 0; by /= 2)
@@ -214,7 +216,7 @@ template <typename Join> __device__ Real join(Real value, Join joined) {
     return value;
 }
 
-// A mask over the scores of a head.
+// The mask of a head's scores.
 struct Biases {
     const Mask* at;
     long long row, key;
@@ -236,7 +238,7 @@ __device__ inline void weigh(Real& score, Real& slope, bool seen, Real bias, Rea
     score = weight * stays;
 }
 
-// The dropout factors of four neighbouring weights of a row.
+// The dropout factors of four adjacent weights of a row.
 __device__ inline void draw(const long long* seed, long long row, int key, const Task& task,
                             Real (&stays)[NEAR]) {
     if constexpr (DROPS) {

@@ -19,12 +19,11 @@ from ..rows import pack_of
 
 
 class Tiles(NamedTuple):
-    """The shape of the tiles of a kernel: threads of a block, and those that share a row; rows of
-    queries and of keys; numbers of a row; resident blocks of a multiprocessor; unrolled steps of a
-    product.
+    """The sizes of a kernel's tiles: threads of a block (threads), threads that share a row
+    (lanes), rows of queries (rows) and of keys (keys), the longest row (width), resident blocks per
+    multiprocessor (blocks), and unrolled steps of a product (steps).
 
-    Together they take at most 48 KiB, the shared memory that a kernel has without opting in to
-    more.
+    A tile takes at most 48 KiB of shared memory, the limit for kernels that do not opt in to more.
     """
 
     threads: int
@@ -37,7 +36,7 @@ class Tiles(NamedTuple):
 
 
 _Kinds = Mapping[int, tuple[Tiles, ...]]
-# By the bytes of a number, for rows of up to so many of them: the first one that they fit.
+# By the size of a number in bytes. The first entry whose width fits the rows is used.
 TILES: Final[_Kinds] = {
     4: (
         Tiles(128, 8, 64, 64, 32, 3),
@@ -55,13 +54,13 @@ BY_KEY: Final[_Kinds] = {
     4: (Tiles(128, 8, 32, 64, 32), Tiles(64, 8, 32, 32, 64, 6)),
     8: (Tiles(128, 8, 16, 64, 32, 3),),
 }
-# Places in a head, and blocks of a grid, are 32 bits wide in the kernels.
+# Kernels count positions in a head, and blocks of a grid, in 32 bits.
 _MOST_ROWS: Final = 1 << 30
 _MOST_BLOCKS: Final = 1 << 31
 
 
 def tiles_for(kinds: _Kinds, query: Any, key: Any, value: Any) -> Tiles | None:
-    """Return the tiles that fit arrays as `attention` takes them; None if none do."""
+    """Return the first tiles that fit the arrays of an attention call; None if none do."""
     n, heads, queries, width = query.shape
     longest = max(queries, key.shape[2])
     if query.dtype.kind != "f" or longest >= _MOST_ROWS or n * heads * longest >= _MOST_BLOCKS:
@@ -71,7 +70,7 @@ def tiles_for(kinds: _Kinds, query: Any, key: Any, value: Any) -> Tiles | None:
 
 
 class Numbers(NamedTuple):
-    """Numbers that kernels take besides arrays; see `attention`."""
+    """The scalar arguments of kernels; see `attention`."""
 
     factor: float
     is_causal: bool
@@ -87,8 +86,8 @@ def plan_attend(
     into: tuple[Any, Any],
     numbers: Numbers,
 ) -> list[Launch]:
-    """Return the launch of attention into result and logarithms, of arrays as `attention` takes
-    them; the mask has four axes.
+    """Return the launch of attention that writes result and logarithms, for arrays as in
+    `attention`; the mask has four axes.
     """
     out, log_sum = into
     tiles = tiles_for(TILES, query, key, value)
@@ -112,8 +111,8 @@ def plan_gradient(
     into: tuple[Any, Any, Any],
     numbers: Numbers,
 ) -> list[Launch]:
-    """Return the launches of the gradient by query, key and value, the given, into arrays, of the
-    result and logarithms that attention made; the mask has four axes.
+    """Return the launches of the gradients by query, key and value, from the result and logarithms
+    of attention; the mask has four axes.
     """
     query, key, _ = given
     (result, log_sum), (out, by_key, by_value) = made, into
@@ -153,8 +152,8 @@ def _task(
     numbers: Numbers,
     count: int,
 ) -> Struct:
-    """Return the argument of a kernel for some arrays, where the first of the others is its out,
-    and for the number of tiles of a head.
+    """Return the argument of a kernel for arrays and the number of tiles of a head; the first of
+    `others` is the kernel's out.
     """
     query, key, value = given
     _, heads, queries, width = query.shape
@@ -178,7 +177,7 @@ def _steps_of_mask(mask: Any | None) -> list[int]:
 
 
 def _bits(number: float) -> int:
-    """Return the bits of a float64, which a kernel takes among integers."""
+    """Return the bits of a float64, which a kernel takes as an integer."""
     return int(np.float64(number).view(np.int64))
 
 
@@ -210,13 +209,14 @@ def source_of_tiles(
     packed: bool = False,
     slopes: bool = False,
 ) -> str:
-    """Return the text for attention in tiles of a dtype, or one of its gradient, with masks of one,
-    thinned out or not, whose rows, and those of slopes, can be read 16 bytes at a time or not.
+    """Return the CUDA source for attention in tiles, or for one of its gradients, by dtype, the
+    dtype of masks, whether there is dropout, and whether rows, and those of gradients, can be read
+    16 bytes at a time.
     """
     real = C_TYPES[dtype]
     threads, lanes, rows, keys, width, blocks, steps = tiles
     if mask is not None or drops or not packed:
-        # Masks and dropout need registers; with fewer blocks each thread has more of them.
+        # Masks and dropout need registers; with fewer resident blocks each thread has more of them.
         blocks = max(blocks - 1 - drops, 1)
     flags = {"MASKED": mask is not None, "DROPS": drops, "PACKED": packed, "PACKED_SLOPES": slopes}
     told = ", ".join(f"{name} = {str(flag).lower()}" for name, flag in flags.items())

@@ -1,8 +1,8 @@
 // Averages of windows along rows, and their adjoint. averages.py puts before this text: memory.cuh,
-// typedefs of Stored, Real (added) and Index, and how many merged axes of rows are KEPT.
+// typedefs of Stored, Real (for additions) and Index, and KEPT, the number of merged axes of rows.
 //
-// A thread makes one element, and adds in the order of the CPU's kernel. Bound by memory where
-// windows are small: what neighbours share comes from the cache.
+// A thread computes one element, and adds in the order of the CPU kernel. Bound by memory for small
+// windows: elements that adjacent windows share come from the cache.
 
 constexpr int THREADS = 256;
 
@@ -13,7 +13,7 @@ struct Task {
 
 __device__ long long smaller(long long a, long long b) { return a < b ? a : b; }
 
-// By what the sum of a window is divided that begins at this place.
+// Returns the divisor of the sum of a window that begins at `first`.
 __device__ long long count_of(const Task& task, long long first) {
     long long end = smaller(first + task.kernel, task.length + task.padding);
     if (!task.whole) {

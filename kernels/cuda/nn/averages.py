@@ -1,6 +1,6 @@
-"""Averages of windows along rows, and their adjoint, on CUDA arrays.
+"""Averages of windows along rows, and their adjoint (avg_pool), on CUDA arrays.
 
-`window` and `whole` say what they say on the CPU.
+`window` and `whole` have the same meaning as in the CPU module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Window = tuple[int, int, int]
 
 
 def average(x: Any, out: Any, window: Window, whole: bool) -> None:
-    """Write the averages of windows along the last axis of x into out; of integers, cut off.
+    """Write the averages of windows along the last axis of x into out; of integers, truncated.
 
     float16 adds in float32.
     """
@@ -35,8 +35,8 @@ def average(x: Any, out: Any, window: Window, whole: bool) -> None:
 
 
 def spread(x: Any, out: Any, window: Window, whole: bool) -> None:
-    """Write into out what average's adjoint makes of x: each place gets a share of each window that
-    it lies in.
+    """Write the adjoint of average into out: each position gets its share of each window that
+    contains it.
     """
     lengths = out.shape[-1], x.shape[-1]
     launch(plan_averages("spread", x, out, lengths, window, whole))
@@ -45,8 +45,8 @@ def spread(x: Any, out: Any, window: Window, whole: bool) -> None:
 def plan_averages(
     name: str, x: Any, out: Any, lengths: tuple[int, int], window: Window, whole: bool
 ) -> list[Launch]:
-    """Return the launch of one of the two, for rows of so many elements and so many windows; none
-    if out is empty.
+    """Return the launch of average or spread, for rows of `length` elements and `outputs` windows;
+    no launch if out is empty.
     """
     if not out.size:
         return []
@@ -63,7 +63,7 @@ def plan_averages(
 
 @functools.lru_cache(maxsize=256)
 def source_of_averages(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
-    """Return the text for x and out of a dtype and a number of merged axes of rows."""
+    """Return the CUDA source for x and out of a dtype and a number of merged axes of rows."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {adding_type(dtype)} Real;

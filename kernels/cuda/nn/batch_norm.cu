@@ -1,9 +1,11 @@
-// Normalisation of channels over samples and places, and its gradients. batch_norm.py puts before
-// this text: memory.cuh, typedefs of Stored (x, g and out), Real (computed, and mean and variance),
-// Scale and Shift (weight and bias) and Index, how many axes are KEPT, and what is there.
+// Batch norm over samples and positions of each channel, and its gradients. batch_norm.py puts
+// before this text: memory.cuh, typedefs of Stored (x, g and out), Real (computed; also mean and
+// variance), Scale and Shift (weight and bias) and Index, the number of axes KEPT, and which
+// parameters exist.
 //
-// A block makes one channel and reads it three times, mostly from the cache from the second time on
-// where a channel is small. Sums are added in double, in an order that follows from the shape alone.
+// A block processes one channel and reads it three times; for a small channel, mostly from the
+// cache after the first time. Sums are added in double, in an order that depends on the shape
+// alone.
 
 constexpr int THREADS = 256;
 
@@ -12,7 +14,7 @@ struct Task {
     long long kept_shape[KEPT], kept_out[KEPT], kept_g[KEPT], kept_x[KEPT];
 };
 
-// Gives the sum to every thread of the block.
+// Returns the sum to every thread of the block.
 __device__ double total(double value) {
     __shared__ double of_warp[THREADS / 32];
     for (int by = 16; by > 0; by /= 2) value += __shfl_xor_sync(0xffffffffu, value, by, 32);
@@ -20,7 +22,7 @@ __device__ double total(double value) {
     __syncthreads();
     value = 0;
     for (int warp = 0; warp < THREADS / 32; ++warp) value += of_warp[warp];
-    // The next call writes where slower threads may still read.
+    // A barrier, because the next call writes where slower threads may still read.
     __syncthreads();
     return value;
 }
@@ -41,7 +43,7 @@ channels(const Stored* x, const Scale* weight, const Shift* bias, Stored* out, R
         const Real away = cast<Real>(AT(x, i)) - centre;
         squares += double(away) * away, rests += away;
     }
-    // Correct for the rounding of the mean.
+    // Correct for the rounding error of the mean.
     const double rest = total(rests) / task.count;
     const Real spread = Real(total(squares) / task.count - rest * rest);
     const Real inverse = Real(1 / ::sqrt(double(spread) + eps));

@@ -1,4 +1,4 @@
-"""Normalisation of channels over samples and places, and its gradients, on CUDA arrays."""
+"""Batch norm over samples and positions of each channel, and its gradients, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..layout import element_strides, walk
 def channels(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, variance: Any, eps: float
 ) -> None:
-    """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, and the
+    """Write (x - mean) / sqrt(variance + eps) * weight + bias of each channel into out, and the
     channels' statistics into mean and variance.
 
     x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), the latter
-    two float32 for half types. The variance divides by the count.
+    two float32 for half types. The variance is divided by the number of elements.
     """
     if not x.size:
         mean.fill(np.nan)
@@ -30,7 +30,7 @@ def channels(
 def plan_channels(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, variance: Any, eps: float
 ) -> list[Launch]:
-    """Return the launch of channels, for an x that is not empty."""
+    """Return the launch of channels; x must not be empty."""
     axes, task = _task(x, x, out)
     source = source_of_channels(x.dtype, _dtype(weight), _dtype(bias), axes, x.size >= 2**32)
     parameters = [mean if one is None else one for one in (weight, bias)]
@@ -49,8 +49,8 @@ def channels_gradients(
     by_bias: Any,
     eps: float,
 ) -> None:
-    """Write the gradients of channels by x, weight and bias. Shapes as there; an out of no
-    elements is left out.
+    """Write the gradients of channels by x, weight and bias. Shapes as for channels; an out without
+    elements is skipped.
     """
     if not x.size:
         by_weight.fill(0)
@@ -70,7 +70,7 @@ def plan_gradients(
     by_bias: Any,
     eps: float,
 ) -> list[Launch]:
-    """Return the launch of channels_gradients, for an x that is not empty."""
+    """Return the launch of channels_gradients; x must not be empty."""
     axes, task = _task(g, x, out if out.size else x, is_whole=out.size > 0)
     source = source_of_channels(x.dtype, _dtype(weight), None, axes, x.size >= 2**32)
     scale = mean if weight is None else weight
@@ -83,7 +83,7 @@ def _dtype(parameter: Any) -> np.dtype[Any] | None:
 
 
 def _task(g: Any, x: Any, out: Any, *, is_whole: bool = True) -> tuple[int, Any]:
-    """Return how many axes the elements of a channel lie along, and the kernels' Task."""
+    """Return the number of axes of a channel's elements, and the kernels' Task."""
     steps = [element_strides(array) for array in (out, g, x)]
     others = [axis for axis in range(x.ndim) if axis != 1]
     across = walk([x.shape[a] for a in others], [[one[a] for a in others] for one in steps])
@@ -100,8 +100,8 @@ def source_of_channels(
     kept: int = 1,
     wide: bool = False,
 ) -> str:
-    """Return the text for x and parameters of these dtypes and a number of merged axes of places;
-    None stands for a parameter that is not given.
+    """Return the CUDA source for these dtypes of x and parameters, and a number of merged axes of
+    positions; None stands for a missing parameter.
     """
     real = np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
     read = [dtype, weight or real, bias or real]

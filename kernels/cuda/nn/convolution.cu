@@ -1,9 +1,9 @@
 // Convolutions of groups of few channels, and their adjoints, without columns. convolution.py puts
 // before this text: memory.cuh, typedefs of Stored, Real (computed) and Index.
 //
-// Bound by memory: the numbers under a kernel are few, and lie in the cache when neighbours ask for
-// them. One thread makes one number; of a weight's gradient a warp does, in a fixed order, so that
-// two runs agree to the last bit. All arrays are in C order.
+// Bound by memory: a kernel covers few numbers, which are in the cache when adjacent threads read
+// them. One thread computes one number; for a weight's gradient, a warp does, in a fixed order, so
+// that two runs agree bit by bit. All arrays are in C order.
 
 constexpr int THREADS = 256;
 
@@ -23,7 +23,7 @@ __device__ inline void split(long long i, const long long* sizes, long long* at)
     at[0] = i / sizes[2] / sizes[1];
 }
 
-// Where in the image the kernel's place `tap` at `place` of the grid is, or -1.
+// Returns the offset in the image of the kernel element `tap` for `place` of the grid, or -1.
 __device__ inline long long seen(const Task& t, const long long* place, const long long* tap) {
     long long from = 0;
     for (int axis = 0; axis < 3; ++axis) {
@@ -109,7 +109,7 @@ by_weight(const Stored* y, const Stored* x, Stored* out, Task t) {
             total += cast<Real>(g) * cast<Real>(x[(n * t.groups * t.inputs + input) * size + from]);
         }
     }
-    // Threads without a number go through the exchanges with the others.
+    // Threads without a number must take part in the shuffles.
     for (int by = 16; by > 0; by /= 2) total += __shfl_xor_sync(0xffffffffu, total, by, 32);
     if (mine && lane == 0) out[i] = cast<Stored>(total);
 }

@@ -1,4 +1,4 @@
-"""Convolutions and their adjoints, on CUDA arrays: columns and cuBLAS, or directly.
+"""Convolutions and their adjoints on CUDA arrays: by im2col and cuBLAS, or directly.
 
 `backends.cudnn.allow_tf32` decides whether their products of float32 may be computed in TF32.
 """
@@ -37,11 +37,12 @@ Sizes = tuple[int, ...]
 
 _SUM: Final = parse("x + y", ("x", "y"))
 _SAME: Final = parse("x", ("x",))
-# The most bytes of the columns that a product takes at a time.
+# The most bytes of the columns for one product.
 _COLUMN_BYTES: Final = 1 << 28
-# Images of so many places are multiplied apart.
+# Images with at least this many positions have a product each.
 _WIDE: Final = 1 << 10
-# Groups of so few channels, kernel places counted, give products too thin for cuBLAS.
+# For groups with at most this many channels times kernel elements, products are too thin for
+# cuBLAS.
 _THIN: Final = 64
 
 
@@ -56,10 +57,10 @@ def forward(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the sums of x under the sliding weight, and bias, into out.
+    """Write the cross-correlation of x with weight, plus bias, into out.
 
-    Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype; padding is
-    what lies before an image.
+    Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype; padding is the
+    padding before an image.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -77,8 +78,8 @@ def by_input(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the adjoint of forward in x, and bias, into out: each number of y spread over what it
-    was summed from.
+    """Write the adjoint of forward in x, plus bias, into out: each element of y is spread over the
+    elements that it was summed from.
 
     Shapes (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *image), one dtype.
     """
@@ -95,7 +96,8 @@ def by_weight(
     dilation: Sizes,
     groups: int,
 ) -> None:
-    """Write the adjoint of forward in the weight into out: sums of y times what it was summed from.
+    """Write the adjoint of forward in the weight into out: sums of y times the matching elements of
+    x.
 
     Shapes (n, o, *grid), (n, c, *image) -> (o, c / groups, *kernel), one dtype.
     """
@@ -103,7 +105,7 @@ def by_weight(
 
 
 def _run(kernel: Callable[..., None], given: tuple[Any, ...], how: tuple[Any, ...]) -> None:
-    """Plan launches over slots, or launch over arrays."""
+    """Record launches for slots, or launch for arrays."""
     if isinstance(given[-1], Slot):
         kernel(*given, *how)
         return
@@ -114,23 +116,23 @@ def _run(kernel: Callable[..., None], given: tuple[Any, ...], how: tuple[Any, ..
 
 @functools.lru_cache(maxsize=256)
 def _table_of(kernel: Callable[..., None], how: tuple[Any, ...], device: int) -> PreparedTable:
-    # One table per device, as algorithms of products are.
+    # One table per device, because algorithms of products are chosen per device.
     return PreparedTable(kernel, how)
 
 
 def forget() -> None:
-    """Forget the plans: another CuPy is there."""
+    """Forget the prepared launches, because CuPy was replaced."""
     _table_of.cache_clear()
 
 
 # Note [Columns of all images]
-# A product with the columns of one image is small where the image is: 16 to 256 places in the late
-# layers of a network. So the columns of many images are adjacent, (rows, n * places), and the
-# weight is multiplied by all of them at once. The product, (o, n * places), is copied into (n, o,
-# places), where bias is added; y, which the adjoints multiply, is copied the other way. Both are
-# far smaller than columns. by_weight has one sum over places and images, and no other form. Images
-# of many places are large enough each: their products are computed as a batch, directly from and
-# into images. A kernel of one place without a stride needs no columns there.
+# The columns of one image give a small product if the image is small: the late layers of a network
+# have 16 to 256 positions. So the columns of many images form one matrix, (rows, n * positions),
+# which is multiplied by the weight at once. The product, (o, n * positions), is copied into (n, o,
+# positions), where bias is added; y, which the adjoints multiply, is copied the other way. Both are
+# far smaller than the columns. by_weight sums over positions and images, and always uses this form.
+# Images with many positions give large enough products, which are computed as a batch, directly
+# from and into images. There, a kernel with one element and stride 1 needs no columns.
 
 
 def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
@@ -193,21 +195,21 @@ def _by_weight(y: Slot, x: Slot, out: Slot, *how: Any) -> None:
 
 
 class _Form(NamedTuple):
-    """Numbers that follow from layouts: the weight's shape as a matrix, or as one per group, places
-    of the grid, and the images per product.
+    """Numbers that follow from layouts: the shape of the weight as a matrix (per group, if there
+    are groups), the number of grid positions, and the number of images per product.
     """
 
     weight: Sizes
     places: int
     images: int
-    is_plain: bool  # columns are the images themselves
+    is_plain: bool  # the columns are the images themselves
     is_apart: bool
     sliding: tuple[Sizes, ...]
 
 
 def _form_of(x: Slot, weight: Slot, y: Slot, how: tuple[Any, ...], *, widest: int | None) -> _Form:
-    """Return the form for images x and y; those of less than `widest` places are taken together,
-    all if that is None.
+    """Return the form for images x and y. Images with fewer than `widest` positions are multiplied
+    together; if it is None, all are.
     """
     *steps, groups = how
     image, kernel, grid = x.shape[2:], weight.shape[2:], y.shape[2:]
@@ -227,7 +229,9 @@ def _form_of(x: Slot, weight: Slot, y: Slot, how: tuple[Any, ...], *, widest: in
 def _in_parts(
     kernel: Callable[..., None], images: int, given: tuple[Slot | None, ...], how: tuple[Any, ...]
 ) -> None:
-    """Let a call take so many images at a time: columns of all would need too much memory."""
+    """Process a limited number of images at a time, because columns of all would take too much
+    memory.
+    """
     slots = [slot for slot in given if slot is not None]
     slots[-1].launches.append(Call(functools.partial(_run_parts, kernel, images, how), (*slots,)))
 
@@ -257,7 +261,7 @@ def _run_parts(
 
 
 def _columns(images: Slot, form: _Form) -> Any:
-    """Return columns of images as forward multiplies them."""
+    """Return the columns of images, in the form that forward multiplies."""
     if form.is_plain and form.is_apart:
         return _packed(images).seen_as((*images.shape[:2], form.places))
     if form.is_plain:
@@ -275,12 +279,12 @@ def _room_for_columns(images: Slot, form: _Form) -> Scratch:
 
 
 def _rows(form: _Form) -> Sizes:
-    """Return the lengths of columns' axes before places."""
+    """Return the shape of the columns without the axis of positions."""
     return (*form.weight[:-2], form.weight[-1])
 
 
 def _packed(array: Slot) -> Any:
-    """Return an array in C order: a copy, unless it is."""
+    """Return an array in C order: a copy if it is not."""
     copy = Scratch(array.shape, array.dtype)
     steps = zip(array.shape, array.strides, copy.strides, strict=True)
     if all(length == 1 or own == packed for length, own, packed in steps):
@@ -290,7 +294,7 @@ def _packed(array: Slot) -> Any:
 
 
 def _together(images: Slot, channels: Sizes) -> Any:
-    """Return images as one matrix of channels, those of a group or all, and places of all."""
+    """Return images as a matrix of channels (per group, or all) by positions of all images."""
     shape = (*channels, images.size // math.prod(channels))
     if images.shape[0] == 1:
         return _packed(images).seen_as(shape)
@@ -300,7 +304,9 @@ def _together(images: Slot, channels: Sizes) -> Any:
 
 
 def _separate(joined: Scratch, bias: Slot | None, images: Slot) -> None:
-    """Copy the other way, and add bias."""
+    """Copy a product of all images together back to images, and add bias: the inverse of
+    _together.
+    """
     given: list[Any] = [_by_image(joined, images)]
     if bias is not None:
         given.append(_by_channel(bias, images))
@@ -308,13 +314,13 @@ def _separate(joined: Scratch, bias: Slot | None, images: Slot) -> None:
 
 
 def _shift(bias: Slot | None, images: Slot) -> None:
-    """Add bias, if there is one."""
+    """Add bias to images, if there is a bias."""
     if bias is not None:
         launch(plan(_SUM, [images, _by_channel(bias, images)], images))
 
 
 def _by_image(joined: Scratch, images: Slot) -> Scratch:
-    """Return a view of the adjacent places of all images that has the axes of images."""
+    """Return a view of a matrix of all images together, with the axes of images."""
     n, _, *space = images.shape
     steps = [joined.dtype.itemsize]
     for length in reversed((n, *space)):
@@ -329,7 +335,7 @@ def _by_channel(bias: Slot, images: Slot) -> Slot:
 
 
 def _turned(matrices: Any) -> Any:
-    """Return the view of transposed matrices."""
+    """Return a view of the transposed matrices."""
     *lead, rows, columns = matrices.shape
     *steps, of_rows, of_columns = matrices.strides
     return matrices.seen_as((*lead, columns, rows), (*steps, of_columns, of_rows))
@@ -348,7 +354,7 @@ def _is_direct(weight: Slot, groups: int) -> bool:
 def _direct(
     name: str, arrays: tuple[Slot | None, ...], out: Slot, sliding: tuple[Any, ...], how: Any
 ) -> None:
-    """Launch without columns; of `sliding`, shapes of x and y lie around the weight."""
+    """Launch a convolution without columns. `sliding` holds the shapes of x, weight and y."""
     x, weight, y = sliding
     *steps, groups = how
     given = [None if one is None else _packed(one) for one in arrays]
@@ -359,7 +365,7 @@ def _direct(
 def plan_direct(
     name: str, arrays: Any, out: Any, images: int, weight: Any, sliding: Any, groups: int
 ) -> list[Launch]:
-    """Return the launch that makes forward, by_input or by_weight without columns; none if out is
+    """Return the launch of forward, by_input or by_weight without columns; no launch if out is
     empty. All arrays are in C order.
     """
     if not out.size:
@@ -376,7 +382,7 @@ def plan_direct(
 
 @functools.lru_cache(maxsize=256)
 def source_of_convolution(dtype: np.dtype[Any], *, wide: bool = False) -> str:
-    """Return the text for arrays of one dtype."""
+    """Return the CUDA source for arrays of one dtype."""
     real = adding_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

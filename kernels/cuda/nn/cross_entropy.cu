@@ -1,9 +1,9 @@
-// Cross entropy of rows of logits with classes, alone or with what its gradient needs, and that
-// gradient. cross_entropy.py puts before this text: memory.cuh, rows.cuh with its typedefs, and those
-// of Stored (in memory) and Loss (one row's, before it is reduced).
+// Cross entropy of rows of logits with class indices, alone or with the data for its gradient, and
+// the gradient. cross_entropy.py puts before this text: memory.cuh, rows.cuh with its typedefs, and
+// those of Stored (in memory) and Loss (the loss of one row, before it is reduced).
 //
-// A group of threads makes one row: its maximum, exp of what is left of it, their sum. Bound by
-// memory. The loss of a row whose class there is not is NaN.
+// A group of threads processes one row: its maximum, exp of the shifted logits, their sum. Bound by
+// memory. The loss of a row whose class is out of range is NaN.
 
 struct Task {
     long long rows, length, lanes, step_target, step_g;
@@ -16,7 +16,7 @@ __device__ void make(const Stored* x, const long long* target, Loss* out, Stored
     const Place at(task.rows, task.length, task.lanes);
     x += at.row * task.row_x;
     const Row<Stored> row(x, at.length, task.step_x, at);
-    // Early: two ways to memory, one after the other, which the sums below hide.
+    // Loaded early: two dependent loads, whose latency the sums below hide.
     bool is_there = false;
     Real wanted = Real(0);
     if (at.tells()) {
@@ -33,7 +33,7 @@ __device__ void make(const Stored* x, const long long* target, Loss* out, Stored
         Real weight[PACK];
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
-            // Infinity less infinity is NaN.
+            // inf - inf is NaN.
             const Real away = value[j] - top;
             const bool is_top = away == Real(0);
             weight[j] = ::exp(away);
@@ -46,7 +46,8 @@ __device__ void make(const Stored* x, const long long* target, Loss* out, Stored
     ties = join(ties, at.lanes, Plus());
     if (!at.tells()) return;
     if (KEEPS) totals[at.row * task.step_totals] = cast<Stored>(others + ties);
-    // Where one value is far above the others, their sum keeps the digits of the logarithm.
+    // If one value is far above the others, the sum of the others keeps the digits of the
+    // logarithm.
     const Real loss = is_there ? ::log1p(others + (ties - Real(1))) - (wanted - top)
                                : Real(__longlong_as_double(0x7ff8000000000000LL));
     out[at.row * task.row_out] = cast<Loss>(loss);

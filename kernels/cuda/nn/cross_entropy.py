@@ -20,9 +20,9 @@ DType = np.dtype[Any]
 def rows(x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: int) -> None:
     """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
 
-    weights: (rows, classes), becomes exp(x) up to a factor for each row; totals: (rows,), their
-    sums; target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum. NaN and inf as
-    softmax.log_softmax has them; a class that there is not gives NaN.
+    weights: (rows, classes), gets exp(x) up to a factor for each row; totals: (rows,), their sums;
+    target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the sum. NaN and inf are treated
+    as in softmax.log_softmax; a class that is out of range gives NaN.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -31,26 +31,26 @@ def rows(x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: in
 
 @only_launches
 def losses(x: Any, target: Any, out: Any, reduction: int) -> None:
-    """Write what rows writes into out, for no gradient."""
+    """Write the same losses as rows into out, if no gradient is needed."""
     launch(plan_losses(x, target, out, reduction))
 
 
 @only_launches
 def rows_gradient(g: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
-    """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
+    """Write the gradient of rows by x into out: g * (weights / totals), minus g at the class."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 
 @only_launches
 def slope(g: Any, x: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
-    """Write what rows_gradient writes into out; x is read where that is differentiated again."""
+    """Do the same as rows_gradient; x is an argument because the second gradient needs it."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
 
 
 def plan_rows(
     x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: int
 ) -> list[Launch]:
-    """Return the launches of rows: that of the rows, and those that reduce their losses."""
+    """Return the launches of rows: one over the rows, and those that reduce the losses."""
     return _plan_forward("rows", x, target, out, (weights, totals), reduction)
 
 
@@ -86,7 +86,7 @@ def _plan_forward(
 def plan_rows_gradient(
     g: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int
 ) -> list[Launch]:
-    """Return the launch of rows_gradient; none of nothing."""
+    """Return the launch of rows_gradient; no launch if out is empty."""
     if not out.size:
         return []
     count, length = out.shape
@@ -105,8 +105,8 @@ def plan_rows_gradient(
 
 @functools.lru_cache(maxsize=256)
 def source_of_cross_entropy(dtype: DType, loss: DType, held: int = 0, pack: int = 1) -> str:
-    """Return the text for elements and losses of dtypes, and numbers of elements in registers and
-    of neighbours that a thread moves at once.
+    """Return the CUDA source for dtypes of elements and losses, the number of elements that a
+    thread holds in registers, and the number of adjacent elements that it loads at a time.
     """
     return f"""{rows_header([dtype, loss], computing_type(dtype), held, pack)}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,8 +1,8 @@
-// Connectionist temporal classification: ctc.py puts before this text memory.cuh and the typedef of
-// Stored (in memory). All sums are made of logarithms, in double.
+// Connectionist temporal classification. ctc.py puts before this text: memory.cuh and the typedef
+// of Stored (in memory). All sums use logarithms, in double.
 //
-// A block walks through the time of one sample, a thread through every 256th letter of its text.
-// Bound by latency: each step waits for the one before.
+// A block advances one sample through time; a thread processes every 256th letter of its text.
+// Bound by latency: each step depends on the one before.
 
 constexpr int THREADS = 256;
 
@@ -22,7 +22,7 @@ struct Sizes {
           width(between(sizes[2 * n + 1], 1, task.most)) {}
 };
 
-// The log-chance of a class at a step; NaN for a class that there is not.
+// Returns the log-probability of a class at a step; NaN for a class that is out of range.
 __device__ double chance_of(const Stored* row, long long letter, const Task& task) {
     if (letter < 0 || letter >= task.classes) return __longlong_as_double(0x7ff8000000000000LL);
     return cast<double>(row[letter * task.step_c]);
@@ -38,7 +38,7 @@ __device__ double log_sum(double a, double b, double c) {
 }
 
 // The log-sum of the alignments that reach letter s: from s itself, from the letter before it, or
-// from two before, unless s is a blank or repeats that letter. Backwards: the same from the end.
+// from two before, unless s is a blank or repeats that letter. If backwards, counted from the end.
 __device__ double moved(const double* row, const long long* text, long long s, long long width,
                         bool first, bool backwards) {
     const long long by = backwards ? -1 : 1, from = backwards ? width - 1 - s : s;
@@ -74,8 +74,9 @@ losses(const Stored* log_probs, const long long* letters, const long long* sizes
     out[n] = cast<Stored>(task.blot && loss == -never() ? 0.0 : loss);
 }
 
-// Where the next letter that is the same stands, 0 if there is none; less than 0 where one stood
-// before. So chances of a class are added in the order of the text, by one thread.
+// Writes for each letter the position of the next equal letter, or 0 if there is none; for a letter
+// that occurred before, -1 minus this number. So one thread, that of a class's first letter, adds
+// the probabilities of the class in the order of the text.
 extern "C" __global__ void __launch_bounds__(THREADS)
 links(const long long* letters, const long long* sizes, long long* next, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -91,7 +92,7 @@ links(const long long* letters, const long long* sizes, long long* next, Task ta
     next[number] = before < 0 ? after : -1 - after;
 }
 
-// The log-chances of what is still to come, and from them the chances of each letter at each step.
+// Computes the backward variables, and from them the probabilities of each letter at each step.
 extern "C" __global__ void __launch_bounds__(THREADS)
 posterior(const Stored* log_probs, const long long* letters, const long long* sizes,
           const double* alpha, double* chances, double* rows, Task task) {

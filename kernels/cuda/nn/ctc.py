@@ -1,7 +1,7 @@
-"""Connectionist temporal classification on CUDA arrays: sums over all ways of a text in time.
+"""Connectionist temporal classification on CUDA arrays: sums over all alignments of a text in time.
 
-log_probs is (time, samples, classes). A row of letters is a text with a blank around each of its
-classes; sizes says of each sample how many steps it has, and how many letters.
+log_probs is (time, samples, classes). A row of letters is a text with a blank before, between and
+after its classes; sizes has each sample's number of steps and of letters.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..layout import element_strides
 def losses(
     log_probs: Any, letters: Any, sizes: Any, out: Any, alpha: Any, zero_infinity: bool
 ) -> None:
-    """Write -log of each text's chance into out, and into alpha (samples, time, letters), of
-    float64, the log-chance of having read up to each letter at each step.
+    """Write each text's negative log-likelihood into out. Write the log-probability of having read
+    up to each letter at each step into alpha, (samples, time, letters), float64.
 
-    zero_infinity writes 0 where a text cannot be.
+    zero_infinity writes 0 for impossible texts.
     """
     launch(plan_losses(log_probs, letters, sizes, out, alpha, zero_infinity))
 
@@ -29,9 +29,9 @@ def losses(
 def plan_losses(
     log_probs: Any, letters: Any, sizes: Any, out: Any, alpha: Any, zero_infinity: bool
 ) -> list[Launch]:
-    """Return the launch; none without samples.
+    """Return the launch of losses; no launch without samples.
 
-    Note    all but log_probs lie without gaps
+    Note    all arrays except log_probs are contiguous
     """
     if not out.size:
         return []
@@ -44,8 +44,8 @@ def plan_losses(
 def gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, zero_infinity: bool
 ) -> None:
-    """Write g times the gradient of losses by the numbers that log_softmax made log_probs of into
-    out: the chances, less those given the text.
+    """Write g times the gradient of losses into out. The gradient is by the input of the
+    log_softmax that made log_probs: the probabilities minus those given the text.
     """
     launch(plan_gradient(g, log_probs, letters, sizes, alpha, out, zero_infinity))
 
@@ -53,9 +53,9 @@ def gradient(
 def plan_gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, zero_infinity: bool
 ) -> list[Launch]:
-    """Return the launches; none if out is empty.
+    """Return the launches of gradient; no launch if out is empty.
 
-    Note    all but g and log_probs lie without gaps
+    Note    all arrays except g and log_probs are contiguous
     """
     if not out.size:
         return []
@@ -90,7 +90,7 @@ def _task(log_probs: Any, letters: Any, zero_infinity: bool, step_g: int = 0) ->
 
 @functools.lru_cache(maxsize=16)
 def source_of_ctc(dtype: np.dtype[Any]) -> str:
-    """Return the text for log_probs of a floating dtype."""
+    """Return the CUDA source for log_probs of a floating dtype."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 {text_of("nn/ctc.cu")}"""

@@ -1,17 +1,17 @@
-// The negative log likelihood, and its gradient. loss.py puts before this text: memory.cuh, typedefs
-// of Stored, Target (classes), Real (computed) and Sum (losses and weights before they are added), the number DIMS of
-// target's axes, and whether there are weights: WEIGHED.
+// The negative log likelihood, and its gradient. loss.py puts before this text: memory.cuh,
+// typedefs of Stored, Target (classes), Real (computed) and Sum (losses and weights before they are
+// added), DIMS, the number of target's axes, and WEIGHED: whether there are weights.
 //
-// A thread makes one sample's loss, or one element of the gradient. The loss of a class that there
-// is not is NaN.
+// A thread computes one sample's loss, or one element of the gradient. The loss of a class that is
+// out of range is NaN.
 
 constexpr int THREADS = 256;
 
 struct Task {
     long long count, classes, ignored, divides;
     long long step_class, step_weight;
-    // Shape and steps of x or its gradient without the classes; by_sample: of losses or their
-    // gradients.
+    // Shape and strides of x or its gradient without the classes; by_sample: strides of the losses
+    // or their gradients.
     long long shape[DIMS], step_x[DIMS], step_target[DIMS], by_sample[DIMS];
 };
 
@@ -44,7 +44,7 @@ nll(const Stored* x, const Target* target, const Stored* weight, Out* losses, Su
     weights[sample] = Sum(by);
 }
 
-// The sum of all losses, or their mean.
+// Computes the sum of all losses, or their mean.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reduced(const Sum* losses, const Sum* weights, Out* out, Out* total, long long is_mean) {
     if (threadIdx.x) return;
@@ -57,7 +57,7 @@ nll_gradient(const Stored* g, const Target* target, const Stored* weight, const 
              Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.count * task.classes) return;
-    // Neighbouring threads write neighbouring elements: classes lie along the second axis.
+    // Adjacent threads write adjacent elements: classes are along the second axis.
     const long long inner = task.count / task.shape[0];
     const long long sample = number / inner / task.classes * inner + number % inner;
     const long long own = number / inner % task.classes;

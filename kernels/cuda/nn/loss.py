@@ -1,7 +1,7 @@
 """The negative log likelihood and its gradient, on CUDA arrays.
 
-x has the classes along axis 1 (axis 0 of a vector), target the class of each sample. Samples of
-class `ignored` count for nothing. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
+x has the classes along axis 1 (axis 0 of a vector); target has the class of each sample. Samples of
+class `ignored` are ignored. `reduction` is 0 for none, 1 for the mean, 2 for the sum.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def nll(
 ) -> None:
     """Write -weight[target] * x[target] of each sample, or their sum or weighted mean, into out.
 
-    total becomes the sum of the weights. A class that there is not gives NaN.
+    total gets the sum of the weights. A class that is out of range gives NaN.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -54,7 +54,7 @@ def nll_gradient(
 def plan_nll(
     x: Any, target: Any, weight: Any, out: Any, total: Any, ignored: int, reduction: int
 ) -> list[Launch]:
-    """Return the launches of nll: that of the samples, and those that add what they give."""
+    """Return the launches of nll: one over the samples, and those that add the results."""
     added, shape = sum_dtype(x.dtype), target.shape or (1,)
     losses = Scratch(shape, added) if reduction else out
     weights = Scratch(shape, added)
@@ -79,7 +79,7 @@ def plan_nll(
 def plan_nll_gradient(
     g: Any, target: Any, weight: Any, total: Any, out: Any, ignored: int, reduction: int
 ) -> list[Launch]:
-    """Return the launch of nll_gradient; none of nothing."""
+    """Return the launch of nll_gradient; no launch if out is empty."""
     if not out.size:
         return []
     task = _task(out, target, weight, ignored, None if reduction else g, divides=reduction == 1)
@@ -92,8 +92,8 @@ def plan_nll_gradient(
 def _task(
     x: Any, target: Any, weight: Any, ignored: int, losses: Any, *, divides: bool = False
 ) -> Any:
-    """Return the arguments of both kernels: of x or its gradient, and of the samples' losses or
-    their gradients, None where there is one for all.
+    """Return the arguments of both kernels: for x or its gradient, and for the samples' losses or
+    their gradients (None if one gradient is for all samples).
     """
     shape, steps = target.shape or (1,), list(element_strides(x))
     classes_at = min(1, x.ndim - 1)
@@ -109,8 +109,8 @@ def _task(
 def source_of_nll(
     dtype: DType, written: DType, target: DType, dims: int = 1, *, weighed: bool = False
 ) -> str:
-    """Return the text for elements of a dtype, losses of another, and classes of a third, which
-    have a number of axes.
+    """Return the CUDA source for dtypes of elements, losses and classes, and the number of axes of
+    classes.
     """
     return f"""{headers_for([dtype, written])}
 typedef {C_TYPES[dtype]} Stored;

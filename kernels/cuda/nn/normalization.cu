@@ -1,8 +1,8 @@
 // Layer norm, its gradient, and RMS norm, of rows. normalization.py puts before this text:
-// memory.cuh, rows.cuh with its typedefs, those of Stored (x and out), Sum (added), Weight and Bias
-// (parameters), and whether there are any: HAS_WEIGHT, HAS_BIAS.
+// memory.cuh, rows.cuh with its typedefs, those of Stored (x and out), Sum (for additions), Weight
+// and Bias (parameters), and HAS_WEIGHT and HAS_BIAS.
 //
-// A group of threads makes one row: its sums, then the results. Bound by memory.
+// A group of threads processes one row: its sums, then the results. Bound by memory.
 
 struct Task {
     long long rows, length, lanes;
@@ -11,7 +11,7 @@ struct Task {
     long long step_weight, step_bias, row_mean, row_scale;
 };
 
-// The parameters of PACK elements from element i on.
+// The parameters of the PACK elements from element i on.
 __device__ void weights_at(const Weight* weight, long long i, const Task& task, Real* to) {
     if constexpr (HAS_WEIGHT) fetch(weight + i * task.step_weight, to);
     else
@@ -37,7 +37,8 @@ layer_norm(const Stored* x, const Weight* weight, const Bias* bias, Stored* out,
         mean[at.row * task.row_mean] = Real(centre);
         deviation[at.row * task.row_scale] = scale;
     }
-    // The centre in two parts: taken away one by one, no third number of the dtype lies nearer.
+    // The mean as the sum of two numbers of the dtype: subtracting both is more accurate than
+    // subtracting the rounded mean.
     const Real high = Real(centre), low = Real(centre - Sum(high)), inverse = Real(1) / scale;
     out += at.row * task.row_out;
     row.each([&](long long i, const Real* value) {

@@ -32,13 +32,13 @@ def layer_norm(
 
 @only_launches
 def layer_norm_gradient(g: Any, x: Any, weight: Any, mean: Any, deviation: Any, out: Any) -> None:
-    """Write the gradient of layer_norm by x into out. Shapes and dtypes as there."""
+    """Write the gradient of layer_norm by x into out. Shapes and dtypes as for layer_norm."""
     launch(plan_layer_norm_gradient(g, x, weight, mean, deviation, out))
 
 
 @only_launches
 def rms_norm(x: Any, weight: Any, out: Any, scale: Any, eps: float) -> None:
-    """Write x * scale * weight of rows into out, scale being one over the root of the mean square.
+    """Write x * scale * weight of rows into out, where scale is 1 / sqrt(mean square + eps).
 
     x and out: (rows, n); weight: (n,) or None; scale: (rows, 1). Dtypes as in layer_norm.
     """
@@ -48,7 +48,7 @@ def rms_norm(x: Any, weight: Any, out: Any, scale: Any, eps: float) -> None:
 def plan_layer_norm(
     x: Any, weight: Any, bias: Any, out: Any, mean: Any, deviation: Any, eps: float
 ) -> list[Launch]:
-    """Return the launch of layer_norm; none of nothing."""
+    """Return the launch of layer_norm; no launch if x is empty."""
     given = {"x": x, "weight": weight, "bias": bias, "mean": mean, "scale": deviation}
     # A missing array is not read.
     arrays = (x, x if weight is None else weight, x if bias is None else bias)
@@ -58,14 +58,14 @@ def plan_layer_norm(
 def plan_layer_norm_gradient(
     g: Any, x: Any, weight: Any, mean: Any, deviation: Any, out: Any
 ) -> list[Launch]:
-    """Return the launch of layer_norm_gradient; none of nothing."""
+    """Return the launch of layer_norm_gradient; no launch if x is empty."""
     given = {"x": x, "g": g, "weight": weight, "mean": mean, "scale": deviation}
     arrays = (g, x, x if weight is None else weight, mean, deviation, out)
     return _plan("layer_norm_gradient", arrays, out, given)
 
 
 def plan_rms_norm(x: Any, weight: Any, out: Any, scale: Any, eps: float) -> list[Launch]:
-    """Return the launch of rms_norm; none of nothing."""
+    """Return the launch of rms_norm; no launch if x is empty."""
     given = {"x": x, "weight": weight, "scale": scale}
     arrays = (x, x if weight is None else weight, out, scale, np.float64(eps))
     return _plan("rms_norm", arrays, out, given)
@@ -104,8 +104,9 @@ def source_of_normalization(
     held: int = 0,
     pack: int = 1,
 ) -> str:
-    """Return the text for elements of a dtype, parameters of others, if any, and numbers of
-    elements in registers and of neighbours that a thread moves at once.
+    """Return the CUDA source for a dtype of elements, dtypes of parameters (None for a missing
+    one), the number of elements that a thread holds in registers, and the number of adjacent
+    elements that it loads at a time.
     """
     kinds = [dtype, weight or dtype, bias or dtype]
     return f"""{rows_header(kinds, computing_type(dtype), held, pack)}

@@ -1,20 +1,21 @@
-// Patches of images under a sliding kernel, laid out as columns and added back. patches.py puts
-// before this text: memory.cuh, typedefs of Stored, Real (computed), Index, and Place, which has a
-// sign.
+// Patches of images under a sliding kernel, as columns (im2col), and their sums (col2im).
+// patches.py puts before this text: memory.cuh, typedefs of Stored, Real (computed), Index, and
+// Place, which is signed.
 //
-// Bound by memory: each number of the columns is read or written once. Neighbouring threads have
-// neighbouring places of the grid, or of the image. A thread of unfold writes some numbers of its
-// place, one for each place of the kernel, which share the divisions that find it. A thread of the
-// adjoint gathers for one number of the image, in the order of the kernel's places: no atomics, so
-// two runs agree to the last bit.
+// Bound by memory: each number of the columns is read or written once. Adjacent threads have
+// adjacent positions of the grid, or of the image. A thread of unfold writes several numbers of its
+// position, one for each kernel element, which share the divisions that locate it. A thread of fold
+// sums the contributions to one number of the image, in the order of the kernel elements: without
+// atomics, so two runs agree bit by bit.
 
 constexpr int THREADS = 256;
 
 struct Task {
-    // Threads; how many numbers of a column one of them writes, which divide those of a channel.
+    // The number of threads, and how many numbers of a column each writes, which divides the
+    // numbers of a channel.
     long long size, taps, images, channels;
     long long image[3], kernel[3], grid[3], stride[3], padding[3], dilation[3];
-    // Steps of the images: image, channel and the three axes; of the columns: image, row, column.
+    // Strides of the images: image, channel and the three axes; of the columns: image, row, column.
     long long step[5], column_step[3];
 };
 
@@ -69,8 +70,8 @@ unfold(const Stored* __restrict__ images, Stored* __restrict__ columns, Task t) 
     }
 }
 
-// The place of the grid from which a place of the kernel reaches `from`, counted from where the
-// first of all reaches; or -1.
+// Returns the grid position at which a kernel element covers image position `from`, which is
+// counted from the element's position at the first grid position; -1 if there is none.
 __device__ inline Place place_of(Place from, const Task& t, int axis) {
     if (from < 0) return -1;
     const Index stride = Index(t.stride[axis]);

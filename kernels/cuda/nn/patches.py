@@ -1,4 +1,4 @@
-"""The patches of images under a sliding kernel, laid out as columns and added back, on CUDA."""
+"""The patches of images under a sliding kernel, as columns (im2col), and their sums (col2im)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def unfold(
 def fold(
     x: Any, out: Any, kernel: Sizes, grid: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> None:
-    """Write the sums of columns at their places of images into out: the adjoint of unfold.
+    """Write the sums of columns at their positions in images into out: the adjoint of unfold.
 
     Shapes (n, c * kernel, grid) -> (n, c, *image). float16 adds in float32 and rounds once.
     """
@@ -48,7 +48,7 @@ def fold(
 
 @only_launches
 def unfold_together(images: Any, columns: Any, *sliding: Sizes) -> None:
-    """Write the columns of all images side by side.
+    """Write the columns of all images as one matrix.
 
     Shapes (n, c, *image) -> (..., n * grid), in C order, of c * kernel rows.
     """
@@ -57,7 +57,7 @@ def unfold_together(images: Any, columns: Any, *sliding: Sizes) -> None:
 
 @only_launches
 def fold_together(columns: Any, images: Any, *sliding: Sizes) -> None:
-    """Write the sums of columns that lie side by side: the adjoint of unfold_together."""
+    """Write the sums of columns in such a matrix into images: the adjoint of unfold_together."""
     launch(_plan("fold", images, columns, sliding, _together(columns, sliding[1])))
 
 
@@ -68,8 +68,8 @@ def _together(columns: Any, grid: Sizes) -> tuple[int, ...]:
 def _plan(
     name: str, images: Any, columns: Any, sliding: tuple[Sizes, ...], steps: tuple[int, ...]
 ) -> list[Launch]:
-    """Return the launch of unfold or fold over columns of such steps (image, row, column); none if
-    what it writes is empty.
+    """Return the launch of unfold or fold for columns with these strides (image, row, column); no
+    launch if the output is empty.
     """
     n, channels, *image = images.shape
     axes = three_axes(image, *sliding)
@@ -89,21 +89,21 @@ def _plan(
 
 
 def _taps_of_a_thread(kernel: list[int], size: int) -> int:
-    """Return how many numbers of a column a thread writes: many, but for few threads."""
+    """Return how many numbers of a column a thread writes: many, unless that leaves few threads."""
     for taps in (math.prod(kernel), kernel[-1]):
         if size >= taps * _ENOUGH:
             return taps
     return 1
 
 
-# Threads that keep a GPU busy.
+# The number of threads that keep a GPU busy.
 _ENOUGH: Final = 1 << 17
 
 
 def _is_wide(n: int, channels: int, axes: list[int], steps: list[int]) -> bool:
-    """Return whether places, or their numbers in memory, are beyond 32 bits."""
+    """Return whether positions, or their indices in memory, need more than 32 bits."""
     image, kernel, grid, *_ = sizes = [axes[i : i + 3] for i in range(0, 18, 3)]
-    # With a step behind the last place, as a thread makes it.
+    # One step further than the last position, because a thread computes that address too.
     reach = [m + k * d + g * s + p for m, k, g, s, p, d in zip(*sizes, strict=True)]
     along = sum([far * abs(step) for far, step in zip(reach, steps[2:5], strict=True)])
     most = n * channels * max(math.prod(image), math.prod(kernel) * math.prod(grid))
@@ -111,7 +111,7 @@ def _is_wide(n: int, channels: int, axes: list[int], steps: list[int]) -> bool:
 
 
 def three_axes(*sliding: Sequence[int]) -> list[int]:
-    """Return image, kernel, grid, stride, padding and dilation as if there were three axes."""
+    """Return image, kernel, grid, stride, padding and dilation extended to three axes."""
     fills = (1, 1, 1, 1, 0, 1)
     found: list[int] = []
     for fill, one in zip(fills, sliding, strict=True):
@@ -121,7 +121,7 @@ def three_axes(*sliding: Sequence[int]) -> list[int]:
 
 @functools.lru_cache(maxsize=256)
 def source_of_patches(dtype: np.dtype[Any], *, wide: bool = False) -> str:
-    """Return the text for arrays of one dtype."""
+    """Return the CUDA source for arrays of one dtype."""
     real = adding_type(dtype)
     place = "long long" if wide else "int"
     return f"""{headers_for([dtype])}

@@ -1,9 +1,9 @@
 // A recurrent cell between two products, and its gradient. recurrent.py puts before this text:
-// memory.cuh, typedefs of Stored (the steps' dtype) and Real (computed), CELL, and BIAS, whether
-// the product has a bias that is yet to be added.
+// memory.cuh, typedefs of Stored (the steps' dtype) and Real (computed), CELL, and BIAS: whether
+// the product's bias must still be added.
 //
-// A thread makes one number of the new state from the gates that belong to it; neighbours read
-// neighbours, gate by gate. Bound by memory: each number is read and written once.
+// A thread computes one number of the new state from its gates; adjacent threads read adjacent
+// numbers of each gate. Bound by memory: each number is read and written once.
 
 constexpr int THREADS = 256;
 constexpr int LSTM = 0, GRU = 1, TANH = 2, RELU = 3;
@@ -49,7 +49,7 @@ forward(const Real* gates, const Real* product, const Real* bias, Real* saved, R
         result = fresh + z * (h[at] - fresh);
     } else {
         const Real sum = x[0] + y[0];
-        // So written that NaN stays.
+        // Written so that NaN stays NaN.
         result = CELL == TANH ? ::tanh(sum) : sum < Real(0) ? Real(0) : sum;
         mine[0] = result;
     }

@@ -1,6 +1,6 @@
 """Recurrent layers over whole sequences, and their gradient, on CUDA arrays.
 
-A product of cuBLAS and one launch a step.
+Each step is a product of cuBLAS and one launch.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def sequence(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Walk a layer through packed rows: write each step's h, the last h, and for lstm the last c.
+    """Run a layer over packed rows: write each step's h, the last h, and for lstm the last c.
 
-    Shapes and dtypes as of the twin on the CPU.
+    Shapes and dtypes as in the CPU module.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -77,8 +77,8 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Walk back through sequence: write the gradients by gates, by what the product adds to them,
-    by hx and by cx. Shapes and dtypes as of the twin on the CPU.
+    """Run sequence backward: write the gradients by gates, by the product's contribution to the
+    gates, by hx and by cx. Shapes and dtypes as in the CPU module.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -128,7 +128,9 @@ def _copied(array: Any) -> Any:
 
 
 def _steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slice, int]]:
-    """Yield the rows of each step and how many they are, in the order in which the layer walks."""
+    """Yield the rows of each step and their number, in the order in which the layer processes
+    them.
+    """
     stops = np.cumsum(batch_sizes).tolist()
     steps = list(zip(stops, batch_sizes, strict=True))
     for stop, count in reversed(steps) if reverse else steps:
@@ -146,9 +148,9 @@ def plan_step(
     out: Any,
     cell: str,
 ) -> list[Launch]:
-    """Return the launch that makes the new h and c in place of the old; none of empty ones."""
+    """Return the launch that replaces h and c by the new ones; no launch if they are empty."""
     source = source_of_recurrent(saved.dtype, out.dtype, cell, has_bias=bias is not None)
-    # In the place of a bias that there is not stands what is not read.
+    # A missing bias is replaced by an array that is not read.
     arrays = gates, product, product if bias is None else bias, saved, before, h, c, out
     return _launch_on(h, source, "forward", arrays)
 
@@ -163,7 +165,9 @@ def plan_step_back(
     d_product: Any,
     cell: str,
 ) -> list[Launch]:
-    """Return the launch that leaves in dh what does not pass through the product."""
+    """Return the launch that leaves in dh the part of the gradient that does not go through the
+    product.
+    """
     source = source_of_recurrent(saved.dtype, saved.dtype, cell, has_bias=False)
     arrays = g, saved, before, dh, dc, d_gates, d_product
     return _launch_on(dh, source, "backward", arrays)
@@ -180,7 +184,9 @@ def _launch_on(h: Any, source: str, name: str, arrays: tuple[Any, ...]) -> list[
 def source_of_recurrent(
     real: np.dtype[Any], stored: np.dtype[Any], cell: str, *, has_bias: bool
 ) -> str:
-    """Return the text that computes in one dtype, whose steps' results are stored in another."""
+    """Return the CUDA source that computes in one dtype, and stores the results of steps in
+    another.
+    """
     return f"""{headers_for([real, stored])}
 typedef {C_TYPES[stored]} Stored;
 typedef {C_TYPES[real]} Real;

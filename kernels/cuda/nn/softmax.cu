@@ -1,9 +1,9 @@
 // Softmax and its logarithm along one axis. softmax.py puts before this text: memory.cuh, rows.cuh
-// with its typedefs, that of Stored and of Index, how many axes are KEPT, and LOGARITHM.
+// with its typedefs, those of Stored and Index, the number of axes KEPT, and LOGARITHM.
 //
-// A group of threads makes one row: its maximum, the sum of exp(x - maximum), then the results.
-// Bound by memory: a row in registers is read once, a longer one twice, for each thread then finds
-// maximum and sum together. A row with NaN or +inf gives NaN throughout, for inf - inf is NaN.
+// A group of threads processes one row: its maximum, the sum of exp(x - maximum), then the results.
+// Bound by memory: a row in registers is read once. A longer row is read twice, because each thread
+// finds maximum and sum in one pass. A row with NaN or +inf gives NaN, because inf - inf is NaN.
 
 struct Task {
     long long rows, length, lanes, step_in, step_out;
@@ -11,19 +11,19 @@ struct Task {
 };
 
 struct Exponentials {
-    // rest: the sum of exp(x - top), less 1. Where one x is far above the others, that sum rounds to
-    // 1, and rest keeps the digits of its logarithm.
+    // rest: the sum of exp(x - top) minus 1. If one x is far above the others, the sum rounds to 1,
+    // and rest keeps the digits of its logarithm.
     Real top, rest;
 };
 
-// Leaves the exponentials in the place of the elements, unless their logarithms are wanted.
+// Replaces the elements by their exponentials, unless the logarithms are wanted.
 __device__ Exponentials in_registers(Row<Stored>& row) {
     Real top = Real(-__longlong_as_double(0x7ff0000000000000LL)), sum = Real(0), ties = Real(0);
     row.fold([&](Real x) { top = Larger()(top, x); });
     top = join(top, row.lanes, Larger());
     if constexpr (LOGARITHM) {
         row.fold([&](Real x) {
-            // Infinity less infinity is NaN.
+            // inf - inf is NaN.
             const Real away = x - top, power = ::exp(away);
             const bool is_top = away == Real(0);
             ties += is_top ? Real(1) : Real(0);
@@ -40,7 +40,7 @@ __device__ Exponentials in_registers(Row<Stored>& row) {
     return {top, join(sum, row.lanes, Plus()) - Real(1)};
 }
 
-// exp(x - top), also where both are infinite.
+// exp(x - top), also if both are infinite.
 __device__ inline Real share(Real x, Real top) { return x == top ? Real(1) : ::exp(x - top); }
 
 __device__ Exponentials in_one_pass(const Row<Stored>& row) {
@@ -50,12 +50,12 @@ __device__ Exponentials in_one_pass(const Row<Stored>& row) {
         Real most = x[0];
 #pragma unroll
         for (int j = 1; j < PACK; ++j) most = Larger()(most, x[j]);
-        // NaN is not below either.
+        // Also true for NaN, because comparisons with NaN are false.
         bool is_new = !(most <= top);
         if (is_new) rest = (rest + Real(1)) * share(top, most), top = most;
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
-            // The first one of the new greatest is the 1 that rest leaves out.
+            // The first occurrence of the new maximum is the 1 that rest leaves out.
             const bool is_left_out = is_new && x[j] == top;
             rest += is_left_out ? Real(0) : share(x[j], top);
             is_new = is_new && !is_left_out;

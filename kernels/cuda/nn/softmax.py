@@ -14,28 +14,28 @@ from ..rows import rows_along, rows_header, shared
 
 @only_launches
 def log_softmax(x: Any, out: Any, axis: int) -> None:
-    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
-    overflows.
+    """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum to avoid overflow.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf. float16 computes
-    in float32.
+    A row with NaN or +inf gives NaN, as in PyTorch; -inf entries give -inf. float16 computes in
+    float32.
     """
     launch(plan_softmax(x, out, axis, logarithm=True))
 
 
 @only_launches
 def softmax(x: Any, out: Any, axis: int) -> None:
-    """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum so that nothing
-    overflows.
+    """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum to avoid overflow.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; so does one of nothing but -inf. float16
-    computes in float32.
+    A row with NaN or +inf, or with only -inf, gives NaN, as in PyTorch. float16 computes in
+    float32.
     """
     launch(plan_softmax(x, out, axis, logarithm=False))
 
 
 def plan_softmax(x: Any, out: Any, axis: int, *, logarithm: bool) -> list[Launch]:
-    """Return the launch of softmax or log_softmax; none if x is empty. A 0-d x is a row of one."""
+    """Return the launch of softmax or log_softmax; no launch if x is empty. A 0-d x is treated as a
+    row of one element.
+    """
     rows = rows_along((x,), out, axis)
     if rows is None:
         return []
@@ -61,8 +61,9 @@ def source_of_softmax(
     wide: bool = False,
     apart: bool = False,
 ) -> str:
-    """Return the text for x and out of a floating dtype, a number of merged axes that stay, one of
-    elements in registers, and one of neighbours that a thread moves at once.
+    """Return the CUDA source for a floating dtype of x and out, the number of merged axes of rows,
+    the number of elements that a thread holds in registers, and the number of adjacent elements
+    that it loads at a time.
     """
     return f"""{rows_header([dtype], computing_type(dtype), held, pack, apart=apart)}
 typedef {C_TYPES[dtype]} Stored;

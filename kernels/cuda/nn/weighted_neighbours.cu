@@ -1,9 +1,9 @@
-// Sums of neighbours by weight along up to three axes of space. weighing.py puts before this text:
-// memory.cuh, typedefs of Stored, Real (added), Weight and Index, and how many merged axes of planes
-// are KEPT.
+// Weighted sums of neighboring elements along up to three spatial axes. weighted_neighbours.py puts
+// before this text: memory.cuh, typedefs of Stored, Real (for additions), Weight and Index, and
+// KEPT, the number of merged axes of planes.
 //
-// A thread makes one output, and adds in the order of the CPU's kernel: first what lies above each
-// other, then along the row. Bound by memory where windows are small: what neighbours share comes
+// A thread computes one output, and adds in the order of the CPU kernel: first over the outer axes,
+// then along the row. Bound by memory for small windows: elements that adjacent outputs share come
 // from the cache.
 
 constexpr int THREADS = 256;

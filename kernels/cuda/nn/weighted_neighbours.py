@@ -1,4 +1,4 @@
-"""Sums of neighbours by weight along one, two or three axes at once, on CUDA arrays."""
+"""Weighted sums of neighboring elements along one to three axes, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> 
 
 
 def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> list[Launch]:
-    """Return the launch; none if out is empty.
+    """Return the launch of weigh; no launch if out is empty.
 
-    Note    table and weights are gapless, with the values of the CPU's kernel, behind one place of
-            weight 1 for each axis that x has less than three
+    Note    table and weights are contiguous, with the values of the CPU kernel: for each axis that
+            x lacks to three, they begin with one place of weight 1
     """
     if not out.size:
         return []
@@ -56,7 +56,7 @@ def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]
 
 @functools.lru_cache(maxsize=256)
 def source_of_weigh(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
-    """Return the text for x and out of a dtype and a number of merged axes of planes."""
+    """Return the CUDA source for x and out of a dtype and a number of merged axes of planes."""
     real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

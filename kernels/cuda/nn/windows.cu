@@ -1,15 +1,15 @@
-// The largest element of each window, and moving elements from where it stood and back. windows.py
-// puts before this text: memory.cuh, poison.cuh, typedefs of Stored, Real (compared or added) and
-// Index, whether Stored IS_WHOLE, LOWEST, and how many merged axes of planes are KEPT.
+// Max pooling: the maximum of each window, and moves to and from its position. windows.py puts
+// before this text: memory.cuh, poison.cuh, typedefs of Stored, Real (compared or added) and Index,
+// whether Stored IS_WHOLE, LOWEST, and KEPT, the number of merged axes of planes.
 //
-// A thread makes one element of what is written, so nothing is added by atomics: of `spread` it
-// looks through the windows in which its element lies, of which a kernel of 3 x 3 at a stride of 2
-// has at most four. Bound by memory: neighbouring threads read neighbouring elements.
+// A thread computes one element of the output, so no atomics are needed. In `spread` it checks all
+// windows that contain its element: at most four for a kernel of 3 x 3 and a stride of 2. Bound by
+// memory: adjacent threads read adjacent elements.
 
 constexpr int THREADS = 256;
 
 struct Window { long long kernel, stride, padding, dilation; };
-// Elements of a plane, those of its windows, and steps in memory along the axes of space.
+// The lengths of a plane's and of the windows' spatial axes, and the strides along them.
 struct Task {
     long long size, length[3], count[3];
     Window window[3];
@@ -26,7 +26,7 @@ __device__ inline Range places_of(long long i, long long length, long long count
     return {first, end < length ? end : length, one.dilation};
 }
 
-// The windows between whose first and last place element i lies.
+// The windows whose range, from first to last position, contains element i.
 __device__ inline Range windows_of(long long i, long long length, long long count, Window one) {
     if (one.kernel == 0) return {i * count / length, ((i + 1) * count + length - 1) / length, 1};
     const long long at = i + one.padding, before = at - (one.kernel - 1) * one.dilation;
@@ -34,7 +34,7 @@ __device__ inline Range windows_of(long long i, long long length, long long coun
     return {before <= 0 ? 0 : (before + one.stride - 1) / one.stride, end < count ? end : count, 1};
 }
 
-// Where thread `number` works: an index of three axes of these lengths, and its plane.
+// The position of thread `number`: indices along three axes of these lengths, and the plane.
 struct Site {
     long long at[3];
     Index plane;
@@ -104,7 +104,7 @@ pick(const Stored* in, const long long* places, Stored* out, Task task) {
         inside ? in[offset] : poisoned<Stored>();
 }
 
-// Here `in` has the windows' shape, and `out` that of space.
+// Here `in` has the shape of the windows, and `out` that of the planes.
 extern "C" __global__ void __launch_bounds__(THREADS)
 spread(const Stored* in, const long long* places, Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

@@ -1,6 +1,6 @@
-"""The largest element of each window, and moving elements from where it stood and back, on CUDA.
+"""Max pooling on CUDA arrays: the maximum of each window, and moves to and from its position.
 
-`windows` says of each axis of space what it says on the CPU.
+`windows` has the same form as in the CPU module.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ Windows = tuple[tuple[int, int, int, int], ...]
 
 @only_launches
 def largest(x: Any, out: Any, places: Any, windows: Windows) -> None:
-    """Write the largest element of each window into out, and where it stands into places.
+    """Write the largest element of each window into out, and its position into places.
 
-    NaN is larger than all. A window that lies in the padding alone gives the lowest number. float16
-    is compared in float32.
+    NaN counts as larger than all numbers. A window that is entirely in the padding gives the lowest
+    number. float16 is compared in float32.
     """
     launch(plan_windows("largest", x, out, places, out.size, windows))
 
 
 @only_launches
 def pick(x: Any, places: Any, out: Any, windows: Windows) -> None:
-    """Write the elements of x that stand at places of each plane into out: NaN, or the integer that
-    is farthest out, for a place that a plane does not have.
+    """Write the elements of x at the positions `places` of each plane into out; NaN, or the largest
+    or smallest integer, for a position that is out of bounds.
     """
     launch(plan_windows("pick", x, out, places, out.size, windows))
 
 
 @only_launches
 def spread(x: Any, places: Any, out: Any, windows: Windows) -> None:
-    """Write zeros into out and add x at places of each plane, each of which stands in the window
-    that its own position names: the adjoint of pick.
+    """Write zeros into out, and add x at the positions `places` of each plane: the adjoint of pick.
+    An element's position must be within the window that its own index names.
     """
     launch(plan_windows("spread", x, out, places, out.size, windows))
 
@@ -57,7 +57,7 @@ def spread(x: Any, places: Any, out: Any, windows: Windows) -> None:
 def plan_windows(
     name: str, x: Any, out: Any, places: Any, size: int, windows: Windows
 ) -> list[Launch]:
-    """Return the launch of one of the three; none if the output is empty."""
+    """Return the launch of largest, pick or spread; no launch if the output is empty."""
     if not size:
         return []
     planes = planes_of((x, out, places), len(windows))
@@ -78,7 +78,7 @@ def plan_windows(
 
 @functools.lru_cache(maxsize=256)
 def source_of_windows(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
-    """Return the text for x and out of a dtype and a number of merged axes of planes."""
+    """Return the CUDA source for x and out of a dtype and a number of merged axes of planes."""
     real = computing_type(dtype)
     lowest = "-__longlong_as_double(0x7ff0000000000000LL)"
     if not is_real(dtype):

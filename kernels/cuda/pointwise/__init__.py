@@ -1,1 +1,1 @@
-"""Scalar bodies as CUDA C++ text, and their launches, on CUDA arrays."""
+"""CUDA C++ source for scalar bodies, and its launches on CUDA arrays."""

@@ -1,6 +1,7 @@
-// One program over rows of arrays. The text before this says T and Out, ARRAYS, NUMBERS, the bits
-// READ and WRITTEN of the arrays, those of the numbers that are addresses of columns: GIVEN, whether
-// the first array is WATCHED, MOST rows of a table, CHUNK elements to a block, PACK, and
+// One program over rows of arrays. The text before this defines T and Out; ARRAYS and NUMBERS, the
+// numbers of variables; bit masks of the arrays that are READ and WRITTEN, and of the numbers that
+// are addresses of columns: GIVEN; whether the first array is WATCHED; MOST, the rows of a table;
+// CHUNK, the elements of a block; PACK; and
 //
 //     void update(T (&x)[ARRAYS], const T (&n)[NUMBERS])
 
@@ -41,7 +42,7 @@ __device__ void step(Out* const (&at)[ARRAYS], int i, const T (&n)[NUMBERS], boo
 
 extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) {
     if (table.skip && *reinterpret_cast<const float*>(table.skip) != 0.0f) return;
-    // The first row that ends behind this block.
+    // The first row that ends after this block.
     int row = 0;
     for (int last = int(table.rows) - 1; row < last;) {
         const int middle = (row + last) / 2;
@@ -61,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) 
 #pragma unroll
     for (int i = 0; i < NUMBERS; ++i) {
         const double* column = reinterpret_cast<const double*>(table.numbers[i]);
-        // Rounded as memory would round it.
+        // Rounded, as if it were stored and loaded.
         n[i] = cast<T>(cast<Out>(GIVEN >> i & 1 ? column[row] : number_of(table.numbers[i])));
     }
     bool odd = false;
@@ -69,6 +70,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) 
         step<PACK>(at, i, n, odd);
     for (int i = size / PACK * PACK + threadIdx.x; i < size; i += THREADS)
         step<1>(at, i, n, odd);
-    // All who write it write the same.
+    // All threads that write it write the same value.
     if (WATCHED && odd) *reinterpret_cast<float*>(table.flag) = 1.0f;
 }

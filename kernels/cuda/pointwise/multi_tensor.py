@@ -1,4 +1,4 @@
-"""One program over many tensors, on CUDA arrays: launches that take a table of their addresses."""
+"""One program over many tensors on CUDA arrays: launches that take a table of their addresses."""
 
 from __future__ import annotations
 
@@ -27,23 +27,26 @@ from ..reduce.reductions import norm
 from .pointwise import plan as pointwise_plan
 from .pointwise_source import Operand, body_function, compute_dtype, preamble
 
-# A kernel takes 4 KiB of arguments on every GPU; the numbers and the table's length come on top.
+# Kernels take at least 4 KiB of arguments on every GPU. This is for the table; numbers and the
+# table's length come in addition.
 _TABLE_BYTES: Final = 3840
-# Vectors in a table of norms, and elements that one block adds: of more, several blocks do.
+# The most arrays in a table of norms, and the elements that one block adds; larger arrays get
+# several blocks.
 _NORMS: Final = _TABLE_BYTES // 24
 _BLOCK_LIMIT: Final = 1 << 16
-# Elements of one tensor that a block goes through: 16 to a thread.
+# The number of elements of one tensor that a block processes: 16 per thread.
 _CHUNK: Final = 16 * THREADS
 
 
 def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
-    """Run a program over several rows of arrays, of which numbers has a row each. arrays holds
-    those that stand for the program's first one, row by row, then those for its second one.
+    """Run a program on several rows of arrays; numbers has the program's numbers for each row.
+    arrays holds the arrays for the program's first variable, row by row, then those for its second,
+    and so on.
 
-    The arrays of a row have one shape, all have one dtype, in C order. Every row is done with
-    before the next one begins, as far as they share memory.
+    The arrays of a row have the same shape; all have one dtype and are in C order. If rows share
+    memory, each row is finished before the next one begins.
 
-    Bound by memory: each element is read and written once, in registers between the lines.
+    Bound by memory: each element is read and written once; between lines it is in registers.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -51,8 +54,8 @@ def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) ->
 
 
 def apply_new(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
-    """Run a program as `apply`, whose first array alone is written, and is new memory in every row:
-    nothing needs to find out whether arrays share memory.
+    """Run a program as `apply` does. It writes only its first array, which is new memory in every
+    row, so no check for shared memory is needed.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -60,8 +63,8 @@ def apply_new(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any
 
 
 def norms(order: float, *arrays: Any) -> None:
-    """Write the norms of arrays in C order, of order 1, 2 or infinity, into arrays of one element,
-    which come first.
+    """Write the norms of arrays in C order, of order 1, 2 or infinity. The outputs, arrays of one
+    element, come first.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -75,7 +78,7 @@ def norms(order: float, *arrays: Any) -> None:
 
 
 def plan_norms(order: float, pairs: Sequence[tuple[Any, Any]]) -> list[Launch]:
-    """Return the launches that write norms of arrays: pairs of (out, array), a block for each."""
+    """Return the launches that write norms, one block each, for pairs of (out, array)."""
     launches = []
     for begin in range(0, len(pairs), _NORMS):
         part = pairs[begin : begin + _NORMS]
@@ -92,7 +95,7 @@ def plan_norms(order: float, pairs: Sequence[tuple[Any, Any]]) -> list[Launch]:
 
 @functools.cache
 def source_of_norms(order: float, dtype: np.dtype[Any]) -> str:
-    """Return the text of norms of arrays of dtype, of order 1, 2 or infinity."""
+    """Return the CUDA source of norms of arrays of dtype, of order 1, 2 or infinity."""
     return "\n".join(
         (
             headers_for([dtype]),
@@ -107,18 +110,19 @@ def source_of_norms(order: float, dtype: np.dtype[Any]) -> str:
 def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Any
 ) -> None:
-    """Run a program as `apply`, with numbers that the device knows: arrays begins with a column
-    for each None of numbers, float64, one element to a row. If skips, another comes before them,
-    float32 of one element: unless that is 0, nothing is written.
+    """Run a program as `apply` does, with some numbers given on the device. For each None in
+    numbers, arrays begins with a float64 vector that has this number for each row. If skips, a
+    float32 array with one element comes first: nothing is written if that element is not 0.
 
-    Thread  any; queued on the current stream of the arrays' device, which reads them then
+    Thread  any; queued on the current stream of the arrays' device, which reads the numbers when it
+            runs
     """
     launch(plan_given(program, numbers, skips, arrays), on=arrays[0])
 
 
 def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Any) -> None:
-    """Run a program as `apply_given`, without a skip. arrays begins with a flag, float32 of one
-    element, before the columns: it becomes 1 where an element of the program's first array was not
+    """Run a program as `apply_given` does, without skips. arrays begins with a flag, a float32
+    array with one element. It is set to 1 if an element of the program's first variable was not
     finite.
 
     Thread  any; queued on the current stream of the arrays' device
@@ -127,7 +131,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: An
 
 
 def take(column: Any, *kept: Any) -> None:
-    """Write arrays of one element, of column's dtype, behind each other into column.
+    """Write arrays of one element, with column's dtype, one after the other into column.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -135,7 +139,7 @@ def take(column: Any, *kept: Any) -> None:
 
 
 def put(column: Any, *kept: Any) -> None:
-    """Write a column over the arrays that take makes one of.
+    """Write the elements of a column to arrays of one element: the inverse of take.
 
     Thread  any; queued on the current stream of the arrays' device
     """
@@ -165,7 +169,7 @@ def plan(
     *,
     is_new: bool = False,
 ) -> list[Launch]:
-    """Return the launches, in order: one for a table of rows that do not share memory."""
+    """Return the launches in order, one for each table of rows that share no memory."""
     rows = len(numbers)
     starts, sizes = _places(arrays, rows)
     dtype = arrays[0].dtype
@@ -188,7 +192,7 @@ def plan_given(
     arrays: Sequence[Any],
     flag: Any = None,
 ) -> list[Launch]:
-    """Return the launches, in order; a launch for each row where rows share memory."""
+    """Return the launches in order, with a launch for each row if rows share memory."""
     first = skips + list(numbers).count(None)
     skip = address_of(arrays[0]) if skips else 0
     told = 0 if flag is None else address_of(flag)
@@ -216,7 +220,9 @@ def plan_given(
 
 
 def _places(arrays: Sequence[Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where arrays begin, (arrays of the program, rows), and how long they are, (rows,)."""
+    """Return the arrays' addresses, (arrays of the program, rows), and the rows' lengths,
+    (rows,).
+    """
     starts = np.array(addresses_of(arrays), np.int64).reshape(-1, rows)
     return starts, np.array([array.size for array in arrays[:rows]], np.int64)
 
@@ -226,7 +232,7 @@ def _rows_of_table(program: Program) -> int:
 
 
 def _share_memory(starts: np.ndarray, lengths: np.ndarray) -> bool:
-    """Return whether some arrays begin before others end."""
+    """Return whether some arrays overlap."""
     there = lengths > 0
     flat = starts[:, there].ravel()
     order = np.argsort(flat)
@@ -235,7 +241,7 @@ def _share_memory(starts: np.ndarray, lengths: np.ndarray) -> bool:
 
 
 def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any]) -> list[Launch]:
-    """Return a launch for each line of one row."""
+    """Return one launch per line, for one row."""
     values = dict(zip(program.arrays, arrays, strict=True))
     for name, number in zip(program.numbers, numbers, strict=True):
         values[name] = np.asarray(number, arrays[0].dtype)
@@ -246,7 +252,7 @@ def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any])
 
 
 def _parts(numbers: Sequence[Sequence[float]], most: int) -> Iterator[slice]:
-    """Yield the rows of one launch each: so many at most, and of the same numbers."""
+    """Yield the rows of each launch: at most `most`, with the same numbers."""
     at = 0
     for _, alike in groupby(numbers):
         end = at + len(list(alike))
@@ -266,8 +272,8 @@ def _over_table(
     skip: int = 0,
     flag: int = 0,
 ) -> list[Launch]:
-    """Return the launch over rows of such sizes that begin at starts; none if all are empty.
-    columns, skip and flag are addresses, as apply_given and apply_watched have them.
+    """Return the launch over rows with these sizes and addresses; no launch if all are empty.
+    columns, skip and flag are addresses of the arrays of apply_given and apply_watched.
     """
     blocks = np.cumsum(-(-sizes // _CHUNK))
     if not blocks[-1]:
@@ -275,7 +281,7 @@ def _over_table(
     rows = len(sizes)
     table = np.zeros((2 + len(starts), _rows_of_table(program)), np.int64)
     table[0, :rows], table[1, :rows], table[2:, :rows] = blocks, sizes, starts
-    # Rounded to the arrays' dtype, which a double holds.
+    # Rounded to the arrays' dtype; float64 holds the result exactly.
     known = [0.0 if number is None else number for number in numbers or [0.0]]
     values = np.array(known).astype(dtype).astype(np.float64).view(np.int64)
     given = [place for place, number in enumerate(numbers) if number is None]
@@ -298,9 +304,9 @@ def source_of_program(
     given: tuple[int, ...] = (),
     watched: bool = False,
 ) -> str:
-    """Return the text of a program over tables of arrays of dtype; aligned if all of them begin at
-    multiples of 16 bytes. given are the places of numbers that come as columns; watched: the
-    first array's elements are looked at.
+    """Return the CUDA source of a program over tables of arrays of dtype. aligned says that all
+    arrays begin at multiples of 16 bytes. given are the indices of numbers that come as columns.
+    watched adds the check of the first variable.
     """
     compute = compute_dtype([Operand(dtype)], dtype)
     places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}
@@ -309,7 +315,7 @@ def source_of_program(
     for i, (target, body) in enumerate(program.lines):
         functions.append(body_function(f"line{i}", body, [compute] * len(body.names), compute))
         operands = ", ".join(places[name] for name in body.names)
-        # Rounded as memory would round it.
+        # Rounded, as if the result of the line were stored and loaded.
         lines.append(f"    {places[target]} = cast<T>(line{i}({operands}));")
     read = {name for _, body in program.lines for name in body.used}
     return "\n".join(

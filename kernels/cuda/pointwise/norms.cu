@@ -1,6 +1,6 @@
-// Norms of many vectors without gaps, one to a block. multi_tensor.py puts before this text:
+// Norms of many contiguous vectors, one per block. multi_tensor.py puts before this text:
 // memory.cuh, T (computed, stored), ROWS of a table, THREADS, and the ORDER: 1, 2, or 0 for the
-// largest.
+// infinity norm.
 
 struct Table {
     long long in[ROWS], out[ROWS], size[ROWS];

@@ -1,4 +1,4 @@
-"""Scalar bodies on CUDA arrays: which text fits the arrays, and how it is launched."""
+"""Scalar bodies on CUDA arrays: chooses the source that fits the arrays, and its launch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .pointwise_source import (
     value_dtype,
 )
 
-# Blocks of a grid over elements with gaps: enough to fill every GPU.
+# The most blocks of a grid over elements that are not contiguous: enough to fill every GPU.
 _MOST_BLOCKS: Final = 1 << 16
 
 
@@ -37,7 +37,7 @@ def pointwise(body: Body, arrays: Sequence[Any], out: Any) -> None:
 
 @functools.lru_cache(maxsize=1024)
 def table_of(body: Body) -> PreparedTable:
-    """Return the launches of a body's kernel, by the layouts of arrays and out."""
+    """Return the prepared launches of a body's kernel, by the layouts of arrays and out."""
     return PreparedTable(kernel_of_body(body))
 
 
@@ -52,10 +52,10 @@ def kernel_of_body(body: Body) -> Callable[..., None]:
 
 
 def plan(body: Body, arrays: Sequence[Any], out: Any) -> list[Launch]:
-    """Return the launch that writes the body's value into out; none if out is empty.
+    """Return the launch that writes the body's value into out; no launch if out is empty.
 
-    arrays stand for body.names, in order; a NumPy array of shape () is a number, passed by value.
-    out may be one of them, element for element.
+    arrays are the values of body.names, in order; a 0-d NumPy array is a number, passed by value.
+    out may be one of them, with the same layout.
     """
     read = [a for name, a in zip(body.names, arrays, strict=True) if name in body.used]
     operands = tuple(Operand(array.dtype, is_number(array)) for array in read)
@@ -119,7 +119,7 @@ def _along_one_axis(
         threads = -(-size // pack_size(operands, out))
         blocks = -(-threads // (THREADS * packs_at_once(body, operands, out)))
         return _Form(source_of(body, operands, out), "contiguous", (blocks, 1), np.int64(size))
-    # The last step beyond the end must not wrap around either.
+    # The index one step beyond the end must not wrap around either.
     wide = size + _MOST_BLOCKS * THREADS >= 2**32
     grid = (min(-(-size // THREADS), _MOST_BLOCKS), 1)
     source = source_of(body, operands, out, 1, wide)
@@ -129,7 +129,7 @@ def _along_one_axis(
 def _marked(
     operands: tuple[Operand, ...], marks: Sequence[tuple[bool, bool]]
 ) -> tuple[Operand, ...]:
-    """Return operands; marks say which ones in memory are one row, or one column."""
+    """Return operands; marks say which operands in memory are a single row, or a single column."""
     mark = iter(marks)
     return tuple(
         one if one.by_value else Operand(one.dtype, False, *next(mark)) for one in operands
@@ -150,7 +150,7 @@ def _of_rows(
     marks = [(not any(strides[:-1]), strides[-1] == 0) for strides in route.strides]
     operands = _marked(operands, marks)
     rows, columns = route.size // columns, columns // pack
-    # Threads enough to fill every GPU come first.
+    # First, there must be enough threads to fill every GPU.
     at_once = packs_at_once(body, operands, out) if rows * columns >= _MANY else 1
     together = -(-rows // at_once)
     wide = columns * together + THREADS >= 2**32 or rows + 4 * together >= 2**32
@@ -163,22 +163,22 @@ def _of_rows(
     )
 
 
-# Packs from which on a thread takes several.
+# From this many packs on, a thread processes several.
 _MANY: Final = 1 << 18
 
 
 def _tile_pack(operands: Sequence[Operand], out: np.dtype[Any]) -> int:
-    """Return how many elements of a tile a thread moves at once; where one is 8 bytes as many bytes
-    are under way without packs, in tiles that take less of shared memory.
+    """Return how many elements of a tile a thread loads at a time. For elements of 8 bytes it is
+    one: as many bytes are in flight without packs, and tiles take less shared memory.
     """
     pack = pack_size(operands, out)
     return pack if pack > 2 else 1
 
 
 def _across(route: Walk, pack: int) -> tuple[int, int, tuple[int, int], Any] | None:
-    """Return the side of tiles, how many elements a thread moves at once, of packs if possible, the
-    grid and the extent of a copy whose input's neighbours lie along another axis than out's; None
-    of any other.
+    """Return the side of tiles, the number of elements that a thread loads at a time, the grid and
+    the extent of a transposing copy: one whose input is contiguous along another axis than out.
+    Return None for other copies.
     """
     if len(route.strides) != 2 or route.strides[1][-1] != 1 or abs(route.strides[0][-1]) < 2:
         return None
@@ -204,6 +204,6 @@ def _across(route: Walk, pack: int) -> tuple[int, int, tuple[int, int], Any] | N
     return side, pack, (blocks, min(count, _MOST_OF_Y)), extent
 
 
-# The least length of both sides of a tiled copy; and the most blocks along the grid's second axis.
+# The least length of both sides of a tiled copy, and the most blocks along the grid's second axis.
 _LEAST_SIDE: Final = 8
 _MOST_OF_Y: Final = 65_535

@@ -1,4 +1,4 @@
-"""CUDA C++ text written from a scalar body."""
+"""Generates CUDA C++ source from a scalar body."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IN_BESSEL: Final = {
 }
 _ORTHOGONAL: Final = {name for name in PRIMITIVES if "polynomial_" in name}
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
-# With bool operands these make bool, whatever T is.
+# Primitives that give bool for bool operands, whatever T is.
 _STAY_BOOL: Final = frozenset(
     ["where", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"]
 )
@@ -46,9 +46,9 @@ _COMPLEX_FUNCTIONS: Final = {
     ),
     *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "pow"),
 }
-# The longest body for which a thread computes several packs at once.
+# The longest body for which a thread computes several packs at a time.
 _MOST_CALLS: Final = 16
-# pow of a real number and a literal, without the general function.
+# pow of a real number with these literal exponents, without the general function.
 _POWERS: Final = {
     1: "{}",
     2: "scalar::square({})",
@@ -58,8 +58,8 @@ _POWERS: Final = {
 
 
 class Operand(NamedTuple):
-    """One input of a text: its dtype, whether it is a number by value, and for one in memory
-    whether all rows read the same, or all elements of a row.
+    """One input of a source: its dtype, whether it is a number passed by value, and, for an input
+    in memory, whether all rows, or all elements of a row, read the same values.
     """
 
     dtype: DType
@@ -79,12 +79,12 @@ def source_of(
     *,
     side: int = 0,
 ) -> str:
-    """Return the text of one kernel: `contiguous` if dims is 0, `strided` over one axis, `rows` of
-    packs of elements over several, or, if a side is given, `tiled` in squares of it, whose one
-    input in memory lies across.
+    """Return the source of one kernel. `contiguous` if dims is 0; `strided` over one axis; `rows`
+    of packs of elements over several axes; or, if a side is given, `tiled` in squares of this side,
+    for one input in memory that is transposed.
 
-    operands are the inputs that the body uses, in order. A text that is not wide counts elements
-    in 32 bits, which divides faster.
+    operands are the inputs that the body uses, in order. If not wide, elements are counted in 32
+    bits, which divide faster.
     """
     compute = compute_dtype(operands, out)
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
@@ -106,8 +106,8 @@ def source_of(
 
 
 def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
-    """Return how many packs a thread fetches before it computes: more where little is fetched
-    otherwise. One of a long body, of which there would be as many copies.
+    """Return how many packs a thread loads before it computes: more if little else is loaded; one
+    for a long body, which would be repeated for each.
     """
     calls = [node for node in walk(body.tree) if isinstance(node, Call)]
     if len(calls) > _MOST_CALLS or any(
@@ -119,7 +119,7 @@ def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
 
 
 def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, out: DType) -> str:
-    """Return the text before the functions of bodies; memory holds elements of `stored`."""
+    """Return the source before the functions of bodies; memory holds elements of `stored`."""
     pieces = [piece for body in bodies for piece in walk(body.tree)]
     called = {piece.primitive for piece in pieces if isinstance(piece, Call)}
     files = ["headers/primitives.cuh", *["headers/special.cuh"] * bool(called & _IN_SPECIAL)]
@@ -138,31 +138,31 @@ def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, ou
 
 
 def compute_dtype(operands: Sequence[Operand], out: DType) -> DType:
-    """Return the dtype of T: that of the inputs, or out's where all inputs are bool.
+    """Return the dtype of T: the promoted dtype of the inputs, or out's if all inputs are bool.
 
-    Half types compute in float32, and so does all that is read or written in a float8 type: a
-    float64 is rounded twice, as on the CPU.
+    Half types compute in float32, and so does a body that reads or writes a float8 type: a float64
+    is rounded twice, as on the CPU.
     """
     if FLOAT8 and any(is_float8(dtype) for dtype in (out, *[one.dtype for one in operands])):
         return np.dtype(np.float32)
     dtypes = [operand.dtype for operand in operands if operand.dtype != _BOOL] or [out]
-    # Widened first: NumPy cannot promote bfloat16 with others.
+    # Widened first, because NumPy cannot promote bfloat16 with other dtypes.
     return np.result_type(*[WIDE.get(dtype, dtype) for dtype in dtypes])
 
 
 def value_dtype(dtype: DType, compute: DType) -> DType:
-    """Return as what an input enters the body: bool stays bool, all else is T."""
+    """Return the dtype of an input in the body: bool stays bool, all other dtypes become T."""
     return _BOOL if dtype == _BOOL else compute
 
 
 def pack_size(operands: Sequence[Operand], out: DType) -> int:
-    """Return how many elements a thread moves at once: 16 bytes of the widest operand."""
+    """Return how many elements a thread loads at a time: 16 bytes of the widest operand."""
     widths = [operand.dtype.itemsize for operand in operands if not operand.by_value]
     return 16 // max(*widths, out.itemsize, 1)
 
 
 def body_function(called: str, body: Body, values: Sequence[DType], compute: DType) -> str:
-    """Return a body as a function of C++, of values of these dtypes for the names that it uses."""
+    """Return a body as a C++ function of the names that it uses, with values of these dtypes."""
     names = [name for name in body.names if name in body.used]
     boolean = {f"x{i}": dtype == _BOOL for i, dtype in enumerate(values)}
     real = compute.kind == "f"
@@ -187,7 +187,7 @@ def body_function(called: str, body: Body, values: Sequence[DType], compute: DTy
 
 
 def _call(node: Call, args: list[str], boolean: list[bool], real: bool) -> tuple[str, bool]:
-    """Return the C++ of one primitive, and whether it is bool."""
+    """Return the C++ expression of a primitive, and whether it is bool."""
     name = node.primitive
     values = boolean[1:] if name == "where" else boolean
     stays = all(values) and name in _STAY_BOOL
@@ -204,7 +204,7 @@ def _call(node: Call, args: list[str], boolean: list[bool], real: bool) -> tuple
 
 def _literal(value: float) -> str:
     if isinstance(value, int):
-        # C++ has no literal for the lowest integer: the minus sign comes after the number.
+        # C++ has no literal for the lowest integer, because the minus sign is a separate operator.
         return f"T({value + 1}LL - 1)" if value < 0 else f"T({value}LL)"
     if math.isnan(value):
         return "scalar::not_a_number<T>()"
@@ -214,7 +214,7 @@ def _literal(value: float) -> str:
 
 
 class _Text:
-    """The kernel around the body: how elements are found, fetched and stored."""
+    """The kernel around the body: how elements are located, loaded and stored."""
 
     def __init__(
         self, operands: Sequence[Operand], values: Sequence[DType], out: DType, at_once: int
@@ -224,8 +224,9 @@ class _Text:
         self._in_memory = [i for i, operand in enumerate(operands) if not operand.by_value]
 
     def contiguous(self) -> str:
-        """Bound by memory: every thread moves 16 bytes of the widest operand at a time, and fetches
-        several of these before it uses the first. There are blocks for all: no thread divides.
+        """Return the kernel for contiguous elements. Bound by memory: each thread loads 16 bytes of
+        the widest operand at a time, and several of these before it uses the first. The grid covers
+        all elements, so no thread divides.
         """
         ones = [i for i in self._in_memory if self._operands[i].one_column]
         moved = [i for i in self._in_memory if i not in ones]
@@ -264,7 +265,9 @@ contiguous({self._parameters()}Out* out, long long size) {{
 """
 
     def strided(self, wide: bool) -> str:
-        """Bound by the lines that are fetched: one axis, along which elements have gaps."""
+        """Return the kernel for one axis along which elements are not contiguous. Bound by the
+        number of cache lines that are loaded.
+        """
         steps = "".join(f", in{i}" for i in self._in_memory)
         fetched = {i: f"in{i}[(long long)(i) * walk.in{i}]" for i in self._in_memory}
         return f"""
@@ -283,9 +286,9 @@ strided({self._parameters()}Out* out, Walk walk) {{
 """
 
     def rows(self, dims: int, wide: bool, pack: int) -> str:
-        """Bound by memory: a thread keeps to its columns and goes from row to row, and so divides
-        once. It fetches the inputs that all rows share once, and has several loads of the others
-        under way.
+        """Return the kernel for rows of packs. Bound by memory: a thread stays in its columns and
+        goes from row to row, so it divides only once. It loads inputs that all rows share once, and
+        has several loads of the other inputs in flight.
         """
         once = [i for i in self._in_memory if self._operands[i].one_row]
         moved = [i for i in self._in_memory if i not in once]
@@ -342,8 +345,8 @@ rows({self._parameters()}Out* out, Walk walk) {{
 """
 
     def tiled(self, dims: int, side: int, pack: int) -> str:
-        """Bound by memory: side x side elements at a time go through shared memory, so that a warp
-        both reads and writes neighbours, a pack a thread.
+        """Return the kernel for a transposed input. Tiles of side x side elements go through shared
+        memory: a warp then both reads and writes adjacent elements, one pack per thread.
         """
         (i,) = self._in_memory
         return f"""
@@ -406,7 +409,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         return f"Pack<{self._stored(i)}, PACK>"
 
     def _piece(self, i: int) -> str:
-        """Return the type of the elements of input i that a thread loads at once."""
+        """Return the type by which a thread loads elements of input i."""
         return f"Pack<{self._stored(i)}, {1 if self._operands[i].one_column else 'PACK'}>"
 
     def _stored(self, i: int) -> str:
@@ -421,7 +424,7 @@ tiled({self._parameters()}Out* out, Walk walk) {{
         )
 
     def _arguments(self, element: Mapping[int, str]) -> str:
-        """Return the body's arguments; `element` says where those in memory are."""
+        """Return the body's arguments; `element` has the expressions for operands in memory."""
         return ", ".join(
             f"in{i}" if operand.by_value else f"cast<{C_TYPES[self._values[i]]}>({element[i]})"
             for i, operand in enumerate(self._operands)

@@ -1,14 +1,14 @@
-// Where the n-th word in order stands in each row; of equals, the first is before the next.
-// radix.py puts radix.cuh before this text.
+// The position of the n-th word of each sorted row; of equal words, the first in memory comes
+// first. radix.py puts radix.cuh before this text.
 //
 // A row is cut into chunks. From the highest digit down, `tally` counts in each chunk the digits of
-// those words that agree with the one that is wanted as far as that is known, and `narrow` adds them
-// up, so that a digit more is known; after the last one it looks through the chunk in which the word
-// stands. Bound by memory: a digit reads the row once. Nothing is counted by atomics, no block waits
-// for another, and the host looks at nothing.
+// the words that agree with the known digits of the wanted word. `narrow` adds the counts, which
+// gives one more digit; after the last digit it searches the chunk that contains the word. Bound by
+// memory: each digit reads the row once. No atomics are used, no block waits for another, and the
+// host reads nothing.
 
-// Writes how often each digit stands in each chunk: (rows, digits, chunks).
-// lasts: of each row the word that is wanted, in those bits that are known.
+// Writes how often each digit occurs in each chunk: (rows, digits, chunks). lasts: for each row the
+// wanted word, in the bits that are known.
 extern "C" __global__ void __launch_bounds__(THREADS)
 tally(const Given* given, const Word* lasts, Place* counted, Task task) {
     __shared__ Counts counts;
@@ -16,7 +16,7 @@ tally(const Given* given, const Word* lasts, Place* counted, Task task) {
     const long long begin = chunk * task.chunk, next = begin + task.chunk;
     const long long end = next < task.length ? next : task.length;
     given += row * task.length;
-    // No digit is known at first: a shift by all bits of a word would be undefined.
+    // At first no digit is known: a shift by all bits of a word would be undefined.
     const Word last = task.is_first ? Word(0) : lasts[row] >> task.shift >> WIDTH;
     counts.clear();
     for (long long tile = begin; tile < end; tile += TILE)
@@ -31,13 +31,13 @@ tally(const Given* given, const Word* lasts, Place* counted, Task task) {
     counted[(row * DIGITS + threadIdx.x) * task.chunks + chunk] = counts.add_up();
 }
 
-// In which part what is wanted stands, and as which of that part's; the same for every thread.
+// The part that contains the wanted word, and its number within that part; equal for all threads.
 struct Within {
     long long part, number;
 };
 
-// Each thread has a part with so many; finds the part that holds number `wanted` of all. Returns
-// whether one of the block's does; if not, `wanted` is reduced by their sum.
+// Each thread has the number of words in one part. Finds the part with the word number `wanted`.
+// Returns whether it is one of the block's parts; if not, `wanted` is reduced by their sum.
 __device__ bool find(Place here, long long part, long long& wanted, Within& found) {
     __shared__ Within said;
     __shared__ Place all;
@@ -54,8 +54,8 @@ __device__ bool find(Place here, long long part, long long& wanted, Within& foun
     return found.part >= 0;
 }
 
-// A block for each row. places: the wanted position in the order, from 0 on; lefts: the position
-// among the words that agree with the known digits; order: its place in the row.
+// A block for each row. places: the wanted position in the sorted row, from 0 on; lefts: the
+// position among the words that agree with the known digits; order: the word's index in the row.
 extern "C" __global__ void __launch_bounds__(THREADS)
 narrow(const Given* given, const long long* places, const Place* counted, Word* lasts,
        long long* lefts, long long* order, Task task) {
@@ -65,7 +65,7 @@ narrow(const Given* given, const long long* places, const Place* counted, Word* 
     Place here = 0;
     for (long long c = 0; c < task.chunks; ++c) here += counted[threadIdx.x * task.chunks + c];
     Within digit, chunk;
-    // Not found only for a place outside the row, which callers never pass.
+    // False only for a position outside the row, which callers never pass.
     if (!find(here, threadIdx.x, wanted, digit)) return;
     const Word last = (task.is_first ? Word(0) : lasts[row]) | Word(digit.part) << task.shift;
     if (!task.is_last) {

@@ -1,20 +1,21 @@
-// Orders of rows, digit by digit from the lowest one, each time keeping the order of equals.
-// radix.py puts radix.cuh before this text.
+// Radix sort of rows, digit by digit from the lowest one; each pass is stable. radix.py puts
+// radix.cuh before this text.
 //
-// A row of at most 32 is ordered by a warp, one that fits a tile by a block, in one launch. A longer
-// one is cut into chunks, and each digit takes three launches: `count` how often each stands in a
-// chunk, `begin` where a digit's words of each chunk go, `move`. Bound by memory: a digit reads the
-// words twice and writes them once, through shared memory, so that neighbours go together. Nothing
-// is counted by atomics, no block waits for another, and the host looks at nothing.
+// A row of at most 32 words is sorted by a warp, and one that fits a tile by a block, in one
+// launch. A longer row is cut into chunks, and each digit takes three launches: `count` how often
+// each digit occurs in a chunk; `begin` computes where each chunk's words of a digit go; `move`.
+// Bound by memory: each digit reads the words twice and writes them once, through shared memory, so
+// that adjacent words move together. No atomics are used, no block waits for another, and the host
+// reads nothing.
 
-// values: the integers, where the task gives them; order: the places that they came from.
+// values: the sorted integers, if the task wants them; order: their original indices.
 __device__ void give(Word word, Place place, long long at, long long* values, long long* order,
                      const Task& task) {
     if (task.gives_values) values[at] = (long long)(word) + task.low;
     order[at] = (long long)(place);
 }
 
-// A warp orders a row of at most 32: a thread counts what is before its element.
+// A warp sorts a row of at most 32: each thread counts the elements before its element.
 extern "C" __global__ void __launch_bounds__(THREADS)
 order_in_warps(const Given* given, long long* values, long long* order, Task task) {
     const long long row = (long long)(blockIdx.x) * WARPS + threadIdx.x / 32;
@@ -29,7 +30,7 @@ order_in_warps(const Given* given, long long* values, long long* order, Task tas
     if (is_there) give(word, Place(lane), row * task.length + before, values, order, task);
 }
 
-// A block orders a row that fits a tile.
+// A block sorts a row that fits a tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
 order_in_blocks(const Given* given, long long* values, long long* order, Task task) {
     __shared__ Counts counts;
@@ -48,7 +49,7 @@ order_in_blocks(const Given* given, long long* values, long long* order, Task ta
         give(tile.word[i], tile.place[i], start + i, values, order, task);
 }
 
-// Which row and which chunk of it a block has.
+// The row and chunk of a block.
 struct Chunk {
     long long row, number, begin, end;
     __device__ explicit Chunk(const Task& task)
@@ -58,7 +59,7 @@ struct Chunk {
     }
 };
 
-// Writes how often each digit stands in each chunk: (rows, digits, chunks).
+// Writes how often each digit occurs in each chunk: (rows, digits, chunks).
 extern "C" __global__ void __launch_bounds__(THREADS)
 count(const Given* given, const Word* words, Place* counted, Task task) {
     __shared__ Counts counts;
@@ -79,7 +80,7 @@ count(const Given* given, const Word* words, Place* counted, Task task) {
     counted[(at.row * DIGITS + threadIdx.x) * task.chunks + at.number] = counts.add_up();
 }
 
-// A block for each digit of a row: replaces the count of each chunk by the sum of the counts of the
+// A block for each digit of a row: replaces each chunk's count by the sum of the counts of the
 // chunks before it, and writes the sum over the row into totals.
 extern "C" __global__ void __launch_bounds__(THREADS)
 begin(Place* counted, Place* totals, Task task) {
@@ -99,15 +100,15 @@ begin(Place* counted, Place* totals, Task task) {
     if (threadIdx.x == 0) totals[blockIdx.x] = before;
 }
 
-// Moves words and places into the order of a digit: the first time given's, and the last time into
-// values and order.
+// Moves words and indices into the order of a digit: the first time from given, and the last time
+// into values and order.
 extern "C" __global__ void __launch_bounds__(THREADS)
 move(const Given* given, const Word* words, const Place* places, const Place* counted,
      const Place* totals, Word* moved, Place* moved_places, long long* values, long long* order,
      Task task) {
     __shared__ Counts counts;
     __shared__ Tile tile;
-    __shared__ Place goes[DIGITS];  // where the next word of each digit does
+    __shared__ Place goes[DIGITS];  // where the next word of each digit goes
     const Chunk at(task);
     const long long start = at.row * task.length, mine = at.row * DIGITS + threadIdx.x;
     goes[threadIdx.x] = before_in_block(totals[mine]) + counted[mine * task.chunks + at.number];

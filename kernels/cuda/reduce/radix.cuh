@@ -1,7 +1,7 @@
-// Words whose integer order is that of the values, and tiles of them in the order of a digit.
-// radix.py puts before this text: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of its
-// size), Word (unsigned) and Place (unsigned, counts a row's elements), whether Given IS_REAL, and
-// the Bits of its infinity, INFINITE.
+// Words whose integer order is the order of the values, and tiles of words sorted by a digit.
+// radix.py puts before this text: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of
+// Given's size), Word (unsigned) and Place (unsigned, counts a row's elements), whether Given
+// IS_REAL, and INFINITE, the Bits of its infinity.
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, DIGITS = 256, WIDTH = 8;
 constexpr int ITEMS = 64 / sizeof(Word), TILE = THREADS * ITEMS;
@@ -10,12 +10,12 @@ constexpr unsigned int ALL = 0xffffffffu;
 
 struct Task {
     long long rows, length, chunk, chunks, shift, bits;
-    long long low, descends;  // low: what of integers is word 0
+    long long low, descends;  // low: the integer that becomes word 0
     long long is_first, is_last, gives_values;
 
     __device__ bool has(long long row, long long i) const { return row < rows && i < length; }
 
-    // A template: only what fits Given is compiled.
+    // A template, so that only the branch for Given is compiled.
     template <typename T> __device__ Word word_of(T given) const {
         Word word;
         if constexpr (IS_REAL) {
@@ -23,7 +23,7 @@ struct Task {
             memcpy(&bits, &given, sizeof bits);
             constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
             const Bits size = Bits(bits & ~sign);
-            // A NaN of either sign is the largest, and -0 is 0.
+            // NaN of either sign is the largest, and -0 counts as 0.
             if (size > Bits(INFINITE)) word = Bits(~Bits(0));
             else if (!size) word = sign;
             else word = bits & sign ? Bits(~bits) : Bits(bits | sign);
@@ -36,8 +36,8 @@ struct Task {
 
 __device__ int digit_of(Word word, long long shift) { return int(word >> shift) & (DIGITS - 1); }
 
-// The sum of the values before each thread's in its block. The same shared memory serves the next
-// call, behind a barrier.
+// Returns the sum of the values of all earlier threads of the block. The shared memory is reused by
+// the next call, after a barrier.
 __device__ Place before_in_block(Place value) {
     __shared__ Place of_warp[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -53,7 +53,7 @@ __device__ Place before_in_block(Place value) {
     return upto - value;
 }
 
-// How many of the block's threads say yes before this one, and, to each, of all.
+// The number of the block's threads before this one that pass true, and the number of all that do.
 struct Said {
     int before, all;
 };
@@ -72,7 +72,7 @@ __device__ Said say(bool yes) {
     return said;
 }
 
-// How often each warp has met a digit; one more digit is for words behind the row's end.
+// How often each warp has counted each digit; an extra digit is for words after the end of the row.
 struct Counts {
     unsigned int of[WARPS][DIGITS + 1];
 
@@ -81,7 +81,8 @@ struct Counts {
         __syncwarp();
     }
 
-    // Counts a digit of each lane of a warp; how many of those met so far stand before.
+    // Counts the digits of a warp's lanes; returns how many equal digits the warp counted before
+    // this one.
     __device__ unsigned int meet(int digit) {
         const unsigned int same = __match_any_sync(ALL, digit);
         const unsigned int ahead = same & ((1u << threadIdx.x % 32) - 1);
@@ -93,7 +94,7 @@ struct Counts {
         return before + __popc(ahead);
     }
 
-    // Returns how often all warps have met the digit of this thread, and replaces each warp's count
+    // Returns how often all warps have counted this thread's digit, and replaces each warp's count
     // by the sum of the counts of the warps before it.
     __device__ unsigned int add_up() {
         unsigned int total = 0;
@@ -106,20 +107,20 @@ struct Counts {
     }
 };
 
-// Words and places of a tile, on their way into the order of one digit.
+// The words and indices of a tile while they are sorted by one digit.
 struct Tile {
     Word word[TILE];
     Place place[TILE];
-    unsigned int begins[DIGITS];  // of each digit
+    unsigned int begins[DIGITS];  // where the words of each digit begin
 };
 
-// A warp's k-th words are neighbours, and before its next ones.
+// A warp's k-th words are adjacent, and precede its next ones.
 __device__ int in_tile(int k) {
     return threadIdx.x / 32 * (32 * ITEMS) + k * 32 + threadIdx.x % 32;
 }
 
-// Brings `count` words and places of a tile into the order of a digit; how many of the tile have the
-// digit of this thread. Ends with a barrier.
+// Sorts `count` words and indices of a tile by a digit; returns how many words have the digit of
+// this thread's number. Ends with a barrier.
 __device__ unsigned int order_tile(const Word (&word)[ITEMS], const Place (&place)[ITEMS],
                                    long long count, long long shift, Counts& counts, Tile& tile) {
     unsigned int rank[ITEMS];
@@ -142,7 +143,7 @@ __device__ unsigned int order_tile(const Word (&word)[ITEMS], const Place (&plac
     return total;
 }
 
-// Brings `count` words and places of a tile into their order. Ends with a barrier.
+// Sorts `count` words and indices of a tile. Ends with a barrier.
 __device__ void order_by_all_digits(Word (&word)[ITEMS], Place (&place)[ITEMS], long long count,
                                     long long bits, Counts& counts, Tile& tile) {
     for (long long shift = 0; shift < bits; shift += WIDTH) {

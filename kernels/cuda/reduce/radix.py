@@ -1,6 +1,6 @@
-"""Stable orders of rows by their digits, on CUDA arrays: launches, and nothing that the host sees.
+"""Stable radix sorting of rows, on CUDA arrays, by launches whose number does not depend on values.
 
-So what sorts may be captured in a CUDA graph, and no call waits for the device.
+So sorting can be captured in a CUDA graph, and no call waits for the device.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from ..launch import C_TYPES, THREADS, Launch, Scratch, headers_for, int64_field
 WIDTH: Final = 8
 """Bits of a digit."""
 _DIGITS: Final = 1 << WIDTH
-# The size of a warp, and of a tile of words of 32 or 64 bits, in elements of one row.
+# The size of a warp, and of tiles of 32-bit and 64-bit words, in elements of one row.
 _WARP: Final = 32
 _TILES: Final = {32: 16 * THREADS, 64: 8 * THREADS}
-# Blocks that a long row is cut into chunks for: each costs counts of all digits.
+# The number of blocks that long rows are cut into chunks for: each chunk costs counts of all
+# digits.
 _ENOUGH_BLOCKS: Final = 1024
-# From here on rows that are selected from by a block each keep a GPU busy.
+# From this many rows on, one block per row keeps a GPU busy in a selection.
 _ENOUGH_ROWS: Final = 16
-# The bits of infinity, and those of an element, of floating dtypes.
+# The bits of infinity, and the number of bits of an element, for floating dtypes.
 _INFINITIES: Final = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 _BFLOAT16_INFINITY: Final = 0x7F80
 
 
 def plan_order_of_numbers(numbers: Any, values: Any, order: Any, high: int) -> list[Launch]:
-    """Return the launches that write numbers in order into values, and where each stood into order;
-    equals keep their order.
+    """Return the launches that write the sorted numbers into values, and their original positions
+    into order. Sorting is stable.
 
-    numbers: int64, of one axis, from -1 to high; values and order: int64, as long. As many digits
-    are looked at as high has. Any of them may be Scratch.
+    numbers: int64, one axis, from -1 to high; values and order: int64, of the same length. Only as
+    many digits as high has are sorted. Any of the arrays may be Scratch.
     """
     length = numbers.shape[0]
     bits = (high + 1).bit_length()
@@ -40,8 +41,8 @@ def plan_order_of_numbers(numbers: Any, values: Any, order: Any, high: int) -> l
 
 
 def plan_order(x: Any, order: Any, *, descending: bool) -> list[Launch]:
-    """Return the launches that write into order which places put each row of x in order; equals
-    keep theirs. NaN is the largest; -0 equals 0.
+    """Return the launches that write the indices that sort each row of x into order. Sorting is
+    stable; NaN is the largest, and -0 equals 0.
 
     x: (rows, length), order: int64 of this shape; both in C order. No launch if x is empty.
     """
@@ -50,10 +51,10 @@ def plan_order(x: Any, order: Any, *, descending: bool) -> list[Launch]:
 
 
 def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool:
-    """Return whether the first `count` of each row are better selected than ordered with the rest.
+    """Return whether selecting the first `count` of each row is faster than sorting the whole rows.
 
-    A block selects of a row; rows that are few keep most of a GPU idle so, and short ones are
-    ordered by one launch as well. (Reckoned from bytes, not measured.)
+    One block selects from a row; for few rows that leaves most of a GPU idle, and short rows can be
+    sorted by one launch. (Estimated from the bytes moved, not measured.)
     """
     rows, length = shape
     tile = _TILES[_word_bits(_words_of(dtype)[1])]
@@ -61,8 +62,8 @@ def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool
 
 
 def plan_selection(x: Any, order: Any, *, descending: bool) -> list[Launch]:
-    """Return the launches that write into order which places have what comes first in each row of
-    x, in order, as many as order has; they are as in plan_order, for what can_select.
+    """Return the launches that write the indices of the first elements of each sorted row of x, as
+    many as order has, into order. They are ordered as in plan_order; only for shapes of can_select.
 
     x: (rows, length), order: int64, (rows, count); both in C order
     """
@@ -74,15 +75,15 @@ def plan_selection(x: Any, order: Any, *, descending: bool) -> list[Launch]:
 
 
 def is_in_one_launch(length: int, dtype: np.dtype[Any]) -> bool:
-    """Return whether rows of a length are ordered by one launch."""
+    """Return whether rows of this length are sorted by one launch."""
     return length <= _TILES[_word_bits(_words_of(dtype)[1])]
 
 
 def plan_nth(x: Any, places: Any, order: Any) -> list[Launch]:
-    """Return the launches that write into order where the element stands that plan_order would
-    bring to places[row], for each row of x.
+    """Return the launches that write, for each row of x, the index of the element that sorting
+    would move to position places[row], into order.
 
-    x: (rows, length), none of them 0, places and order: int64, (rows,); all in C order
+    x: (rows, length), not empty, places and order: int64, (rows,); all in C order
     """
     rows, length = x.shape
     low, bits = _words_of(x.dtype)
@@ -108,14 +109,14 @@ def plan_nth(x: Any, places: Any, order: Any) -> list[Launch]:
 
 
 def _chunks(rows: int, length: int, tile: int) -> tuple[int, int]:
-    """Return the length of chunks of rows, in whole tiles, and the number of chunks of a row."""
+    """Return the length of chunks of rows, in whole tiles, and the number of chunks per row."""
     tiles = -(-length // tile)
     chunk = -(-tiles // min(tiles, max(_ENOUGH_BLOCKS // rows, 1))) * tile
     return chunk, -(-length // chunk)
 
 
 def _words_of(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return which element is word 0, and how many bits words have."""
+    """Return the smallest element, which becomes word 0, and the number of bits of words."""
     low = int(np.iinfo(dtype).min) if dtype.kind == "i" else 0
     return low, 1 if dtype == np.bool_ else 8 * dtype.itemsize
 
@@ -159,7 +160,7 @@ def _plan(
     counted = Scratch((rows, _DIGITS, chunks), place)
     totals = Scratch((rows, _DIGITS), place)
     kinds = (np.dtype(f"uint{word}"), place)
-    # The source and the target of the next move: those of the first digit are never read.
+    # The source and the target of the next pass: the first pass reads no indices.
     now, then = [[Scratch(shape, kind) for kind in kinds] for _ in range(2)]
     launches = []
     for shift in range(0, bits, WIDTH):
@@ -182,8 +183,8 @@ def _plan(
 def source_of_radix(
     dtype: np.dtype[Any], word: int, *, wide: bool = False, text: str = "reduce/radix.cu"
 ) -> str:
-    """Return a text for elements of a dtype, as words of 32 or 64 bits. One that is not wide counts
-    the elements of a row in 32 bits.
+    """Return the CUDA source for elements of a dtype, as 32-bit or 64-bit words. If not wide, the
+    elements of a row are counted in 32 bits.
     """
     infinity = _INFINITIES.get(dtype.itemsize, 0)
     if C_TYPES[dtype] == "__nv_bfloat16":

@@ -1,17 +1,18 @@
-// Linear recurrences y[k] = factor[k] * y[k - 1] + x[k] along one axis; backwards those of
+// Linear recurrences y[k] = factor[k] * y[k - 1] + x[k] along one axis; if BACKWARDS,
 // y[k] = factor[k + 1] * y[k + 1] + x[k]. scan.py puts before this text: memory.cuh, typedefs of
-// Stored, Real (computed) and Index, how many axes are KEPT, and BACKWARDS.
+// Stored, Real (computed) and Index, the number of axes KEPT, and BACKWARDS.
 //
-// A group of `lanes` neighbouring threads of one warp reads `lanes` elements of a row, or of a chunk
-// of it, at a time, and each of them then walks all of these, one step after the other, with what
-// its neighbours hand it. A tree, as in scan.cu, would multiply factors before they meet y: an
-// infinite one, or a product that overflows, would then make NaN where the steps one by one do not.
-// A step waits for one multiplication and addition alone, for what is handed over does not depend
-// on y.
+// A group of `lanes` adjacent threads of one warp reads `lanes` elements of a row, or of a chunk of
+// it, at a time. Each thread then performs all these steps in order, with the elements that it gets
+// from the other threads by shuffles. A tree, as in scan.cu, would multiply factors before they
+// meet y: an infinite factor, or a product that overflows, would give NaN where single steps do
+// not. A step waits only for one multiplication and addition, because the shuffles do not depend on
+// y.
 //
-// A row of few others is cut into chunks: `pieces` finds the line that takes what stands before a
-// chunk to its end, `begins` follows these lines, and `recurrence` walks each chunk from where it
-// begins. Where a line is not finite, `begins` walks the chunk instead, one step after the other.
+// If there are few rows, they are cut into chunks. `pieces` computes, for each chunk, the line that
+// maps the value before the chunk to the value at its end; `begins` follows these lines;
+// `recurrence` processes each chunk from its begin value. If a line is not finite, `begins`
+// performs the chunk's steps instead.
 
 constexpr int THREADS = 256;
 
@@ -20,7 +21,7 @@ struct Task {
     long long kept_shape[KEPT], kept_out[KEPT], kept_factor[KEPT], kept_in[KEPT];
 };
 
-// At a chunk's end y is slope * before + y, of what stands before it.
+// A chunk maps the value `before` it to slope * before + y at its end.
 struct Line {
     Real slope, y, before;
 };
@@ -28,7 +29,7 @@ struct Line {
 __device__ inline double shuffled(double value, int lane, int lanes) {
     return __shfl_sync(0xffffffffu, value, lane, lanes);
 }
-// A template: only complex numbers have two parts.
+// A template, because only complex numbers have two parts.
 template <typename Z> __device__ Z shuffled(Z value, int lane, int lanes) {
     return Z(shuffled(value.re, lane, lanes), shuffled(value.im, lane, lanes));
 }
@@ -49,20 +50,21 @@ struct Walker {
         this->factor = factor + offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_factor);
         this->in = in + offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_in);
     }
-    // Where step k of the row lies.
+    // Returns the index in the row of step k.
     __device__ long long at(long long k) const { return BACKWARDS ? task.length - 1 - k : k; }
     __device__ Real from_lane(Real value, int lane) const {
-        // Threads in groups of one may be at different places.
+        // Threads in groups of one may be at different steps.
         return lanes == 1 ? value : shuffled(value, lane, lanes);
     }
 
-    // Goes from y through a chunk, calls give(k, y there) and gives y at its end, and its slope.
+    // Performs the steps of a chunk from y on, and calls give(k, y); returns the line of the chunk,
+    // with y at its end.
     template <typename Give> __device__ Line through(long long chunk, Real y, Give give) const {
         const long long begin = chunk * task.chunk;
         const long long end = begin + task.chunk < task.length ? begin + task.chunk : task.length;
         Real slope = Real(1);
         for (long long start = begin; start < end; start += lanes) {
-            // Threads without an element go through the exchanges with the others.
+            // Threads without an element must take part in the shuffles.
             const long long k = start + lane;
             const bool mine = has_row && k < end;
             Real factor_here = Real(0), value = Real(0), result = Real(0);
@@ -95,7 +97,7 @@ pieces(const Stored* factor, const Stored* in, Line* lines, Task task) {
 extern "C" __global__ void __launch_bounds__(THREADS)
 begins(const Stored* factor, const Stored* in, Line* lines, Task task) {
     const Walker walker(factor, in, task);
-    // A group of one has no shuffles, and one of 32 is a warp: all of it goes the same way.
+    // Groups of one use no shuffles, and a group of 32 is a whole warp, which returns together.
     if (!walker.has_row) return;
     Real y = Real(0);
     constexpr int AT_ONCE = 4;
@@ -119,7 +121,7 @@ begins(const Stored* factor, const Stored* in, Line* lines, Task task) {
     }
 }
 
-// lines: what `begins` left; not read where a row is one chunk.
+// lines: written by `begins`; not read if a row is one chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
 recurrence(const Stored* factor, const Stored* in, Stored* out, const Line* lines, Task task) {
     const Walker walker(factor, in, task);

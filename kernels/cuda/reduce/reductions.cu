@@ -1,15 +1,16 @@
-// Reductions over axes. reductions.py puts before this text: memory.cuh, the typedefs of folds.cuh, that
-// file, Fold, Out (written), Index (counts elements), how many axes are KEPT and REDUCED, how many
-// neighbours a thread reads at once, PACK, and whether States of chunks are JOINED, FINISHED, and
-// their PLACES wanted.
+// Reductions over axes. reductions.py puts before this text: memory.cuh, the typedefs of folds.cuh,
+// that file, Fold, Out (written), Index (counts elements), the numbers of axes KEPT and REDUCED,
+// PACK (how many adjacent elements a thread reads at a time), whether States of chunks are JOINED
+// and whether results are FINISHED, and whether PLACES (indices) are wanted.
 //
-// A group of `lanes` threads makes one result: of one index of the kept axes, over one chunk of the
-// reduced elements. Which thread takes what, and in which order States are joined, follows from the
-// shapes alone, so a result has the same bits on every GPU and in every run.
+// A group of `lanes` threads computes one result: for one index of the kept axes, over one chunk of
+// the reduced elements. The assignment of elements to threads, and the order in which States are
+// combined, follow from the shapes alone, so a result has the same bits on every GPU and in every
+// run.
 //
-// Bound by memory. Neighbouring threads read neighbouring elements: of one result where the reduced
-// elements lie together (lanes_lie_together), 16 bytes at a time where they lie without gaps and
-// begin at multiples of that; of neighbouring results otherwise.
+// Bound by memory. Adjacent threads read adjacent elements: of one result if the reduced elements
+// are contiguous (lanes_lie_together), and then 16 bytes at a time if they begin at multiples of 16
+// bytes; otherwise of adjacent results.
 
 constexpr int THREADS = 256;
 
@@ -21,7 +22,7 @@ typedef Choice<JOINED, State, In>::type Read;
 typedef Choice<FINISHED, Out, State>::type Written;
 
 struct Task {
-    long long results, length, chunk;  // length: of the reduced axes; chunk: of it, per group
+    long long results, length, chunk;  // length: of the reduced axes; chunk: elements per group
     long long lanes, lanes_lie_together, count, argument;  // count: of all elements of a result
     long long kept_shape[KEPT], kept_out[KEPT], kept_places[KEPT], kept_in[KEPT];
     long long reduced_shape[REDUCED], reduced_in[REDUCED];
@@ -48,8 +49,8 @@ __device__ State state_of_lane(const Read* in, const Task& task, long long begin
     return lane.whole();
 }
 
-// The same of elements without gaps, of lane `first`: several packs are under way at a time. The last
-// elements, fewer than a pack, are those of the lane whose turn it is.
+// The same for contiguous elements: several packs are in flight at a time. Elements after the last
+// whole pack go to the lane that is next in turn.
 template <int pack>
 __device__ State state_of_packs(const Read* in, const Task& task, long long begin, long long end,
                                 int first, double argument) {
@@ -78,7 +79,7 @@ __device__ State state_of_packs(const Read* in, const Task& task, long long begi
     return lane.whole();
 }
 
-// A template: packs of a State that chunks have left are not compiled.
+// A template, so that packs of States of chunks are not compiled.
 template <int pack>
 __device__ State state_of(const Read* in, const Task& task, long long begin, long long end, int lane,
                           double argument) {
@@ -86,7 +87,7 @@ __device__ State state_of(const Read* in, const Task& task, long long begin, lon
     else return state_of_lane(in, task, begin + lane, end, argument);
 }
 
-// A shuffle moves 32 bits: a State goes word by word.
+// A shuffle moves 32 bits, so a State is moved word by word.
 __device__ State from_below(State state, int by, int width) {
     constexpr int words = sizeof(State) / 4;
     static_assert(words * 4 == sizeof(State), "a State is made of 32-bit words");
@@ -98,7 +99,7 @@ __device__ State from_below(State state, int by, int width) {
     return state;
 }
 
-// Joins the States of neighbouring threads; the group's first thread gets the whole.
+// Combines the States of adjacent threads; the first thread of the group gets the result.
 __device__ State join_neighbours(State state, int lanes) {
     __shared__ State of_warp[THREADS / 32];
     const int width = lanes < 32 ? lanes : 32;
@@ -113,7 +114,7 @@ __device__ State join_neighbours(State state, int lanes) {
     return state;
 }
 
-// Joins the States of threads that stand `groups` apart.
+// Combines the States of threads that are `groups` apart.
 __device__ State join_apart(State state, int lanes, int groups) {
     __shared__ State of_thread[THREADS];
     of_thread[threadIdx.x] = state;
@@ -126,7 +127,7 @@ __device__ State join_apart(State state, int lanes, int groups) {
     return of_thread[threadIdx.x];
 }
 
-// A template: what a fold or a launch does not have is not compiled.
+// A template, so that parts that a fold or a launch does not have are not compiled.
 template <typename F, typename To>
 __device__ void give(State state, To* out, long long* place, const Task& task, double argument) {
     if constexpr (FINISHED) *out = cast<To>(F::value(state, task.count, argument));
@@ -134,7 +135,7 @@ __device__ void give(State state, To* out, long long* place, const Task& task, d
     if constexpr (PLACES) *place = F::place(state);
 }
 
-// blockIdx.x counts blocks of results, blockIdx.y chunks, whose States lie one after another in out.
+// blockIdx.x counts blocks of results, blockIdx.y chunks, whose States are adjacent in out.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reduce(const Read* in, Written* out, long long* places, Task task) {
     const int lanes = int(task.lanes), groups = THREADS / lanes;

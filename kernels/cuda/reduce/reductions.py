@@ -1,8 +1,8 @@
 """Reductions over axes, on CUDA arrays.
 
-`out` has x's shape without the axes; both have any strides. Which elements are joined in which
-order follows from x's shape and strides, and from whether it begins at a multiple of 16 bytes, as
-what is not a part of something else does. No atomics.
+`out` has x's shape without the axes; both have any strides. The order in which elements are
+combined follows from x's shape and strides, and from whether x begins at a multiple of 16 bytes, as
+every allocated array does. Atomics are not used.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -36,11 +36,11 @@ from ..rows import ELEMENTS
 
 DType = np.dtype[Any]
 Axes = tuple[int, ...]
-# Blocks that a reduction is cut into chunks for, and how much is left to each thread of a chunk.
-# Numbers of ours rather than of the GPU: the order of additions must not depend on the machine.
+# The number of blocks that a reduction is cut into chunks for, and the least elements per thread of
+# a chunk. They do not depend on the GPU, because the order of additions must not.
 _ENOUGH_BLOCKS: Final = 1024
 _LEAST_PER_LANE: Final = 32
-# Elements that a thread takes at least, where joining States costs as much as many of them.
+# The least elements per thread if combining States costs as much as many elements.
 _OF_LARGE_STATES: Final = 64
 
 
@@ -56,7 +56,7 @@ def sum(x: Any, out: Any, axes: Axes) -> None:
 
 @only_launches
 def mean(x: Any, out: Any, axes: Axes) -> None:
-    """Write the means of x over axes into out; NaN of nothing.
+    """Write the means of x over axes into out; NaN if there are no elements.
 
     x is of a real or complex dtype, added as sum adds; the quotient is rounded once.
     """
@@ -65,37 +65,43 @@ def mean(x: Any, out: Any, axes: Axes) -> None:
 
 @only_launches
 def prod(x: Any, out: Any, axes: Axes) -> None:
-    """Write the products of x over axes into out, in the dtypes of sum; 1 of nothing."""
+    """Write the products of x over axes into out, in the dtypes of sum; 1 if there are no
+    elements.
+    """
     launch(plan_reduce("Multiplying", x, out, axes))
 
 
 @only_launches
 def amax(x: Any, out: Any, axes: Axes | None) -> None:
-    """Write the largest of x over axes, or over all, into out; NaN if there is one."""
+    """Write the largest element over axes, or of all if axes is None, into out; NaN if one is
+    NaN.
+    """
     launch(plan_reduce("Extreme<true>", x, out, axes))
 
 
 @only_launches
 def amin(x: Any, out: Any, axes: Axes | None) -> None:
-    """Write the smallest of x over axes, or over all, into out; NaN if there is one."""
+    """Write the smallest element over axes, or of all if axes is None, into out; NaN if one
+    is NaN.
+    """
     launch(plan_reduce("Extreme<false>", x, out, axes))
 
 
 @only_launches
 def all(x: Any, out: Any, axes: Axes) -> None:
-    """Write whether all of x over axes are not 0; out is bool or uint8."""
+    """Write whether all elements over axes are not 0 into out, which is bool or uint8."""
     launch(plan_reduce("Holding<true>", x, out, axes))
 
 
 @only_launches
 def any(x: Any, out: Any, axes: Axes) -> None:
-    """Write whether any of x over axes is not 0; out is bool or uint8."""
+    """Write whether any element over axes is not 0 into out, which is bool or uint8."""
     launch(plan_reduce("Holding<false>", x, out, axes))
 
 
 @only_launches
 def count_nonzero(x: Any, out: Any, axes: Axes) -> None:
-    """Write how many of x over axes are not 0; out is int64."""
+    """Write the number of elements over axes that are not 0 into out, which is int64."""
     launch(plan_reduce("Counting", x, out, axes))
 
 
@@ -115,39 +121,45 @@ def std(x: Any, out: Any, axes: Axes, correction: float) -> None:
 
 @only_launches
 def logsumexp(x: Any, out: Any, axes: Axes) -> None:
-    """Write log(sum(exp(x))) over axes into out, shifted by the maximum; -inf of nothing."""
+    """Write log(sum(exp(x))) over axes into out, shifted by the maximum; -inf if there are no
+    elements.
+    """
     launch(plan_reduce("LogSumming", x, out, axes))
 
 
 @only_launches
 def norm(x: Any, out: Any, axes: Axes, order: float) -> None:
-    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of sum; 0 counts, inf
-    is the largest.
+    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of sum; order 0 counts
+    elements that are not 0, and inf gives the largest.
     """
     launch(plan_reduce(f"Norming<{_ORDERS.get(order, 'POWER')}>", x, out, axes, order))
 
 
 @only_launches
 def argmax(x: Any, out: Any, axis: int | None) -> None:
-    """Write where x is largest first, NaN being the largest; axis None: of the flattened x."""
+    """Write the first index of the largest x along axis, or in the flattened x; NaN is largest."""
     launch(plan_reduce("Place<true>", x, out, None if axis is None else (axis,)))
 
 
 @only_launches
 def argmin(x: Any, out: Any, axis: int | None) -> None:
-    """Write where x is smallest first, NaN being the smallest; axis None: of the flattened x."""
+    """Write the first index of the smallest x along axis, or in the flattened x; NaN is
+    smallest.
+    """
     launch(plan_reduce("Place<false>", x, out, None if axis is None else (axis,)))
 
 
 @only_launches
 def max_along(x: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write the largest of x along axis, and where it is first, NaN being the largest."""
+    """Write the largest x along axis into out, and its first index into indices; NaN is largest."""
     launch(plan_reduce("Placing<true>", x, out, (axis,), places=indices))
 
 
 @only_launches
 def min_along(x: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write the smallest of x along axis, and where it is first, NaN being the smallest."""
+    """Write the smallest x along axis into out, and its first index into indices; NaN is
+    smallest.
+    """
     launch(plan_reduce("Placing<false>", x, out, (axis,), places=indices))
 
 
@@ -158,7 +170,8 @@ _ORDERS: Final = {
     math.inf: "LARGEST",
     -math.inf: "SMALLEST",
 }
-# The folds whose States of real numbers are larger than 8 bytes, and by how many words of 8 bytes.
+# The folds whose States of real numbers are larger than 8 bytes, and their size in words of 8
+# bytes.
 _WORDS: Final = {"Place": 2, "Placing": 2, "Deviating": 3, "LogSumming": 2}
 
 
@@ -170,21 +183,21 @@ def plan_reduce(
     argument: float = 0.0,
     places: Any | None = None,
 ) -> list[Launch]:
-    """Return the one or two launches of a fold of folds.cuh over axes, None: over all; none if out
-    is empty.
+    """Return the one or two launches of a fold of folds.cuh over axes, or over all if None; no
+    launch if out is empty.
 
-    `argument` is the correction of Deviating and the order of Norming; `places` gets where what out
-    holds was found.
+    `argument` is the correction of Deviating and the order of Norming; `places` gets the indices of
+    the elements that were found.
     """
-    # A 0-d x is a row of one.
+    # A 0-d x is treated as a row of one element.
     axes = tuple(range(x.ndim)) if axes is None or not x.ndim else tuple(a % x.ndim for a in axes)
     steps, out_steps = element_strides(x), element_strides(out)
     place_steps = out_steps if places is None else element_strides(places)
     kept = [axis for axis in range(x.ndim) if axis not in axes]
-    # Read rather than written side by side: x is the larger one.
+    # Adjacent threads read adjacent elements, rather than write them: x is larger than out.
     across = walk([x.shape[a] for a in kept], [out_steps, place_steps, [steps[a] for a in kept]])
     lengths = [x.shape[a] for a in axes]
-    # The order of places is that of the axes.
+    # Indices count along the axes in their given order.
     in_order = [_c_order(lengths)] if "Plac" in fold else []
     along = walk(lengths, [[steps[a] for a in axes], *in_order])
     if across.size == 0:
@@ -217,7 +230,7 @@ def sum_dtype(dtype: DType) -> DType:
 
 
 class _Task(NamedTuple):
-    """The wanted results, and of how many elements each."""
+    """The fold, the number of elements per result, its argument, and the array for indices."""
 
     fold: str
     size: int
@@ -226,7 +239,7 @@ class _Task(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """How the threads share the work: see reductions.cu."""
+    """How threads divide the work: see reductions.cu."""
 
     lanes: int
     together: bool
@@ -235,8 +248,8 @@ class _Cut(NamedTuple):
 
 
 def _pack_of(x: Any, across: Walk, along: Walk) -> int:
-    """Return how many neighbours a thread reads at once: 16 bytes, or 1 where they have gaps, or
-    begin elsewhere than at multiples of 16 bytes.
+    """Return how many adjacent elements a thread loads at a time: 16 bytes; or 1 if elements are
+    not contiguous, or do not begin at multiples of 16 bytes.
     """
     pack: int = 16 // x.dtype.itemsize
     rows_begin_well = not [step for step in across.strides[-1] if step % pack]
@@ -248,7 +261,8 @@ def _pack_of(x: Any, across: Walk, along: Walk) -> int:
 def _cut(across: Walk, along: Walk, pack: int = 1, elements: int = ELEMENTS) -> _Cut:
     length = along.size
     together = across.size == 1 or _finest(along.strides[0]) < _finest(across.strides[-1])
-    # Otherwise up to 32 neighbouring sums read together, and what is left of the block are lanes.
+    # Otherwise up to 32 adjacent sums are read together, and the other threads of the block are
+    # lanes.
     most = THREADS if together else THREADS // min(32, _power_of_two(across.size))
     lanes = min(most, _power_of_two(-(-length // max(pack, elements))))
     blocks = -(-across.size * lanes // THREADS)
@@ -282,8 +296,8 @@ def _launch(
     stage: str = "",
     pack: int = 1,
 ) -> Launch:
-    """Return a launch over elements of a dtype; one that leaves the `states` of chunks, or one that
-    reads these.
+    """Return a launch over elements of a dtype; stage "states" writes the States of chunks, and
+    "joined" reads them.
     """
     has_places = stage != "states" and task.places is not None
     source = source_of_reduce(
@@ -304,7 +318,7 @@ def _launch(
         *(*along.shape, *along.strides[0]),
     )
     grid = (-(-across.size * cut.lanes // THREADS), cut.chunks)
-    # A kernel that writes no places is given what it does not touch.
+    # A kernel that writes no indices gets an array that it does not use.
     return Launch(source, "reduce", grid, (x, out, task.places if has_places else out, fields))
 
 
@@ -321,11 +335,11 @@ def source_of_reduce(
     places: bool = False,
     wide: bool = False,
 ) -> str:
-    """Return the text of a fold of elements of a dtype, for numbers of merged axes and of
-    neighbours that a thread reads at once.
+    """Return the CUDA source of a fold of elements of a dtype, for numbers of merged axes, and the
+    number of adjacent elements that a thread loads at a time.
 
-    written=None writes the States of chunks, and joined=True reads them. A text that is not wide
-    counts elements in 32 bits, which divides faster.
+    written=None writes the States of chunks, and joined=True reads them. If not wide, elements are
+    counted in 32 bits, which divide faster.
     """
     total, real, whole = sum_dtype(read), is_real(read), is_whole(read)
     small = whole and read.itemsize < 4

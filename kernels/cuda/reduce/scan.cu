@@ -1,16 +1,16 @@
-// Running sums, products, log-sums and extremes along one axis. scan.py puts before this text:
-// memory.cuh, typedefs of Stored, Real (computed), Carry (goes from tile to tile) and Index, how many
-// axes are KEPT, ITEMS and PACK, JOINED, and sums.cuh or extremes.cuh, which say what a Part of
-// neighbours and a State of many are, how two are joined, and what becomes of one.
+// Cumulative sums, products, log-sums and extremes along one axis. scan.py puts before this text:
+// memory.cuh, typedefs of Stored, Real (computed), Carry (passed from tile to tile) and Index, the
+// number of axes KEPT, ITEMS and PACK, JOINED, and sums.cuh or extremes.cuh. These define a Part
+// (of adjacent elements) and a State (of many), how two are combined, and how a result is stored.
 //
-// A group of `lanes` neighbouring threads goes along one row, or one chunk of it, ITEMS * lanes
-// elements at a time: of a warp or fewer, or of a whole block where rows are long. A thread has ITEMS
-// neighbours, which it reads PACK at a time, or the group one by one where rows do not lie for that;
-// those of the next tile are under way while it joins these. A row of few others is cut into
-// chunks: `totals` joins each, and `scan` begins a chunk with what the totals before it make. Bound
-// by memory: each element is written once and read once, or twice if there are chunks. The order of
-// joining is that of a fixed tree for each length, layout and number of rows, so that two runs agree
-// to the last bit; blocks that wait for each other would not have one.
+// A group of `lanes` adjacent threads processes one row, or one chunk of it, ITEMS * lanes elements
+// at a time: a warp or less, or a whole block for long rows. A thread has ITEMS adjacent elements.
+// It reads PACK of them at a time, or the group reads them one by one if the layout does not allow
+// packs. The elements of the next tile are loaded while those of this one are combined. If there
+// are few rows, they are cut into chunks: `totals` combines each, and `scan` begins a chunk with
+// the totals before it. Bound by memory: each element is written once and read once, or twice if
+// there are chunks. The order of combining is a fixed tree for each length, layout and number of
+// rows, so that two runs agree bit by bit; it would not be fixed if blocks waited for each other.
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 static_assert(ITEMS % PACK == 0, "a thread reads whole packs");
@@ -21,7 +21,7 @@ struct Task {
     long long kept_shape[KEPT], kept_out[KEPT], kept_places[KEPT], kept_in[KEPT];
 };
 
-// A shuffle moves 32 bits: a State goes word by word.
+// A shuffle moves 32 bits, so a State is moved word by word.
 template <typename T> __device__ T of_lane(T value, int by, int width, bool is_relative) {
     constexpr int words = (sizeof(T) + 3) / 4;
     unsigned int word[words] = {};
@@ -34,7 +34,7 @@ template <typename T> __device__ T of_lane(T value, int by, int width, bool is_r
     return value;
 }
 
-// Makes of each thread's value what it and those of the threads before it join to; gives the whole.
+// Replaces each thread's value by the combination of the values up to its own; returns the whole.
 template <typename T> __device__ T join_across(T& upto, int lanes) {
     T whole = upto;
     for (int by = 1; by < lanes; by *= 2) {
@@ -46,7 +46,7 @@ template <typename T> __device__ T join_across(T& upto, int lanes) {
     return whole;
 }
 
-// Elements that a group read one by one, side by side, become neighbours of each thread, or back.
+// Transposes elements that a group read one by one, so that each thread has adjacent ones, or back.
 template <bool back, typename T> __device__ void turn_round(T* item, int lanes) {
     __shared__ T through[THREADS * ITEMS];
     T* const group = through + threadIdx.x / lanes * lanes * ITEMS;
@@ -56,13 +56,13 @@ template <bool back, typename T> __device__ void turn_round(T* item, int lanes) 
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; ++k) item[k] = group[back ? k * lanes + lane : lane * ITEMS + k];
-    // The next turn writes where slower threads may still read.
+    // A barrier, because the next iteration writes where slower threads may still read.
     __syncthreads();
 }
 
-// Goes from begin to end, with what stands before it. take(i, by, to) makes what element i and those
-// behind it, `by` apart, are; give(i, by, upto) gets what is joined up to each; the whole is
-// returned. All threads of a block go together: those without a row read nothing.
+// Scans from begin to end, starting with the State `before`. take(i, by, to) loads ITEMS elements
+// from i on, `by` apart; give(i, by, upto) gets the results for them; the total is returned. All
+// threads of a block take part; those without a row read nothing.
 template <typename P, typename Take, typename Give>
 __device__ State along(State before, bool has_row, int lanes, long long begin, long long end,
                        Take take, Give give) {
@@ -92,7 +92,8 @@ __device__ State along(State before, bool has_row, int lanes, long long begin, l
             before = joined(before, State(whole));
         } else {
             if (threadIdx.x % 32 == 0) of_warp[turn][warp] = State(whole);
-            // One barrier a tile is enough: what is read behind it is written again two tiles on.
+            // One barrier per tile is enough: memory that is read after it is overwritten only two
+            // tiles later.
             __syncthreads();
             State some = of_warp[turn][threadIdx.x % WARPS];
             const State all = join_across(some, WARPS);
@@ -113,7 +114,7 @@ __device__ State along(State before, bool has_row, int lanes, long long begin, l
     return before;
 }
 
-// Calls act(k, i) for the first, element i, of each PACK of a thread's items that lies before end.
+// Calls act(k, i) for each PACK of a thread's items that begins before end; i is its first element.
 template <typename Act>
 __device__ void each_pack(long long first, int by, long long end, Act act) {
 #pragma unroll
@@ -121,7 +122,7 @@ __device__ void each_pack(long long first, int by, long long end, Act act) {
         if (const long long i = first + k * by; i < end) act(k, i);
 }
 
-// Elements of a row in memory, up to end.
+// Loads elements of a row, up to end.
 struct Taking {
     const Stored* in;
     long long step, end;
@@ -134,7 +135,7 @@ struct Taking {
     }
 };
 
-// The joined states of chunks, up to a number of them.
+// Loads the States of the chunks before `end`.
 struct Chunks {
     const State* states;
     long long step, end;
@@ -161,7 +162,7 @@ struct Nothing {
     __device__ void operator()(long long, int, const State*) const {}
 };
 
-// Which row a thread goes along, and from where to where.
+// The row of a thread, and the range that it processes.
 struct Chunk {
     int lanes;
     bool has_row;
@@ -175,7 +176,7 @@ struct Chunk {
     }
 };
 
-// Writes into states what each chunk of each row joins to.
+// Writes the combination of each chunk of each row into states.
 extern "C" __global__ void __launch_bounds__(THREADS)
 totals(const Stored* in, State* states, Task task) {
     const Chunk at(task);
@@ -186,7 +187,7 @@ totals(const Stored* in, State* states, Task task) {
         states[at.row * task.state_row + blockIdx.y * task.state_chunk] = whole;
 }
 
-// states: what `totals` wrote; not read where a row is one chunk. places: of extremes alone.
+// states: written by `totals`; not read if a row is one chunk. places: only for extremes.
 extern "C" __global__ void __launch_bounds__(THREADS)
 scan(const Stored* in, long long* places, Stored* out, const State* states, Task task) {
     const Chunk at(task);
@@ -198,7 +199,7 @@ scan(const Stored* in, long long* places, Stored* out, const State* states, Task
         states += at.row * task.state_row;
         before = along<State>(before, at.has_row, at.lanes, 0, blockIdx.y,
                               Chunks{states, task.state_chunk, blockIdx.y}, Nothing());
-        // The next walk writes where slower threads may still read.
+        // A barrier, because the next scan writes where slower threads may still read.
         __syncthreads();
     }
     along<Part>(before, at.has_row, at.lanes, at.begin, at.end, Taking{in, task.step_in, at.end},

@@ -1,4 +1,4 @@
-"""Running sums, products, log-sums, extremes and linear recurrences, on CUDA arrays."""
+"""Cumulative sums, products, log-sums, extremes and linear recurrences, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from ..launch import (
 from ..prepared import only_launches
 from ..rows import Rows, rows_along
 
-# Blocks that long rows are cut into chunks for, and how many tiles of a group a chunk has at least.
-# Numbers of ours rather than of the GPU: the order of joining must not depend on the machine.
+# The number of blocks that long rows are cut into chunks for, and the least number of tiles of a
+# group per chunk. They do not depend on the GPU, because the order of combining must not.
 _ENOUGH_BLOCKS: Final = 1024
 _LEAST_TILES: Final = 4
 
 
 @only_launches
 def cumsum(x: Any, out: Any, axis: int) -> None:
-    """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
-    float32, or in float64 if x is float64, and the groups' sums in float64. The parts of complex
-    numbers are added in the same way.
+    """Write the sums of x[..., :k + 1, ...] along axis into out. Within groups, floating numbers
+    are added in float32 (float64 if x is float64), and the groups' sums in float64. The parts of
+    complex numbers are added in the same way.
     """
     launch(plan_scan(x, out, axis, joined="SUM"))
 
 
 @only_launches
 def cumprod(x: Any, out: Any, axis: int) -> None:
-    """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are computed
-    as in cumsum.
+    """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are
+    multiplied in the dtypes of cumsum.
     """
     launch(plan_scan(x, out, axis, joined="PRODUCT"))
 
 
 @only_launches
 def logcumsumexp(x: Any, out: Any, axis: int) -> None:
-    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in cumsum."""
+    """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out, in the dtypes of cumsum."""
     launch(plan_scan(x, out, axis, joined="LOG_SUM"))
 
 
 def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
-    """Return the launches of cumsum, cumprod or logcumsumexp; none if x is empty. A 0-d x is a
-    row of one.
+    """Return the launches of cumsum, cumprod or logcumsumexp; no launch if x is empty. A 0-d x is
+    treated as a row of one element.
     """
     rows = rows_along((x,), out, axis)
     if rows is None:
@@ -74,15 +74,15 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows, most: int, elements: int) -> _Cut:
-        """Return a cut of rows among groups of at most so many threads, which take so many
-        elements each at a time.
+        """Return how rows are divided among groups of at most `most` threads, which process this
+        many elements each at a time.
         """
-        # Neighbouring threads read neighbouring elements, be it of one row or of many.
+        # Adjacent threads read adjacent elements, whether of one row or of several rows.
         lanes = 1 if rows.apart else min(32, 1 << ((rows.length - 1) // elements).bit_length())
         if not rows.apart and rows.length > 32 * most:
             lanes = most
         blocks = -(-rows.walk.size * lanes // THREADS)
-        # A chunk costs reading its elements twice, and a State.
+        # A chunk costs a second read of its elements, and a State.
         chunks = min(_ENOUGH_BLOCKS // blocks, rows.length // (lanes * elements * _LEAST_TILES))
         if chunks <= 1:
             return cls(lanes, 1, rows.length)
@@ -97,9 +97,9 @@ class _Cut(NamedTuple):
 def _scan(
     source: str, x: Any, out: Any, places: Any, rows: Rows, fields: Sequence[int], *, words: int
 ) -> list[Launch]:
-    """Return the launches of scan.cu; a State is made of so many words of 8 bytes."""
+    """Return the launches of scan.cu; a State has this many words of 8 bytes."""
     cut, count = _Cut.of(rows, THREADS, _items(rows.pack)), rows.walk.size
-    # Threads of a group, or of neighbouring groups, read adjacent elements.
+    # Threads of a group, or of adjacent groups, read adjacent elements.
     steps = (1, count) if cut.lanes == 1 else (cut.chunks, 1)
     task = int64_fields(
         *(count, rows.length, cut.lanes, cut.chunk, cut.chunks, *fields[:3], *steps, *fields[3:])
@@ -117,14 +117,14 @@ def _scan(
 def source_of_scan(
     dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, joined: str, wide: bool = False
 ) -> str:
-    """Return the text for x and out of one dtype, a number of merged axes that stay, and one of
-    neighbours that a thread moves at once.
+    """Return the CUDA source for x and out of one dtype, the number of merged axes of rows, and the
+    number of adjacent elements that a thread loads at a time.
     """
     return _source("headers/sums.cuh", dtype, kept, pack, joined, wide=wide)
 
 
 def _items(pack: int) -> int:
-    """Return how many neighbours a thread joins at a time."""
+    """Return how many adjacent elements a thread combines at a time."""
     return max(4, pack)
 
 
@@ -146,22 +146,24 @@ constexpr Joining JOINED = {joined};
 
 @only_launches
 def cummax(x: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write the largest of x[..., :k + 1, ...] along axis into out, and where it stands into
-    indices: the last of equals; NaN from the first one on.
+    """Write the largest of x[..., :k + 1, ...] along axis into out, and its index into indices: the
+    last one among equals. From the first NaN on, the results are NaN.
     """
     launch(plan_extremes(x, out, indices, axis, largest=True))
 
 
 @only_launches
 def cummin(x: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write the smallest of x[..., :k + 1, ...] along axis into out, and where it stands into
-    indices: the last of equals; NaN from the first one on.
+    """Write the smallest of x[..., :k + 1, ...] along axis into out, and its index into indices:
+    the last one among equals. From the first NaN on, the results are NaN.
     """
     launch(plan_extremes(x, out, indices, axis, largest=False))
 
 
 def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -> list[Launch]:
-    """Return the launches of cummax or cummin; none if x is empty. A 0-d x is a row of one."""
+    """Return the launches of cummax or cummin; no launch if x is empty. A 0-d x is treated as a row
+    of one element.
+    """
     rows = rows_along((x, indices), out, axis)
     if rows is None:
         return []
@@ -176,8 +178,8 @@ def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -
 def source_of_extremes(
     dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, largest: bool, wide: bool = False
 ) -> str:
-    """Return the text for x and out of one dtype, a number of merged axes that stay, and one of
-    neighbours that a thread moves at once.
+    """Return the CUDA source for x and out of one dtype, the number of merged axes of rows, and the
+    number of adjacent elements that a thread loads at a time.
     """
     joined = "LARGEST" if largest else "SMALLEST"
     return _source("headers/extremes.cuh", dtype, kept, pack, joined, wide=wide)
@@ -185,16 +187,18 @@ def source_of_extremes(
 
 @only_launches
 def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> None:
-    """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
-    backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
+    """Write y with y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with y[0] =
+    x[0]. If backwards: y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
 
-    All of one shape. Computes in float64, or complex128, and rounds once.
+    All have one shape. Computes in float64, or complex128, and rounds once.
     """
     launch(plan_recurrence(factor, x, out, axis, backwards=backwards))
 
 
 def plan_recurrence(factor: Any, x: Any, out: Any, axis: int, *, backwards: bool) -> list[Launch]:
-    """Return the launches of recurrence; none if x is empty. A 0-d x is a row of one."""
+    """Return the launches of recurrence; no launch if x is empty. A 0-d x is treated as a row of
+    one element.
+    """
     rows = rows_along((factor, x), out, axis)
     if rows is None:
         return []
@@ -222,8 +226,8 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def source_of_recurrence(
     dtype: np.dtype[Any], kept: int = 1, *, backwards: bool, wide: bool = False
 ) -> str:
-    """Return the text for arrays of one floating or complex dtype and a number of merged axes that
-    stay.
+    """Return the CUDA source for arrays of one floating or complex dtype, and the number of merged
+    axes of rows.
     """
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,6 +1,6 @@
-"""Sorting along an axis, on CUDA arrays. NaN is the largest, equals keep their order.
+"""Sorting along an axis, on CUDA arrays. NaN counts as the largest, and sorting is stable.
 
-Thread  any; queued on the current stream of out's device, and waits for nothing
+Thread  any; queued on the current stream of out's device, without waiting
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ _SAME: Final = parse("x", ("x",))
 
 @on_device_of_out
 def sort(x: Any, out: Any, indices: Any, axis: int, descending: bool) -> None:
-    """Write x in order along axis into out, and from where each came into indices."""
+    """Write the sorted x along axis into out, and the original indices into indices."""
     _choose(x, out, indices, axis, out.shape[axis] if out.ndim else 1, descending)
 
 
 @on_device_of_out
 def topk(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) -> None:
-    """Write the k largest (or smallest) of x along axis in order into out, and where they stand."""
+    """Write the k largest (or smallest) of x along axis into out, sorted, and their indices into
+    indices.
+    """
     _choose(x, out, indices, axis, k, largest)
 
 
 @on_device_of_out
 def nth(x: Any, places: Any, out: Any, indices: Any, axis: int) -> None:
-    """Write the elements at places of the sorted x along axis into out, and their original places
-    into indices; places, out and indices have one place along axis.
+    """Write the elements at positions `places` of the sorted x along axis into out, and their
+    original indices into indices. places, out and indices have length 1 along axis.
     """
     import cupy
 
@@ -59,7 +61,7 @@ def nth(x: Any, places: Any, out: Any, indices: Any, axis: int) -> None:
 
 
 def _rows(x: Any, axis: int) -> Any:
-    """Return x in C order with axis last, itself if it lies so."""
+    """Return x with axis last, in C order: a view if x has this order, else a copy."""
     import cupy
 
     rows = x.transpose((*[each for each in range(x.ndim) if each != axis], axis))
@@ -84,8 +86,8 @@ def _choose(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) ->
 
 
 def _in_order(x: Any, axis: int, k: int, largest: bool) -> Any:
-    """Return the places along axis in order, or from the largest on, of k elements at least; equals
-    keep theirs.
+    """Return the indices that sort the axis, for at least the first k elements, from the largest on
+    if `largest`. Sorting is stable.
     """
     import cupy
 

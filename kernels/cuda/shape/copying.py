@@ -1,4 +1,4 @@
-"""Copies that change dtype, order or place, on CUDA arrays."""
+"""Copies that change dtype, order or position, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _FAR: Final = 1 << 62
 
 @only_launches
 def cast(x: Any, out: Any) -> None:
-    """Write x into out, as C casts its dtype to out's. Same shape."""
+    """Write x into out, of the same shape, with C's cast between the two dtypes."""
     launch(plan(_SAME, [x], out))
 
 
 @on_device_of_out
 def place(x: Any, out: Any, index: Any, value: Any) -> None:
-    """Write x into out[index] and value, of out's dtype and no axes, everywhere else. index holds
-    integers, slices, None and Ellipsis.
+    """Write x into out[index], and value everywhere else. index holds integers, slices, None and
+    Ellipsis; value is 0-d, of out's dtype.
     """
-    # Elements that index names are written twice; that costs less than finding the others.
+    # The elements at index are written twice, which costs less than finding the other elements.
     pointwise(_SAME, [value], out)
     pointwise(_SAME, [x], out[index])
 
 
 def fill_by(x: Any, out: Any, fill: Callable[[Any, Any], None]) -> None:
-    """Let fill, a function of (x, out), write out: for ops whose numbers come from elsewhere."""
+    """Call fill(x, out), which writes out, for ops whose values come from other code."""
     fill(x, out)
 
 
@@ -60,7 +60,7 @@ def cat(x: Any, out: Any, axis: int, start: int) -> None:
 
 @only_launches
 def flip(x: Any, out: Any, axes: tuple[int, ...]) -> None:
-    """Write x into out with the order along axes turned round."""
+    """Write x into out with the order along axes reversed."""
     turned = {axis % max(x.ndim, 1) for axis in axes}
     begins = [n - 1 if axis in turned else 0 for axis, n in enumerate(x.shape)]
     signs = [-1 if axis in turned else 1 for axis in range(x.ndim)]
@@ -69,7 +69,7 @@ def flip(x: Any, out: Any, axes: tuple[int, ...]) -> None:
 
 @only_launches
 def roll(x: Any, out: Any, shifts: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
-    """Write x moved by shifts along axes into out; axes None: along the flattened x."""
+    """Write x, shifted circularly along axes, into out; with axes=None along the flattened x."""
     if axes is None:
         launch(plan_move(x, out, turn=-shifts[0] % max(out.size, 1)))
         return
@@ -93,7 +93,7 @@ def place_diagonal(x: Any, out: Any, offset: int, dim1: int, dim2: int) -> None:
     dim1, dim2 = dim1 % out.ndim, dim2 % out.ndim
     *steps, along = element_strides(x)
     kept = iter(steps)
-    # Along the rows it goes forward; columns follow.
+    # x's index grows along the rows; columns have stride 0.
     read = [
         along if axis == dim1 else 0 if axis == dim2 else next(kept) for axis in range(out.ndim)
     ]
@@ -102,8 +102,8 @@ def place_diagonal(x: Any, out: Any, offset: int, dim1: int, dim2: int) -> None:
 
 
 class _Axis(NamedTuple):
-    """An axis of a move: its length, where reading begins and which way it goes, and the steps of
-    what is read and written.
+    """An axis of a move: its length, the index at which reading begins, its direction, and the
+    strides of input and output.
     """
 
     length: int
@@ -124,7 +124,7 @@ def plan_move(
     steps: Any = None,
     first: int = 0,
 ) -> list[Launch]:
-    """Return the launch of the kernel `move` (see moves.cu), or none if out is empty.
+    """Return the launch of the kernel `move` (see moves.cu); no launch if out is empty.
 
     Note    steps are x's strides along out's axes; by default those of x itself
     """
@@ -138,8 +138,8 @@ def plan_move(
         axes, turn = [axes[0]._replace(begin=turn)], 0
     task = int64_fields(*(out.size, turn, first, *band), *itertools.chain(*zip(*axes, strict=True)))
     pack, last = max(16 // out.dtype.itemsize, 1), axes[-1]
-    # Outside a band that is not a triangle nothing is read, and only single elements can be left
-    # unread.
+    # For a band other than a triangle, elements outside are not read; only single elements can be
+    # skipped.
     packed = pack > 1 and not turn and steps is None and last.length % pack == 0
     packed = packed and last.write == 1 and all(axis.write % pack == 0 for axis in axes[:-1])
     packed = packed and address_of(x) % 16 == 0 and address_of(out) % 16 == 0
@@ -151,15 +151,15 @@ def plan_move(
 def _joined(
     given: list[_Axis], band: tuple[int, int, int, int]
 ) -> tuple[list[_Axis], tuple[int, int, int, int]]:
-    """Return fewer axes of the same move, at least one, and the band's numbers for them.
+    """Return the same move with fewer axes, at least one, and the band's numbers for them.
 
-    Rows that go round the end of an axis do so as one run of elements.
+    Rows that wrap around the end of an axis do so as one run of elements.
     """
     row, column, least, most = band
     kept = {row, column} if (least, most) != (-_FAR, _FAR) else set()
     axes: list[_Axis] = []
     numbers: dict[int, int] = {}
-    joins = False  # whether the last one may take another in
+    joins = False  # whether the next axis may be merged with the last one
     for number, one in enumerate(given):
         if number not in kept and one.length == 1:
             continue
@@ -184,8 +184,8 @@ def _joined(
 
 @functools.lru_cache(maxsize=256)
 def source_of_move(dtype: np.dtype[Any], dims: int = 1, *, wide: bool = False) -> str:
-    """Return the text for elements of a dtype and a number of axes. One that is not wide counts
-    elements in 32 bits, which divides faster.
+    """Return the CUDA source for elements of a dtype and a number of axes. If not wide, elements
+    are counted in 32 bits, which divide faster.
     """
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

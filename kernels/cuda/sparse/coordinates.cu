@@ -1,10 +1,10 @@
-// Entries of sparse tensors added up. coordinates.py puts before this text: memory.cuh, poison.cuh,
-// typedefs of Stored (in memory) and Real (added), and whether Stored IS_WHOLE.
+// Sums of entries of sparse tensors. coordinates.py puts before this text: memory.cuh, poison.cuh,
+// typedefs of Stored (in memory) and Real (for additions), and whether Stored IS_WHOLE.
 //
-// An index is loaded once, and checked where it is used: another stream may write to it.
+// An index is loaded once, and checked where it is used, because another stream may write to it.
 //
-// A thread makes one element of the result, and adds in the order in which places come, as the CPU's
-// kernel does. Bound by memory: neighbours of a row are read together.
+// A thread computes one element of the result, and adds in the order of places, as in the CPU
+// kernel. Bound by memory: adjacent elements of a row are read together.
 
 constexpr int THREADS = 256;
 
@@ -23,7 +23,7 @@ gather_add(const Stored* x, const long long* starts, const long long* places, co
     const long long count = task.rows ? task.count : 0, end = stop < count ? stop : count;
     x += column * task.step_column;
     for (long long k = begin < 0 ? 0 : begin; k < end; ++k) {
-        // No branch, so that several rows may be on their way at once.
+        // No branch, so that several rows are loaded at a time.
         const long long place = places[k];
         const bool inside = place >= 0 && place < task.rows;
         const Stored found = x[(inside ? place : 0) * task.step_row];
@@ -36,10 +36,11 @@ gather_add(const Stored* x, const long long* starts, const long long* places, co
 struct Entries {
     long long size, width, count, axes, lengths[AXES];
 
-    // The number of an entry's place in C order; -1 if an axis does not have its index.
+    // The flat number of an entry's place, in C order; -1 if one of its indices is out of bounds.
     __device__ long long row_of(const long long* indices, long long entry) const {
         long long row = 0;
-        // Unrolled: an array that is read at a place unknown to the compiler lies in memory.
+        // Unrolled, because an array with an index unknown at compile time would be in local
+        // memory.
 #pragma unroll
         for (int axis = 0; axis < AXES; ++axis) {
             if (axis >= axes) continue;
@@ -57,7 +58,7 @@ flat_places(const long long* indices, long long* out, Entries task) {
     if (number < task.size) out[number] = task.row_of(indices, number);
 }
 
-// No two entries are of one place.
+// No two entries have the same place.
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_entries(const Stored* values, const long long* indices, Stored* out, Entries task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;

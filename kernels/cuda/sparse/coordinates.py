@@ -1,4 +1,4 @@
-"""Entries of sparse tensors added up, on CUDA arrays."""
+"""Sums of entries of sparse tensors, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..launch import (
 
 
 def gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) -> None:
-    """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]], each
-    times its weight, if there are weights. A row that x does not have counts as NaN, or as the
-    integer that is farthest out.
+    """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]],
+    multiplied by their weights, if any. A row that is out of bounds counts as NaN, or as the
+    largest or smallest integer.
     """
     launch(plan_gather_add(x, starts, places, weights, out))
 
 
 def plan_gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) -> list[Launch]:
-    """Return the launch; none if out is empty.
+    """Return the launch of gather_add; no launch if out is empty.
 
-    Note    all but x are gapless
+    Note    all arrays except x are contiguous
     """
     if not out.size:
         return []
@@ -40,22 +40,22 @@ def plan_gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) ->
     sizes = x.shape[0], places.size
     fields = int64_fields(out.size, out.shape[1], *steps, weights is not None, *sizes)
     grid = (-(-out.size // THREADS), 1)
-    given = out if weights is None else weights  # an address of the right type, not read
+    given = out if weights is None else weights  # a pointer of the right type, which is not read
     arguments = (x, starts, places, given, out, fields)
     return [Launch(source_of(out.dtype), "gather_add", grid, arguments)]
 
 
 def flat_places(indices: Any, out: Any, lengths: tuple[int, ...]) -> None:
-    """Write the number of each place, a column of indices, in C order over axes of lengths into
-    out; -1 for a place with an index that an axis does not have.
+    """Write the flat index of each column of indices, in C order over axes of these lengths, into
+    out; -1 for a column with an index that is out of bounds.
     """
     launch(plan_flat_places(indices, out, lengths))
 
 
 def plan_flat_places(indices: Any, out: Any, lengths: tuple[int, ...]) -> list[Launch]:
-    """Return the launch; none without places.
+    """Return the launch of flat_places; no launch without columns.
 
-    Note    both lie without gaps
+    Note    both arrays are contiguous
     """
     if not out.size:
         return []
@@ -65,17 +65,18 @@ def plan_flat_places(indices: Any, out: Any, lengths: tuple[int, ...]) -> list[L
 
 
 def add_entries(values: Any, indices: Any, out: Any) -> None:
-    """Add each of the values at its place, a column of indices, into out; no place comes twice.
+    """Add each value to out at the position given by its column of indices; no position occurs
+    twice.
 
-    A place that out does not have is passed over.
+    A position that is out of bounds is skipped.
     """
     launch(plan_add_entries(values, indices, out))
 
 
 def plan_add_entries(values: Any, indices: Any, out: Any) -> list[Launch]:
-    """Return the launch; none if there are no values.
+    """Return the launch of add_entries; no launch if there are no values.
 
-    Note    all arrays are gapless
+    Note    all arrays are contiguous
     """
     if not values.size:
         return []
@@ -89,7 +90,7 @@ def plan_add_entries(values: Any, indices: Any, out: Any) -> list[Launch]:
 
 @functools.lru_cache(maxsize=256)
 def source_of(dtype: np.dtype[Any], axes: int = 1) -> str:
-    """Return the text for elements of a dtype and a number of axes of places."""
+    """Return the CUDA source for elements of a dtype and a number of axes of positions."""
     real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,9 +1,9 @@
-// Steps of parameters by gradients of few rows. touched_rows.py puts before this text: memory.cuh,
-// typedefs of Stored (in memory) and Real (calculated with).
+// Optimizer steps of parameters whose gradients have few rows. touched_rows.py puts before this
+// text: memory.cuh, typedefs of Stored (in memory) and Real (computed).
 //
-// Values of one row stand next to each other in `order`. The thread of the first one's element adds
-// them up, and is the only one that touches that element of the row; the others have nothing to do.
-// Bound by memory: neighbours of a row are read together.
+// The values of one row are adjacent in `order`. The thread of the row's first value adds them, and
+// is the only one that changes its element of the row; the other threads do nothing. Bound by
+// memory: adjacent elements of a row are read together.
 
 constexpr int THREADS = 256;
 
@@ -12,7 +12,7 @@ struct Task {
 };
 
 struct Element {
-    // its place in a parameter; -1 if another thread has it, or the parameter does not have it
+    // its row in the parameter; -1 if another thread processes it, or it is out of bounds
     long long place;
     Real g;
 };

@@ -1,4 +1,4 @@
-"""Steps of parameters by gradients of few rows, on CUDA arrays."""
+"""Optimizer steps of parameters whose gradients have few rows, on CUDA arrays."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ..launch import (
 def adagrad(
     values: Any, places: Any, order: Any, sums: Any, out: Any, rate: float, eps: float
 ) -> None:
-    """Step rows of out, the parameter, as Adagrad does, and add to its sums of squares.
+    """Update rows of out, the parameter, as Adagrad does, and add to its sums of squares.
 
-    values: (n, width); places: (n,), the row of each of values[order], rising; sums and out: (rows,
-    width); all in C order. A row that out does not have is passed over.
+    values: (n, width); places: (n,), the row of each of values[order], ascending; sums and out:
+    (rows, width); all in C order. A row that is out of bounds is skipped.
     """
     launch(plan("adagrad", values, places, order, [sums, out], [rate, eps]))
 
@@ -42,9 +42,9 @@ def sparse_adam(
     keep_square: float,
     eps: float,
 ) -> None:
-    """Step rows of out, the parameter, as Adam does, and move the means of these rows.
+    """Update rows of out, the parameter, as Adam does, and the running means of these rows.
 
-    Arrays as adagrad's; keep and keep_square are what stays of the means.
+    Arrays as for adagrad; keep and keep_square are the decay factors of the means.
     """
     numbers = [rate, keep, keep_square, eps]
     launch(plan("sparse_adam", values, places, order, [mean, square, out], numbers))
@@ -53,7 +53,7 @@ def sparse_adam(
 def plan(
     name: str, values: Any, places: Any, order: Any, rows: list[Any], numbers: list[float]
 ) -> list[Launch]:
-    """Return the launch of a step; none if nothing is touched."""
+    """Return the launch of a step; no launch if no row is touched."""
     if not values.size:
         return []
     task = int64_fields(values.size, values.shape[1], values.shape[0], rows[0].shape[0])
@@ -64,7 +64,7 @@ def plan(
 
 @functools.lru_cache(maxsize=256)
 def source_of(dtype: np.dtype[Any]) -> str:
-    """Return the text for elements of a dtype."""
+    """Return the CUDA source for elements of a dtype."""
     real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,4 +1,4 @@
-"""Float8 tensors on cuda, whose kernels fibres run: what the CPU stores, moves and rounds."""
+"""Float8 tensors on cuda (here the CPU shim) are stored, moved and rounded as on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fibre_shim.installed import cuda_on_fibres
 NAMES = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 RNG = np.random.default_rng(0)
 NEAR = RNG.standard_normal(5000) * 10.0 ** RNG.uniform(-9, 6, 5000)
-# Ties, limits, and what lies beyond; every other bit pattern in NUMBERS.
+# Ties, limits, and values beyond the limits. NUMBERS has all other bit patterns.
 SPECIAL = [
     0.0,
     -0.0,

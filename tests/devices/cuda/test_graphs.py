@@ -1,4 +1,4 @@
-"""Captured work of a GPU: here on fibres, which record the work of a captured stream.
+"""CUDA graphs, here on the CPU shim, which records the work of a captured stream.
 
 Only a GPU can show what the driver refuses to capture (such as cuBLAS's workspaces).
 """
@@ -112,7 +112,7 @@ def test_memory_of_a_graph_is_given_to_nothing_else(fibres: CudaBackend) -> None
         y = x * 2
     assert first.pool().num_given > 0
     given = first.pool().num_given
-    _ = x * 3  # outside: from the common pool
+    _ = x * 3  # not captured: uses the common memory pool
     assert first.pool().num_given == given
     with graph(second, pool=first.pool()):
         z = y + 1
@@ -156,7 +156,7 @@ def test_what_cannot_be_captured_says_so() -> None:
         graph(CUDAGraph()),
     ):
         pass
-    # All of that is over: streams and draws are as before.
+    # After these errors, streams and random numbers work as before.
     assert not fd.cuda.is_current_stream_capturing()
     assert fd.rand(3, device="cuda").sum().item() > 0
 
@@ -176,7 +176,7 @@ def test_tables_that_are_always_the_same_are_kept_by_the_graph() -> None:
     with graph(captured):
         y = x * fd.arange(4, device="cuda") + fd.eye(4, device="cuda")[1]
     _ = [fd.arange(4, device="cuda") for _ in range(3)]
-    gc.collect()  # what the capture left behind is written over by now, unless it is kept
+    gc.collect()  # memory freed by the capture is overwritten by now, unless the graph keeps it
     captured.replay()
     assert y.tolist() == [0, 2, 2, 3]
 
@@ -215,7 +215,7 @@ def test_capturable_steps_go_on_counting_at_each_replay(name: str) -> None:
     captured = CUDAGraph()
     with graph(captured):
         step(*ours)
-    for _ in range(7):  # RAdam trusts its squares from the sixth step on
+    for _ in range(7):  # RAdam uses its second moments from the sixth step on
         captured.replay()
         step(*eager)
     for one, other in zip(eager[0], ours[0], strict=True):
@@ -246,7 +246,7 @@ def test_replays_draw_what_the_block_would_have_drawn() -> None:
         ]
 
     def seeded() -> None:
-        fd.cuda.manual_seed(-5)  # beyond int64, as a seed is kept
+        fd.cuda.manual_seed(-5)  # seeds are kept as numbers that may exceed int64
         own.manual_seed(1 << 63)
 
     seeded()

@@ -1,4 +1,4 @@
-"""CuPy keeps what it compiles where nobody else could put something, or in memory alone."""
+"""CuPy's compile cache is in a folder that nobody else can write to, or only in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Communicators over CuPy's bindings of NCCL, as strict as those."""
+"""Communicators over CuPy's NCCL bindings, with the same argument checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def alone(fibres: CudaBackend) -> Iterator[ours.Communicator]:
 
 
 def in_threads(*members: Callable[[], object]) -> None:
-    """Run members at the same time, and raise what one of them raised."""
+    """Run functions in parallel threads, and raise the exception of one of them."""
     errors: list[BaseException] = []
 
     def guarded(member: Callable[[], object]) -> None:
@@ -90,7 +90,7 @@ def test_the_stand_in_refuses_numbers_that_nccl_does_not_know(alone: ours.Commun
         with pytest.raises(bindings.NcclError, match="INVALID_ARGUMENT"):
             native.allReduce(place, place, 4, kind, op, stream)
     with pytest.raises(bindings.NcclError, match="INVALID_ARGUMENT"):
-        native.broadcast(place, place, 4, 7, 1, stream)  # a root that there is not
+        native.broadcast(place, place, 4, 7, 1, stream)  # a root that does not exist
     with pytest.raises(OverflowError, match="size_t"):
         native.allReduce(place, place, -1, 7, 0, stream)
     with pytest.raises(TypeError, match="an integer is required"):
@@ -130,9 +130,9 @@ def test_errors_that_come_later_are_told_apart(alone: ours.Communicator) -> None
         alone._native.error = status
         with pytest.raises(kind, match="all_reduce: NCCL"):
             alone.require_healthy("all_reduce")
-    alone._native.error = 7  # not done yet
+    alone._native.error = 7  # NCCL's "in progress"
     alone.require_healthy("all_reduce")
-    alone._native.error = 8  # one of which CuPy has no text
+    alone._native.error = 8  # a code without a text in CuPy
     with pytest.raises(CollectiveError, match=r"NCCL failed \(code 8\)"):
         alone.require_healthy("all_reduce")
     alone._native.error = 0
@@ -145,7 +145,7 @@ def test_the_first_error_of_a_group_of_calls_is_raised(alone: ours.Communicator)
         bindings.groupEnd()
     x, stream = fd.ones(4, device="cuda")._array, fd.cuda.Stream()
     out = fd.zeros(4, device="cuda")
-    with ours.grouped():  # a later group is not within an earlier one
+    with ours.grouped():  # a new group is not nested in the failed one
         alone.send("send", x, 0, stream)
         alone.recv("recv", out._array, 0, stream)
     stream.synchronize()

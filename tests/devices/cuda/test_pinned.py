@@ -1,4 +1,4 @@
-"""Pinned memory: copies that nobody waits for, on a CuPy whose copies arrive late."""
+"""Pinned memory: non-blocking copies, on a CuPy stand-in whose copies arrive late."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_no_copy_from_or_to_pinned_memory_waits(monkeypatch: pytest.MonkeyPatch)
     z = (x + y).to("cpu", non_blocking=True)
     back.copy_(x + 2, non_blocking=True)
     assert told == [] and z.is_pinned()
-    # A GPU has not come to it yet.
+    # The GPU has not done the copy yet.
     assert back.sum().item() == 0
     fd.cuda.synchronize()
     assert (z.sum().item(), back.sum().item()) == (4000, 3000)
@@ -84,15 +84,15 @@ def test_no_copy_from_or_to_pinned_memory_waits(monkeypatch: pytest.MonkeyPatch)
 def test_copies_wait_unless_they_are_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     held = fd.ones(3).pin_memory()
     x = held.to("cuda")
-    held.fill_(9)  # the copy is made
+    held.fill_(9)  # the copy is done
     assert x.to("cpu").tolist() == [1, 1, 1]
     back = fd.zeros(3)
-    back.copy_(x, non_blocking=True)  # not pinned: it has to wait
+    back.copy_(x, non_blocking=True)  # not pinned: the copy must wait
     assert back.tolist() == [1, 1, 1]
 
 
 def test_pinned_memory_under_way_is_given_to_nobody_else() -> None:
-    cupy.status[0] = 600  # the GPU works on
+    cupy.status[0] = 600  # the GPU is still working
     x = fd.full((5,), 3.0).pin_memory().cuda(non_blocking=True)
     late = fd.ones(5, device="cuda").to("cpu", non_blocking=True)
     gc.collect()

@@ -1,4 +1,4 @@
-"""Reports of a GPU's driver and libraries, and limits of a process: here on fibres.
+"""Reports of a GPU's driver and libraries, and limits of a process; here on the CPU shim.
 
 The tests marked gpu, and `bench first_contact`, check that a real driver reports the same.
 """
@@ -56,7 +56,7 @@ def test_errors_of_the_driver_and_its_libraries_are_ours(
     def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    x = fd.ones(2, 2, device="cuda", dtype=fd.int64)  # products of integers are CuPy's
+    x = fd.ones(2, 2, device="cuda", dtype=fd.int64)  # CuPy computes products of integers
     monkeypatch.setattr(cupy, "matmul", fail)
     for call in (lambda: x @ x, lambda: x.reshape(1, 2, 2) @ x):
         with pytest.raises(KernelError, match=told):
@@ -242,7 +242,7 @@ def test_streams_are_waited_for_and_told_apart(fibres: CudaBackend) -> None:
     event = fd.cuda.Event(enable_timing=True)
     assert side.record_event(event) is event and event.query()
     default.wait_event(event)
-    default.wait_event(fd.cuda.Event())  # not set: nothing to wait for
+    default.wait_event(fd.cuda.Event())  # not recorded: there is nothing to wait for
     fd.cuda.set_stream(side)
     assert fd.cuda.current_stream() == side
     fd.cuda.set_stream(default)
@@ -260,7 +260,7 @@ def test_other_libraries_see_the_memory_by_cuda_s_interface(
     assert described["data"] == (x.data_ptr(), False) and described["strides"] is None
     strided = x.t().__cuda_array_interface__
     assert strided["shape"] == (3, 2) and strided["strides"] == (4, 12)
-    assert described["version"] == 3 and described["stream"] == 1  # CUDA's default one
+    assert described["version"] == 3 and described["stream"] == 1  # the legacy default stream
     assert not hasattr(fd.ones(1), "__cuda_array_interface__")
     with pytest.raises(RuntimeError, match="requires_grad"):
         _ = fd.ones(1, device="cuda", requires_grad=True).__cuda_array_interface__

@@ -1,4 +1,4 @@
-"""Random programs over many streams agree with NumPy, however late their streams run."""
+"""Random programs on many streams agree with NumPy for any delays of the streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = [3, 40, 40, 700]
 
 
 class Slot:
-    """An array, what it must hold, and the events after which it may be read and written."""
+    """An array, its expected values, and the events of its last write and reads."""
 
     def __init__(self, array: SimArray, values: np.ndarray, written: SimEvent) -> None:
         self._array, self.values, self.written = array, values, written
@@ -22,7 +22,7 @@ class Slot:
 
 
 class Program:
-    """Draws operations, orders them by events as a careful user does, and keeps the book."""
+    """Draws random operations, orders them by events, and tracks the expected values."""
 
     def __init__(self, sim: SimBackend, seed: int) -> None:
         self.sim = sim
@@ -89,7 +89,7 @@ class Program:
                 self.sim.copy_into(out._array, source._array)
                 out.values = source.values.copy()
             out.written, out.read = writer.record_event(), []
-            # The reader's stream waits for the copy too, so its event stands for the reading.
+            # The reading stream waits for the copy as well, so its event covers the read.
             source.read.append(used[self.sim.index_of(source._array)].record_event())
 
 

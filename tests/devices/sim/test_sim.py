@@ -1,4 +1,4 @@
-"""Simulated devices: opaque arrays, several devices, what the backend refuses."""
+"""Simulated devices: opaque arrays, several devices, and errors of the backend."""
 
 from __future__ import annotations
 

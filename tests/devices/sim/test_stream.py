@@ -245,7 +245,7 @@ def test_error_that_nobody_waited_for_is_logged_at_the_end(
 def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     sim: SimBackend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # One of another device waits for what is dropped, and is ended after that.
+    # `third` is on another device: it waits for the dropped work and is stopped last.
     first, second, third = sim.stream(0), sim.stream(0), sim.stream(1)
     begun = threading.Event()
     first.launch_host_function(lambda: begun.set() or first._stopping.wait(WAIT_S))
@@ -256,7 +256,7 @@ def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     assert begun.wait(WAIT_S)
     sim.reset()
     assert caplog.records == []
-    # Waiters get the error anyway, and so does the log where it came before.
+    # Waiters get the error in any case. It is logged too if it precedes the wait.
     with pytest.raises(DeviceError, match="was stopped with work queued"):
         waited_for.synchronize()
     later = sim.stream(0)
@@ -282,7 +282,7 @@ def test_ctrl_c_while_work_is_queued_stops_no_later_work(sim: SimBackend) -> Non
     ran: list[int] = []
     stream = sim.current_stream(0)
     stream.launch("first", ran.append, -1)
-    for _ in range(3):  # what is struck once is made up for by the flush
+    for _ in range(3):  # the flush retries a launch that was interrupted once
         for place in each_ctrl_c(lambda: lambda: stream.launch("struck", ran.append, 0)):
             stream.launch("next", ran.append, place)
             event = stream.record_event()

@@ -147,7 +147,7 @@ def test_what_fails_where_a_worker_was_asked_to_begin_ends_the_pass(agent: FakeA
 
 
 def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round | None]) -> None:
-    # The answers it waits for may be delayed by a broken connection.
+    # The worker waits for answers, which may be delayed by a broken connection.
     answers_come = {ME: told(0, 1, 1), OTHER: told(0, 1, 1)}
     rounds += [answers_come, answers_come, answers_come]
     waits = iter([False, False, False, True])

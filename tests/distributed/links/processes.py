@@ -77,7 +77,7 @@ def call(name: str, timeout_s: float = 30.0, agreed: str = "") -> Call:
 
 
 def sum_up(size: int, timeout_s: float = 30.0) -> tuple[str, str, float, bool]:
-    """Sum an array; return the error's type and text, the end time, and if it is unchanged."""
+    """Sum an array; return the error's type and text, the end time, and whether it is unchanged."""
     array = np.full(size, 1.0 + transport().rank, np.float32)
     kind, text = "", ""
     try:
@@ -141,7 +141,7 @@ def sum_different_sizes() -> tuple[str, str]:
 
 
 def send_until_a_signal(to: int, seconds: float) -> tuple[list[str], float]:
-    """Send to a member that reads nothing; return where a signal ended that, and after how long."""
+    """Send to a member that reads nothing; return where and when a signal ended the call."""
 
     def interrupt(*_: object) -> None:
         raise InterruptedError("a signal")

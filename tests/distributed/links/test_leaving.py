@@ -249,7 +249,7 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
             has_left.set()
             return ""
         assert has_left.wait(10)
-        # As the hub reports the end of a process on this machine.
+        # Like the hub's report that a process of this machine has ended.
         record = member.transport._members.records[2]
         member.transport.peer_lost(record, "its process has ended")
         return messages_without(member, 2)

@@ -196,7 +196,7 @@ def test_members_that_leave_wait_until_others_have_read_what_they_sent(
             transport._say_goodbye()
             timer.join()
             taken = time.monotonic() - began
-            # It does not wait again for a message that was read.
+            # The transport does not wait again for a message that was read.
             transport._have_read.add(1)
             transport._say_goodbye()
             is_read.wait(20.0)

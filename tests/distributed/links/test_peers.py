@@ -88,7 +88,7 @@ def record_of(hub: Hub, rank: int = 1, **changes: Any) -> Record:
 def watched(hub: Hub, *groups: int, **changes: Any) -> tuple[_Peer, list[Group]]:
     """Return a peer that these groups watch."""
     record, found = record_of(hub, **changes), []
-    # As if it were an open hub of this process.
+    # Pretend that the peer is an open hub of this process.
     hubs._live.add(record.incarnation)
     for number in groups:
         found.append(Group())
@@ -277,7 +277,7 @@ def test_a_hub_that_closes_is_known_to_the_other_hubs_of_its_process() -> None:
     assert stranger.left == []
     with pytest.raises(CollectiveLostError, match="it has left all groups"):
         other.send(known, (b"",), time.monotonic() + 5.0)
-    # A hub that watches it later is notified as well.
+    # A hub that watches the process later is notified as well.
     third.watch(2, known, by_connection=False)
     assert stranger.arrived.wait(5.0) and stranger.left == [71]
     for hub, number in ((other, 1), (third, 2)):

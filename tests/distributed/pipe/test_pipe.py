@@ -114,7 +114,7 @@ def test_the_calls_that_are_open_are_those_that_have_an_id_and_have_not_ended() 
         pipe.add_pending(call_id, Call())
     assert pipe.open_calls(9) == (31, [10, 20, 30])
     pipe.take_pending(30)
-    pipe.close_call(20)  # it could not be packed
+    pipe.close_call(20)  # as if its message could not be packed
     pipe.close_call(20)
     assert pipe.open_calls(9) == (31, [10])
     assert pipe.take_pending(20) is None and pipe.take_pending(10) is not None

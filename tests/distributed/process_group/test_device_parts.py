@@ -80,7 +80,7 @@ def test_the_environment_makes_programs_wait(
     monkeypatch.setattr(work, "_wait_on_host", on_host.append)
     work.wait()
     assert on_host == ([None] if blocks else [])
-    # While a graph is captured, the host does not wait.
+    # In a captured collective the host never waits.
     work.progress.is_captured = True
     work.progress.kept.append("memory")
     work.wait()

@@ -418,7 +418,7 @@ def test_what_nccl_reports_later_fails_all_members_by_name(status: int) -> None:
             with pytest.raises(kind) as caught:
                 work.wait(timedelta(seconds=15))
         else:
-            # Its own collective never ends; the store has the reason.
+            # This member's collective never ends; the store has the reason.
             group: Any = dist._get_default_group()
             pair = fd.empty(1, device="cuda:1")
             messages = dist.P2POp(dist.irecv, pair, 0)

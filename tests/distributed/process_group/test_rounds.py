@@ -20,7 +20,7 @@ def test_a_member_that_begins_again_takes_the_others_with_it() -> None:
     store = HashStore()
     first = begin_round(store, 0)
     assert begin_round(store, 1).number == 0 and not first.is_over()
-    # Its process was killed in that round and restarted.
+    # Member 1 was killed in that round and restarted.
     assert begin_round(store, 1).number == 1
     assert first.is_over()
     assert begin_round(store, 0).number == 1
@@ -30,7 +30,7 @@ def test_a_member_goes_on_to_the_latest_round_and_counts_on_from_there() -> None
     store = HashStore()
     begin_round(store, 0)
     assert [begin_round(store, 1).number for _ in range(4)] == [0, 1, 2, 3]
-    # It has been in one round, and the next one that it begins is the latest.
+    # Member 0 was in round 0 only; the next round that it begins is the latest one.
     assert [begin_round(store, 0).number for _ in range(2)] == [3, 4]
 
 

@@ -80,7 +80,7 @@ def test_a_wait_may_have_its_own_timeout_and_the_end_fails_what_is_queued(
 
 @pytest.mark.parametrize("backend", ["threads", "gloo"])
 def test_what_is_queued_ends_before_a_member_leaves(backend: str) -> None:
-    """Nothing waits for it, as in programs whose last step is asynchronous."""
+    """Nothing waits for queued collectives, as in programs whose last step is asynchronous."""
     leaves, has_left = threading.Event(), threading.Event()
 
     def member(rank: int) -> Any:

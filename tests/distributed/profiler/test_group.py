@@ -109,7 +109,7 @@ def test_all_workers_lie_on_one_time_line_with_arrows_and_the_critical_path() ->
 
 def layer_that_waits(x: fd.Tensor, w: fd.Tensor) -> fd.Tensor:
     y = layer(x, w)
-    # Its gradient takes longer than a root waits before it sends its queries.
+    # The gradient of y takes longer than a root waits before it sends its queries.
     y.register_hook(lambda g: hold_on())
     return y
 

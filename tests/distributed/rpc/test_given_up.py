@@ -217,7 +217,7 @@ def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     assert group[0].run(num_counted) == came
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
-    # The others leave without it, after the calls that it started there have ended.
+    # The others leave without the sleeper, after the calls that it started there have ended.
     for gate in GATES:
         group[0].run(open_gate, gate)
     group[0].start(leave_without, "w1")

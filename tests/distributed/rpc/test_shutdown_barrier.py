@@ -87,7 +87,7 @@ class Member:
         self.lives: dict[Member, Any] = {}
         self.barrier = ShutdownBarrier(self, list)  # type: ignore[arg-type]
         self.error: BaseException | None = None
-        # Its time in the barrier: in total, and without the time that the machine was busy.
+        # The member's time in the barrier: in total, and without time when the machine was busy.
         self.took_s = self.moved_s = 0.0
 
     def life_of(self, member: Member) -> Any:
@@ -488,7 +488,7 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
     lost.dead = True
     all_came = lead(leader)
     assert not all_came.done()
-    # A report that it had sent may be read after that.
+    # A report that the lost member had sent may be read after its loss is known.
     leader.barrier._member_lost(leader.life_of(lost))
     report_to(leader, lost)
     assert not all_came.done()
@@ -500,7 +500,7 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
 def test_a_loss_that_a_member_knows_of_is_known_to_the_leader_with_its_report() -> None:
     leader, other, lost = group = make_group(3)
     leader.workers.may_return = lambda life: life.is_dead
-    # The leader has not noticed its end yet, and has its report.
+    # The leader has the lost member's report, and has not noticed the loss yet.
     report_to(leader, lost)
     all_came = lead(leader)
     report_to(leader, other, 1, lost)

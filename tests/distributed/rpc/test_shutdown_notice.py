@@ -61,7 +61,7 @@ def shut_down_early() -> list[str]:
 
 def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> None:
     (found, _) = run_group(shut_down_early, 2)
-    # After a pause in which w0 has called, no notice is printed; that may replace the first one.
+    # A wait in which w0 called w1 ends without a notice; this may be the first wait.
     first_s = FIRST_S if f"for {FIRST_S:g} s: " in found[0] else 2 * FIRST_S
     assert found == [
         f"worker 'w1' has waited in shutdown() for {seconds:g} s: these have not called theirs "

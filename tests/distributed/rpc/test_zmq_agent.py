@@ -150,7 +150,7 @@ def give_answers() -> None:
 def functions_that_answer_later_hold_no_thread() -> None:
     count = 10 * THREADS
     futures = [rpc.rpc_async("w1", answer_at_gate) for _ in range(count)]
-    # All of them have started, and other calls still find a thread.
+    # All calls have started, and other calls still find a thread.
     while int(rpc.rpc_sync("w1", server_calls)) < count:
         pass
     assert int(rpc.rpc_sync("w1", pool_size)) < count

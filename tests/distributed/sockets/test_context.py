@@ -1,4 +1,4 @@
-"""The single ZeroMQ context: counted sockets, an end without waits, and notified forks."""
+"""The single ZeroMQ context: it counts sockets, ends without a wait, and is told of forks."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_a_frozen_holder_of_the_lock_is_an_error_in_time_and_holds_up_no_reader(
 def test_close_ends_a_wait_for_the_lock(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileStore(path, timeout=20)
     has_tried = threading.Event()
-    monkeypatch.setattr(store, "_try_lock", has_tried.set)  # returns None, as if it were taken
+    monkeypatch.setattr(store, "_try_lock", has_tried.set)  # returns None, as if locked
     with ThreadPoolExecutor(1) as pool:
         locked = pool.submit(store.set, "key", "value")
         assert has_tried.wait(10)
@@ -284,7 +284,7 @@ def test_a_value_that_another_took_meanwhile_is_waited_for_again(
         monkeypatch.setattr(LocalStore, "_ask", ask_late)
         fast.queue_push("q", "first")
         assert slow.queue_pop("q") == b"second" and taken == [b"first"]
-        # It was taken, and no other value follows.
+        # The value was taken, and no other value follows.
         taken.clear()
         fast.queue_push("q", "third")
         slow.set_timeout(0.05)

@@ -1,4 +1,4 @@
-"""The shapes of all steps."""
+"""Shapes of all nodes of a graph."""
 
 from __future__ import annotations
 

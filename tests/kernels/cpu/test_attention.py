@@ -80,8 +80,8 @@ def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[A
     ]
 
 
-# Scores per block, such that there are many blocks, some, or one. Two blocks of 65,536 scores need
-# 300 rows; with 64 scores per block those rows would make 2,800 blocks, and 260 test the same.
+# Block sizes for many blocks, some, or one. Two blocks of 65,536 scores need 300 rows. With 64
+# scores per block, 90 rows make 260 blocks, which test the same as the 2,800 blocks of 300 rows.
 SMALL = [(2, 2, 40, 56), (4, 2, 33, 17), (3, 1, 1, 90), (1, 1, 70, 1)]
 LARGEST = {64: (2, 2, 90, 90), 1000: (2, 2, 300, 300), 65536: (2, 2, 300, 300)}
 GRID = [(block, sizes) for block, largest in LARGEST.items() for sizes in (*SMALL, largest)]
@@ -332,7 +332,7 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # Its results, as much again, and two blocks; a matrix of all scores would take 64 MiB.
+    # The results, temporaries of their size, and two blocks. A matrix of all scores takes 64 MiB.
     assert most < 8 << 20, most
 
 
@@ -353,5 +353,5 @@ def test_neither_dropout_nor_a_mask_that_learns_makes_a_matrix_a_head(
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # As above for two heads, and the mask's gradient; a matrix of all scores would take 128 MiB.
+    # As above for two heads, plus the mask's gradient. A matrix of all scores takes 128 MiB.
     assert most < (12 << 20) + (0 if mask is None else mask.nbytes), most

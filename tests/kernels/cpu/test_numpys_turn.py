@@ -304,7 +304,7 @@ def test_ctc_by_numpy_is_that_of_the_loops_within_rounding(
     steps, n = 30, 5
     likely = numbers(steps, n, 6, dtype=dtype).detach().log_softmax(2).requires_grad_()
     texts = fd.tensor([[1, 2, 2, 3], [4, 4, 4, 4], [5, 1, 0, 0], [1, 2, 3, 4], [0, 0, 0, 0]])
-    # The second one needs more steps than it has; the fourth one has none.
+    # The second target needs more steps than its sample has; the fourth sample has no steps.
     times, lengths = [30, 5, 20, 0, 12], [4, 4, 2, 4, 0]
 
     def call(likely: fd.Tensor) -> fd.Tensor:

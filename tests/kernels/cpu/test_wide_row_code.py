@@ -1,4 +1,4 @@
-"""Rows that are recomputed in float64: far from their first number, or too large to square."""
+"""Rows far from their first number, or too large to be squared, are recomputed in float64."""
 
 from __future__ import annotations
 

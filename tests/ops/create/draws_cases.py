@@ -1,4 +1,4 @@
-"""Draws from distributions have no formula: test_random_distributions.py tests them."""
+"""Samplers have no reference formula: test_random_distributions.py tests them."""
 
 from __future__ import annotations
 

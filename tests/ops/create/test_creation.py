@@ -1,4 +1,4 @@
-"""Tensors out of nothing: strides like another's, numbers that a dtype does not hold."""
+"""Creating tensors: strides of `*_like`, and numbers that a dtype cannot represent."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
     assert fd.tensor(_Foreign(np.array(1, dtype))).shape == ()
 
 
-# Worked out with PyTorch 2.13: counted from both ends, in the dtype asked for.
+# From PyTorch 2.13, which counts from both ends, in the requested dtype.
 @pytest.mark.parametrize(
     ("start", "end", "steps", "dtype", "expected"),
     [
@@ -345,7 +345,7 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
         (-3, 3, 4, "uint8", [253, 169, 86, 3]),
         (-3, 3, 4, "int8", [-3, -1, 1, 3]),
         (0, 10, 1, "bool", [False]),
-        # PyTorch gives NaN and infinities: the distance is farther than the dtype holds.
+        # PyTorch gives NaN and infinity, because the difference overflows the dtype.
         (-3e38, 3e38, 2, "float32", [-3.0000000054977558e38, 3.0000000054977558e38]),
         (-65504, 65504, 5, "float16", [-65504.0, -32752.0, 0.0, 32752.0, 65504.0]),
         (1.5e308, -1.5e308, 3, "float64", [1.5e308, 0.0, -1.5e308]),

@@ -1,4 +1,4 @@
-"""Draws from named distributions: their moments are right, and what cannot be drawn is refused."""
+"""Draws from named distributions have the right moments, and invalid parameters are rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def full(value: float) -> fd.Tensor:
     return fd.full((COUNT,), float(value))
 
 
-# name -> (draws, mean, variance)
+# By name: (draws, mean, variance).
 DRAWS: dict[str, tuple[Callable[[], fd.Tensor], float, float]] = {
     "exponential_": (lambda: full(0).exponential_(2.0), 0.5, 0.25),
     "geometric_": (lambda: full(0).geometric_(0.3), 1 / 0.3, 0.7 / 0.09),
@@ -216,7 +216,7 @@ def test_numbers_at_both_ends_find_places_that_have_a_chance(
 
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
 def test_draws_without_replacement_in_half_types_keep_their_law(dtype: Any) -> None:
-    """Quotients of half types overflow, or are equal, and equal ones went to the first places."""
+    """Quotients in half types overflow or are equal, and ties would favour the first elements."""
     fd.manual_seed(1)
     large = fd.full((4000, 4), 6e4, dtype=dtype).multinomial(1)
     assert float((large == 0).double().mean()) == pytest.approx(0.25, abs=0.03)

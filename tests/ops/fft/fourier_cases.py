@@ -1,4 +1,4 @@
-"""Sample calls of Fourier transforms; complex results are compared and differentiated by parts."""
+"""Sample calls of Fourier transforms; real and imaginary parts are checked separately."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def of_complex(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: An
 
 
 def to_real(ours: Callable[..., Any], numpys: Callable[..., Any], *shapes: Any) -> list[Case]:
-    """Return samples of complex numbers with a real transform, and of real ones as such."""
+    """Return samples with a real transform, for complex and for real inputs."""
     return [
         *[
             case(lambda a, b: ours(fd.complex(a, b)), lambda a, b: numpys(a + 1j * b), one, one)
@@ -60,7 +60,7 @@ def np_ihfftn(x: np.ndarray, norm: str | None = None) -> np.ndarray:
 
 
 def np_stft(x: np.ndarray, w: np.ndarray, hop: int, center: bool = False) -> np.ndarray:
-    """Return the transforms of stretches as long as the window: (..., frequencies, stretches)."""
+    """Return the transforms of all windows, as (..., frequencies, windows)."""
     if center:
         x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(len(w) // 2,) * 2], "reflect")
     starts = range(0, x.shape[-1] - len(w) + 1, hop)
@@ -70,7 +70,7 @@ def np_stft(x: np.ndarray, w: np.ndarray, hop: int, center: bool = False) -> np.
 
 
 def np_istft(x: np.ndarray, w: np.ndarray, hop: int) -> np.ndarray:
-    """Return the signal of windows as long as the window function, without padding."""
+    """Return the signal from transforms of windows as long as the window function, unpadded."""
     n = len(w)
     stretches = np.fft.irfft(x.swapaxes(-1, -2), n) * w
     whole = n + hop * (x.shape[-1] - 1)
@@ -281,7 +281,7 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 COVERED_BY = {"fft_c2c": "fft.fftn", "fft_r2c": "fft.rfftn", "fft_c2r": "fft.irfftn"}
-# There are no transforms of half types, but what only moves numbers, or makes them, takes all.
+# No transform supports half types, but functions that only move or create numbers do.
 NO_HALF = {
     f"{name}-{place}"
     for name, cases in CASES.items()

@@ -11,13 +11,13 @@ import fastdist.fft as FT
 from tests.ops.cases import case, plain
 from tests.ops.fft.fourier_cases import CASES, NO_HALF, parts
 
-# Each number affects each other one, by sums whose order differs between libraries: which parts
-# become NaN or infinite is undefined.
+# Each element affects all others, by sums whose order differs between libraries. So it is undefined
+# which results become NaN or infinite.
 FINITE_ALONE = frozenset(NO_HALF)
 NAMES_THE_SIZE = {
     (name, i) for name in ("fft.hfft2", "stft", "istft") for i in range(len(CASES[name]))
 }
-WITHOUT_EMPTY = {"istft"}  # which refuses to find a signal in nothing, as PyTorch's does
+WITHOUT_EMPTY = {"istft"}  # rejects an empty input, as in PyTorch
 EMPTY = {
     "stft": [
         case(

@@ -1,4 +1,4 @@
-"""Fourier transforms: what beside their values and derivatives is promised of them."""
+"""Fourier transforms: everything except their values and derivatives."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_autocast_on_the_cpu_transforms_halves_in_float32() -> None:
     with fd.autocast("cpu"):
         assert fft.fft(x).dtype is fd.complex64
         with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
-            fft.hfft2(x.reshape(2, 2))  # PyTorch has left this one out
+            fft.hfft2(x.reshape(2, 2))  # PyTorch does not cast for this one
 
 
 def test_a_batch_is_transformed_at_once_along_any_axes() -> None:
@@ -160,7 +160,7 @@ def test_who_gives_no_window_and_who_wants_more_than_there_is_is_warned() -> Non
     x = drawn(64).detach()
     with pytest.warns(UserWarning, match="A window was not provided"):
         fd.stft(x, 8, return_complex=True)
-    stretches = fd.stft(x, 8, return_complex=True)  # once is enough: another one would be an error
+    stretches = fd.stft(x, 8, return_complex=True)  # a second warning would be an error
     with pytest.warns(UserWarning, match="A window was not provided"):
         fd.istft(stretches, 8)
     with pytest.warns(UserWarning, match="The length of signal is shorter than the length param"):

@@ -1,4 +1,4 @@
-"""`x[...]` and `x[...] = y` of batches: one call for all gives what one after the other does."""
+"""`x[...]` and `x[...] = y` under vmap: one call gives the results of a loop."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_places_of_a_batch_are_read_in_one_call(read: Any, dims: Any) -> None:
 
 
 class _Index:
-    """Returns the index of the brackets."""
+    """Returns the index in its brackets."""
 
     def __getitem__(self, index: Any) -> Any:
         return index

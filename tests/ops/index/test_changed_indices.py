@@ -1,7 +1,7 @@
-"""Indices that change between a call and its gradient, or under a tensor that holds them.
+"""Indices that change between a call and its gradient, or inside a tensor that holds them.
 
-However they change, a function that reads them raises or is right, and touches no memory of others.
-A change in place of a tensor that a Node saved is PyTorch's error.
+However they change, a function that reads them raises or gives a right result, and accesses no
+other memory. An in-place change of a tensor that a Node saved raises PyTorch's error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.kernels.index_calls import BAD
 
 
 class Case(NamedTuple):
-    """A result that hangs on leaves, and the indices that its gradient needs."""
+    """A result that depends on leaves, and the indices that its gradient needs."""
 
     result: Any
     index: Any
@@ -46,22 +46,22 @@ def returned(call: Callable[[Any], Any], *shape: int) -> Case:
 
 
 def given(call: Callable[..., Any], index: Any, *shapes: tuple[int, ...]) -> Case:
-    """Return the case of a call that takes leaves of shapes and an index."""
+    """Return the case of a call that takes leaves of these shapes and an index."""
     leaves = tuple([numbers(*shape) for shape in shapes])
     return Case(call(*leaves, index), index, leaves)
 
 
-# Few numbers, and so many that compiled loops serve.
+# A small size, and one at which compiled loops are used.
 SIDES = {"small": 6, "large": 72}
 
 
 def cases(n: int) -> dict[str, Callable[[], Case]]:
-    """Return how cases are made of n x n numbers."""
+    """Return functions that make cases of n x n numbers, by name."""
     return {**cases_of_results(n), **cases_of_movement(n), **cases_of_losses(n)}
 
 
 def cases_of_results(n: int) -> dict[str, Callable[[], Case]]:
-    """Return those whose indices are a result."""
+    """Return the cases whose indices are a result."""
     square, image, line, space = (n, n), (2, 3, n, n), (2, 3, 8 * n), (1, 2, n, n, 2)
     pool: Any = {"return_indices": True}
     return {
@@ -88,7 +88,7 @@ def cases_of_results(n: int) -> dict[str, Callable[[], Case]]:
 
 
 def cases_of_movement(n: int) -> dict[str, Callable[[], Case]]:
-    """Return the ops that read or write at indices."""
+    """Return the cases of ops that read or write at indices."""
     square, row, grid = (n, n), partial(places, n, n), partial(places, n, n, n)
     image = (2, 3, n, n)
     return {
@@ -121,7 +121,7 @@ def cases_of_movement(n: int) -> dict[str, Callable[[], Case]]:
 
 
 def cases_of_losses(n: int) -> dict[str, Callable[[], Case]]:
-    """Return those of embeddings and losses."""
+    """Return the cases of embeddings and losses."""
     square, row, grid = (n, n), partial(places, n, n), partial(places, n, n, n)
     image = (2, 3, n, n)
     return {
@@ -162,7 +162,7 @@ WAYS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def passed(make: Callable[[], Case], change: Callable[[Any, int], Any]) -> str:
-    """Return "fine" if the gradient after each change raises or is what it was without one."""
+    """Return "fine" if after each change the gradient raises or equals that without a change."""
     found = set()
     fd.manual_seed(0)
     expected = gradients(make())
@@ -178,7 +178,7 @@ def passed(make: Callable[[], Case], change: Callable[[Any, int], Any]) -> str:
             found.add("fine")
         else:
             right = all(fd.equal(a, b) for a, b in zip(ours, expected, strict=True))
-            # A number below 0 may count from behind, and be one of the axis.
+            # A negative index may count from the end, and then be valid.
             found.add("fine" if right or bad == -5 else f"{bad} is believed")
     return ", ".join(sorted(found))
 
@@ -215,7 +215,7 @@ def test_a_gradient_by_indices_that_changed_unseen_raises_or_is_right(
 
 
 def sparse(axes: int, **more: Any) -> Any:
-    """Return a sparse tensor whose indices are the second result."""
+    """Return a sparse tensor, and its indices."""
     indices = fd.arange(4).repeat(axes, 1)
     values = fd.ones(4, 3) if axes == 1 else fd.ones(4)
     return fd.sparse_coo_tensor(indices, values, (4, 3 + axes - 1)[:2], **more), indices
@@ -296,7 +296,7 @@ def test_a_step_by_a_sparse_gradient_refuses_indices_that_changed_since() -> Non
 
 
 def race(rounds: int) -> str:
-    """Call what reads indices while a thread writes wrong ones and right ones."""
+    """Call functions that read indices while a thread writes wrong and right indices."""
     n = 96
     index, grid = fd.arange(n), fd.arange(n).repeat(n, 1)
     x, over = fd.nn.Parameter(fd.ones(n, n)), threading.Event()
@@ -333,7 +333,7 @@ def race(rounds: int) -> str:
                 array[7] = kept
 
     thread, interval = threading.Thread(target=spoil), sys.getswitchinterval()
-    # Else most of the time is spent waiting until the other thread has had its 5 ms.
+    # Otherwise most of the time is spent waiting for the other thread's 5 ms to end.
     sys.setswitchinterval(1e-4)
     thread.start()
     try:
@@ -344,7 +344,7 @@ def race(rounds: int) -> str:
                     if found.requires_grad:
                         found.sum().backward()
                 except (IndexError, RuntimeError):
-                    pass  # the right answer to a wrong index
+                    pass  # the right reaction to a wrong index
     finally:
         over.set()
         thread.join()

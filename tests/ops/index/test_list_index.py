@@ -1,4 +1,4 @@
-"""A list in brackets is a tuple where PyTorch takes it for one, and places otherwise."""
+"""A list in brackets is a tuple where PyTorch treats it as one, and an index tensor otherwise."""
 
 from __future__ import annotations
 

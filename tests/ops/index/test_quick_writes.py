@@ -1,4 +1,4 @@
-"""Quick writes at an index: results, versions, and what is left to the general write."""
+"""The fast path for writes at an index: results, versions, and cases for the general path."""
 
 from __future__ import annotations
 

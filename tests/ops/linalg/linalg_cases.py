@@ -1,7 +1,7 @@
 """Sample calls of linear algebra: each on matrices far from singular, alone and in batches.
 
-Signs of vectors are LAPACK's choice, so what is sampled of eigenvectors and singular vectors are
-their squares.
+The signs of eigenvectors and singular vectors are LAPACK's choice, so samples use their
+squares.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def np_regular(x: np.ndarray) -> np.ndarray:
 
 
 def spread(x: fd.Tensor) -> fd.Tensor:
-    """Return matrices of any shape with singular values far from each other's and from 0."""
+    """Return matrices of any shape whose singular values differ and are not close to 0."""
     m, n = x.shape[-2:]
     steps = fd.arange(n, device=x.device).to(x.dtype)
     return 0.3 * x + fd.eye(m, n, dtype=x.dtype, device=x.device) * (2 + 3 * steps)
@@ -55,7 +55,7 @@ def np_spread(x: np.ndarray) -> np.ndarray:
 
 
 def rebuilt(x: fd.Tensor) -> fd.Tensor:
-    """Return the exponential of matrices by their eigenvalues."""
+    """Return the exponential of matrices, computed from their eigenvalues."""
     values, vectors = LA.eig(x)
     return vectors @ fd.diag_embed(values.exp()) @ LA.inv(vectors)
 
@@ -70,7 +70,7 @@ def of_definite(ours: Callable[..., Any], numpys: Callable[..., Any]) -> list[Ca
 def of_regular(
     ours: Callable[..., Any], numpys: Callable[..., Any], *others: INDEX, **more: Any
 ) -> list[Case]:
-    """Return samples of functions of one square matrix, (3, 3) or a batch, and of others."""
+    """Return samples of functions of a square matrix: of shape (3, 3), a batch, and others."""
     return [
         case(
             lambda x, *y: ours(regular(x), *y),
@@ -99,7 +99,7 @@ def np_lower(x: np.ndarray) -> np.ndarray:
 
 
 def np_lu(x: np.ndarray) -> np.ndarray:
-    """Return L, less its diagonal of ones, and U in one matrix, of a matrix without swaps."""
+    """Return L (without its unit diagonal) and U of a matrix in one matrix, without row swaps."""
     x = x.copy()
     for k in range(min(x.shape[-2:])):
         x[..., k + 1 :, k] /= x[..., k, None, k]
@@ -127,7 +127,7 @@ def np_reflected(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 
 def swapped(x: Any) -> Any:
-    """Return rows in another order, so that a factorization swaps them back."""
+    """Return reordered rows, so that a factorization swaps them back."""
     return x[..., [1, 2, 0], :]
 
 
@@ -336,7 +336,7 @@ RANKS = {
     "linalg.pinv": [
         *of_spread(LA.pinv, np.linalg.pinv),
         *of_definite(lambda x: LA.pinv(x, hermitian=True), np_inv),
-        # Rank 1, which stays.
+        # Rank 1 throughout.
         case(
             lambda x, y: LA.pinv(fd.outer(x, y)),
             lambda x, y: np.outer(y, x) / (x @ x) / (y @ y),
@@ -521,7 +521,7 @@ COVERED_BY = {
 ELSEWHERE = frozenset(
     {"svd_lowrank", "pca_lowrank", "eig", "lstsq", "matrix_rank", "solve", "symeig"}
 )
-# PyTorch has no LAPACK of float16, and fastdist none either; these get along without.
+# Neither PyTorch nor fastdist has LAPACK for float16; these functions do not need it.
 HALF = {
     "linalg.vector_norm", "linalg.norm", "frobenius_norm", "matrix_power", "linalg.matrix_exp",
     "matrix_exp", "linalg.multi_dot", "chain_matmul", "linalg.matmul", "linalg.vecdot",

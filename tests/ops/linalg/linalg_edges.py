@@ -1,4 +1,4 @@
-"""Linear algebra without elements, without axes, and of infinite values: see edge_cases.py."""
+"""Linear algebra without elements, without axes, and with infinite values: see edge_cases.py."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.ops.linalg.linalg_cases import HALF
 
 CASES = linalg_cases.CASES | ldl_cases.CASES
 
-# LAPACK refuses what is not finite, or has NaN where NumPy's formula has none: test_linalg.py.
+# LAPACK rejects values that are not finite, or gives NaN where NumPy's formula does not.
 FINITE_ALONE = frozenset(
     f"{name}-{i}"
     for name in CASES.keys() - HALF | {"linalg.matrix_exp", "matrix_exp", "matrix_power"}
     for i in range(len(CASES[name]))
 )
-# Samples that name a size, or whose formula needs one; and those that refuse tensors without axes.
+# Samples with a size in their arguments or formula, and samples that reject tensors without axes.
 NAMES_THE_SIZE = {
     ("linalg.vander", 0), ("linalg.tensorinv", 0), ("linalg.lu_factor", 6), ("linalg.lu_factor", 7),
     ("linalg.qr", 6), ("linalg.qr", 7), ("linalg.lstsq", 2), ("geqrf", 0),
@@ -38,7 +38,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def refusing(name: str) -> Callable[[fd.Tensor], object]:
-    """Return the call of a function with nothing but a tensor without axes."""
+    """Return a function that passes one tensor without axes for each tensor argument."""
     function = getattr(LA if name.startswith("linalg.") else fd, name.removeprefix("linalg."))
     taken = [p for p in inspect.signature(function).parameters.values() if p.annotation == "Tensor"]
     if name == "linalg.multi_dot":

@@ -1,4 +1,4 @@
-"""Matrices, norms and deviations of complex numbers: NumPy's values, derivatives by differences."""
+"""Complex matrices, norms and variances against NumPy, with derivatives by differences."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def by_values(a: Any, function: Any) -> Any:
     return (u * function(values)) @ right
 
 
-# Functions of two complex matrices: ours, and NumPy's.
+# Functions of two complex matrices, in fastdist and in NumPy.
 PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "inv": (lambda a, b: LA.inv(a), lambda a, b: np.linalg.inv(a)),
     "det": (lambda a, b: LA.det(a), lambda a, b: np.linalg.det(a)),
@@ -204,7 +204,7 @@ def test_values_are_numpy_s(name: str, dtype: fd.dtype, tolerance: float) -> Non
 def test_derivatives_are_those_of_differences(name: str, samples_alone: bool) -> None:
     given = [fd.tensor(one, requires_grad=True) for one in (A, B)]
     assert gradcheck(PAIRS[name][0], given, check_forward_ad=True)
-    # In fast mode along one random direction.
+    # Fast mode checks one random direction.
     assert gradgradcheck(PAIRS[name][0], given, fast_mode=samples_alone)
 
 

@@ -1,4 +1,4 @@
-"""grouped_mm: what it refuses, and what lies outside of the groups. Values stand in the table."""
+"""grouped_mm: rejected arguments, and rows outside of all groups. The table tests the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LDL factors of symmetric and Hermitian matrices, and solutions by them."""
+"""LDL factors of symmetric and Hermitian matrices, and solutions with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_ldl_factors_solve(batch: tuple[int, ...], hermitian: bool, dtype: fd.dt
     wanted = LA.solve(x.to(wide), right.to(wide))
     assert found.to(wide).allclose(wanted, 1e-2 if dtype in (fd.float32, fd.complex64) else 1e-6)
     read = LA.ldl_factor(x + 9 * fd.ones(4, 4, dtype=dtype).triu(1), hermitian=hermitian)
-    assert read.LD.equal(factors)  # the lower triangle alone is read
+    assert read.LD.equal(factors)  # only the lower triangle is read
 
 
 def test_ldl_pivots_of_two_rows_are_negative() -> None:

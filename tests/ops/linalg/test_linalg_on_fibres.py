@@ -1,6 +1,6 @@
-"""Linear algebra on cuda, LAPACK in the libraries' place: errors, batches, sizes, graphs.
+"""Linear algebra on cuda with LAPACK in place of GPU libraries: errors, batches, sizes, graphs.
 
-The values and gradients are the table's (test_cuda_on_fibres.py, test_complex_on_fibres.py).
+Values and gradients are tested with the table (test_cuda_on_fibres.py, test_complex_on_fibres.py).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 
 def outcome(call: Callable[[Any], Any], kind: str, device: str) -> Any:
-    """Return the words of the error that a call raises, or what it returns."""
+    """Return the text of the error that a call raises, or its result."""
     dtype = getattr(fd, kind)
     try:
         found = call(lambda array: fd.tensor(array, dtype=dtype, device=device))

@@ -1,4 +1,4 @@
-"""Sums with products: what 0 scales is passed over, and what does not fit is refused."""
+"""Sums of products: terms with factor 0 are skipped, and mismatched shapes are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample calls of attention, lookups by the bag and bilinear products, and NumPy's words."""
+"""Sample calls of attention, embedding bags and bilinear products, with NumPy references."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def attention(q: Array, k: Array, v: Array, mask: Any = 0.0, scale: float | None
 
 
 def words(seed: int, rows: int, keys: int) -> Array:
-    """Return the words that dropout draws of a seed, for rows of two heads."""
+    """Return the random words that dropout draws from a seed, for the rows of two heads."""
     blocks = -(-keys // 4)
     drawn = philox.words32(seed, 0, rows * blocks * 4).reshape(2, rows // 2, blocks * 4)
     return drawn[..., :keys]
@@ -44,7 +44,7 @@ def added(mask: Array) -> Array:
 
 
 def of_blocks(keeps: bool) -> list[Any]:
-    """Return cases of attention in blocks, whose weights are kept for the gradient, or not."""
+    """Return cases of attention in blocks, with weights kept for the gradient or not."""
 
     def blocks(
         q: Any, k: Any, v: Any, mask: Any = None, seed: Any = None, *, causal: bool = False

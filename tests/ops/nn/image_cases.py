@@ -21,7 +21,7 @@ def resized(x: np.ndarray, lengths: tuple[int, ...], *, align: bool) -> np.ndarr
 
 
 def sampled(x: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return x at the places of grid, bilinear, with zeros outside and aligned corners."""
+    """Return x sampled at grid: bilinear, zeros outside, aligned corners."""
     batch, channels, *space = x.shape
     padded = np.pad(x, ((0, 0), (0, 0), *[(9, 9)] * len(space)))
     out = np.zeros((batch, channels, *grid.shape[1:-1]))

@@ -1,6 +1,7 @@
-"""Images, their windows and patches without a batch, and 0-d tensors: see edge_cases.py.
+"""Images, windows and patches with empty batches, and 0-d tensors: see edge_cases.py.
 
-Their sizes have roles (channels, kernel, places), so the suite does not empty them at random.
+Their sizes have meanings (channels, kernel, positions), so the suite cannot set arbitrary ones to
+0.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ IMAGES = {name for table in _TABLES for name in table} | {"bilinear", "pad"}
 
 
 def nothing(ours: Callable[..., Any], shape: tuple[int, ...], *inputs: Any) -> list[Case]:
-    """Return the sample of a call whose result has no elements, but this shape."""
+    """Return the sample of a call whose result has this shape and no elements."""
     return [case(ours, lambda *given: np.zeros(shape), *inputs)]
 
 
@@ -98,13 +99,13 @@ EMPTY: dict[str, list[Case]] = {
     "pad": nothing(lambda x: F.pad(x, (1, 1)), (0, 5), (0, 3)),
     "bilinear": nothing(F.bilinear, (0, 4), (0, 3), (0, 2), (4, 3, 2)),
 }
-# Layers of recurrent cells, whose empty batches test_recurrent.py has.
+# Recurrent layers; test_recurrent.py tests their empty batches.
 _SEQUENCES = {"gru", "lstm", "rnn_relu", "rnn_tanh"}
-# Reached through the functions above alone, which refuse what these would not understand; and a
-# grid, which PyTorch makes of no size that is nothing.
+# Ops that users only reach through the functions above, which reject invalid sizes; and
+# affine_grid, which has no empty result in PyTorch.
 INNER = {name for name in IMAGES if name in OPS and name not in EMPTY} | {"affine_grid"}
 WITHOUT_EMPTY = INNER | _SEQUENCES
-# These say no in another class, as PyTorch does; sparse tensors alone lead to gather_add.
+# These raise another class of error, as PyTorch does; only sparse tensors lead to gather_add.
 REFUSED_OTHERWISE = {"embedding_bag", "gather_add", "interpolate", "multi_head_attention_forward"}
 
 
@@ -119,8 +120,8 @@ REFUSED_SCALAR: dict[str, Callable[[fd.Tensor], Any]] = {
     for name, cases in table.items()
     if name not in INNER | REFUSED_OTHERWISE
 }
-# Zeros that pad, and weights that are zero, times infinity are NaN where the op computes them, and
-# nothing where the formula leaves them out; where max_unpool1d puts two, either may stay.
+# Zero padding or a zero weight times infinity is NaN where the op multiplies, and absent where the
+# formula skips it. If max_unpool1d writes an element twice, either value may stay.
 NUMPY_KNOWS_NO_SUCH = {
     f"{name}-{i}"
     for table in (*_TABLES, {"bilinear": range(9), "embedding_bag": range(9)})

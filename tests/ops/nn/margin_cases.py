@@ -1,4 +1,4 @@
-"""Sample calls of losses by margins and densities, and of likeness along an axis."""
+"""Sample calls of margin losses, likelihood losses, and similarities along an axis."""
 
 from __future__ import annotations
 
@@ -201,8 +201,8 @@ LOSSES = {
         ),
     ],
 }
-# tests/ops/nn/test_margin_losses.py tests them: few have an answer without elements or axes, or
-# where something is infinite.
+# tests/ops/nn/test_margin_losses.py tests them, since few have a result without elements or axes,
+# or with infinite values.
 CASES: dict[str, list[Case]] = {}
 COVERED_BY: dict[str, str] = {}
 ELSEWHERE = frozenset(

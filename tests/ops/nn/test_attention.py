@@ -1,4 +1,4 @@
-"""Attention: rows that may look at nothing, dropout, and what is refused."""
+"""Attention: fully masked rows, dropout, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_query_that_may_look_at_nothing_gets_zeros_and_gives_no_gradient(is_bo
 def test_a_mask_that_is_added_gets_a_gradient() -> None:
     mask = fd.zeros(2, 1, requires_grad=True)
     attend(fd.randn(2, 3), fd.randn(4, 3), fd.randn(4, 3), mask).sum().backward()
-    # A term that is added to a whole row changes nothing.
+    # Adding a constant to a whole row does not change the result.
     np.testing.assert_allclose(mask.grad.numpy(), 0, atol=1e-6)
 
 
@@ -43,7 +43,7 @@ def test_a_mask_that_is_added_gets_a_gradient() -> None:
     [
         (2, (2, 2, 5, 7, 4), fd.float32),
         (2, (2, 2, 7, 5, 4), fd.float64),
-        (4, (1, 2, 70, 90, 8), fd.float32),  # in blocks, heads of query that share those of key
+        (4, (1, 2, 70, 90, 8), fd.float32),  # in blocks, with query heads that share key heads
         (2, (1, 2, 9, 9, 4), fd.bfloat16),
     ],
 )
@@ -56,7 +56,7 @@ def test_a_mask_beside_is_causal_allows_what_both_do(
     q = fd.randn(samples, heads, rows, length).to(dtype).requires_grad_()
     k, v = (fd.randn(samples, few, columns, length).to(dtype).requires_grad_() for _ in "kv")
     allowed = fd.rand(samples, 1, rows, columns) > 0.3
-    allowed[..., 0, 0] = False  # the first query may look at nothing
+    allowed[..., 0, 0] = False  # the first query attends to no key
     earlier = fd.ones(rows, columns, dtype=fd.bool).tril()
     if is_bool:
         mask, both = allowed, allowed & earlier
@@ -111,7 +111,7 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float32, fd.float64])
 @pytest.mark.parametrize("more", [{}, {"is_causal": True}, {"attn_mask": fd.ones(3, 3) == 1}])
 def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> None:
-    # In matrices, and, being long enough for them, in blocks.
+    # As whole matrices, and, for long rows, in blocks.
     for times in (1, 100):
         q = fd.ones(1, 3 * times, 0, dtype=dtype, requires_grad=True)
         v = fd.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=dtype, requires_grad=True)
@@ -120,7 +120,7 @@ def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> 
         given = more if mask is None else {"attn_mask": mask.repeat(times, times)}
         found = attend(q, q, rows, **given)
         found.sum().backward()
-        last = [2.0, 3.0]  # looks at all
+        last = [2.0, 3.0]  # attends to all keys
         np.testing.assert_allclose(found[0, -1].float().tolist(), last, rtol=2e-2)
         first = [0.0, 1.0] if "is_causal" in more else last
         np.testing.assert_allclose(found[0, 0].float().tolist(), first, rtol=2e-2)
@@ -198,7 +198,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, 
 
 
 def results(query: Any, key: Any, value: Any, mask: Any, more: Any) -> list[Any]:
-    """Return attention's result, its gradients, and gradients of those."""
+    """Return attention's result, its gradients, and their gradients."""
     rng = np.random.default_rng(0)
     given = [fd.tensor(rng.standard_normal(s)).requires_grad_() for s in (query, key, value)]
     out = attend(*given, mask, **more)
@@ -265,14 +265,14 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, drop
         out.sum().backward()
         return out
 
-    train()  # without the memory of compiling and loading
+    train()  # compiles and loads, without measuring that memory
     tracemalloc.start()
     try:
         assert type(train().grad_fn).__name__ == "ScaledDotProductFlashAttentionForCpuBackward0"
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # A matrix of the weights has 64 MiB.
+    # A matrix of the weights would take 64 MiB.
     assert most < 16 << 20, most
 
 
@@ -284,7 +284,7 @@ def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_
 ) -> None:
     given = [fd.zeros(1, 4, length, 64, requires_grad=True) for _ in range(3)]
     size_bytes = given[0].numel() * 4
-    attend(*given).sum().backward()  # without the memory of compiling and loading
+    attend(*given).sum().backward()  # compiles and loads, without measuring that memory
     tracemalloc.start()
     try:
         with fd.no_grad():
@@ -302,7 +302,7 @@ def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_
 def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> None:
     given = [fd.zeros(1, 1, 1024, 16) for _ in range(3)]
     mask = fd.zeros(*lead, 1024, 1024, requires_grad=True)
-    attend(*given, mask).sum().backward()  # without the memory of compiling and loading
+    attend(*given, mask).sum().backward()  # compiles and loads, without measuring that memory
     mask.grad = None
     tracemalloc.start()
     try:
@@ -310,7 +310,7 @@ def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> 
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    # 4 MiB of it, and two blocks of half a MiB.
+    # 4 MiB for the gradient, and two blocks of half a MiB.
     assert mask.grad is not None and mask.grad.shape == mask.shape
     assert most < 6 << 20, most
 
@@ -427,7 +427,7 @@ def test_calls_of_a_batch_may_lack_heads_rows_keys_or_width(dtype: Any, sizes: A
 
 @pytest.mark.parametrize("more", ["nothing", "mask", "bias", "causal", "blind"])
 def test_few_heads_of_key_give_what_repeated_ones_give(more: str) -> None:
-    """Fewer scores than go in blocks: queries that share a head become rows of one matrix."""
+    """With too few scores for blocks, queries that share a key head become rows of one matrix."""
     fd.manual_seed(0)
     q, k, v = (
         fd.randn(2, heads, n, 3, dtype=fd.float64).transpose(1, 2).contiguous().transpose(1, 2)
@@ -458,6 +458,6 @@ def test_few_heads_of_key_give_what_repeated_ones_give(more: str) -> None:
 def test_a_key_that_is_nan_hides_behind_a_causal_query() -> None:
     key = fd.ones(3, 2)
     key[2] = math.nan
-    for _ in range(2):  # the second finds the mask of the first
+    for _ in range(2):  # the second call uses the mask of the first
         found = attend(fd.ones(3, 2), key, fd.ones(3, 2), is_causal=True)
         assert found[:2].isfinite().all() and found[2].isnan().all()

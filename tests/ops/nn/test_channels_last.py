@@ -1,4 +1,4 @@
-"""Memory formats through ops, copies and gradients: strides as PyTorch gives them."""
+"""Memory formats in ops, copies and gradients: strides as in PyTorch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def columns_with_gaps() -> Any:
 
 
 def is_channels_last(tensor: Any) -> bool:
-    """Return whether memory without gaps has the channels as its fastest axis."""
+    """Return whether the memory is dense, with channels as its fastest axis."""
     packed = tensor.permute(0, 2, 3, 1)
     return bool(packed.is_contiguous() and not tensor.is_contiguous())
 

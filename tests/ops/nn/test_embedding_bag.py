@@ -1,4 +1,4 @@
-"""Lookups: rows kept short, gradients by frequency, bags and what is refused."""
+"""Embeddings: renormalized rows, gradients scaled by frequency, bags, and rejected arguments."""
 
 from __future__ import annotations
 

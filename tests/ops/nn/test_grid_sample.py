@@ -1,4 +1,4 @@
-"""grid_sample: values of PyTorch 2.13 in every mode, gradients at borders, refusals."""
+"""grid_sample: PyTorch 2.13's values in every mode, gradients at borders, rejected arguments."""
 
 from __future__ import annotations
 

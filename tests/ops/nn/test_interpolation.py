@@ -1,4 +1,4 @@
-"""interpolate: values and indices of PyTorch 2.13, refusals, and the older names."""
+"""interpolate: PyTorch 2.13's values and indices, rejected arguments, and the older names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cross entropy of a linear layer's outputs: what it is made of, and what it refuses."""
+"""The cross entropy of a linear layer's outputs: its decomposition, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses by margins and densities, and likeness: values, derivatives, devices, edges and errors."""
+"""Margin and likelihood losses, and similarities: values, derivatives, devices, edges, errors."""
 
 from __future__ import annotations
 

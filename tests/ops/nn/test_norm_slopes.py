@@ -1,4 +1,4 @@
-"""The claim: gradients that are differentiated again are the same by kernels and by expressions."""
+"""Second derivatives of norms and losses are equal by kernels and by expressions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_kernels_and_expressions_make_the_same_second_gradients(name: str) -> No
 
 
 def third_gradient(call: Callable[[Any, Any], Any], x: np.ndarray, *others: Any) -> Any:
-    """Return x, and the second gradient by it in the direction of others, recorded."""
+    """Return x and its second gradient in the direction of others, with a graph."""
     g, q, w = others
     leaf = fd.tensor(x).requires_grad_()
     (slope,) = fd.autograd.grad(call(leaf, w), [leaf], g, create_graph=True)
@@ -118,8 +118,8 @@ def test_ops_without_kernels_for_devices_serve_the_cpu_alone(
         monkeypatch.setattr(op, "_plan", note(op))
     for name, (shape, call) in {**CALLS, "known": ((6, 4, 3), known)}.items():
         if name == "norm" and device == "meta":
-            continue  # whether its slope bends depends on values
-        # No other test has as many rows: the plan of a call is kept with the layouts.
+            continue  # it depends on values whether its gradient has a derivative
+        # No other test has this number of rows, because the plan of a call is cached by layout.
         x = fd.ones(23, *shape[1:], device=device).requires_grad_()
         w = fd.ones(4, device=device).requires_grad_()
         out = (entropy if name in ("cross_entropy", "losses") else call)(x, w)

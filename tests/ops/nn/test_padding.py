@@ -1,4 +1,4 @@
-"""nn.functional.pad: what is taken away, and what cannot be padded."""
+"""nn.functional.pad: negative padding, and rejected arguments."""
 
 from __future__ import annotations
 

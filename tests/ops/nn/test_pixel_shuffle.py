@@ -1,4 +1,4 @@
-"""Pixel and channel shuffles: what cannot be shuffled."""
+"""Pixel and channel shuffles: rejected arguments."""
 
 from __future__ import annotations
 

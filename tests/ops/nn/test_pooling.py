@@ -1,4 +1,4 @@
-"""Pooling: where the largest stand, what comes back, what is refused in PyTorch's words."""
+"""Pooling: indices of maxima, unpooling, and errors with PyTorch's texts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_fractional_windows_begin_where_is_drawn() -> None:
     values, indices = F.fractional_max_pool2d(
         x, 2, output_size=(3, 4), return_indices=True, _random_samples=samples
     )
-    # From PyTorch 2.13.
+    # Results of PyTorch 2.13.
     assert values.flatten().tolist() == [6, 2, 4, 5, 6, 6, 3, 4, 5, 6, 6, 2]
     assert indices.flatten().tolist() == [6, 2, 4, 5, 6, 13, 10, 11, 19, 20, 27, 23]
     values.sum().backward()

@@ -1,4 +1,4 @@
-"""Whole sequences in one op: what ops step by step give, forwards and backwards."""
+"""A whole sequence in one op gives the results and gradients of step-by-step ops."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measured(results: Any) -> fd.Tensor:
 
 
 def derivatives(results: Any, inputs: list[Any]) -> list[np.ndarray]:
-    """Return the value, the gradients, and those of a number that is made of the gradients."""
+    """Return the value, the gradients, and gradients of a number computed from the gradients."""
     total = measured(results)
     first = grad(total, inputs, create_graph=True)
     second = grad(measured(first), inputs)

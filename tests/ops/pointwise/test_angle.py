@@ -1,4 +1,4 @@
-"""The claim that functions of complex numbers give PyTorch's results for real ones."""
+"""Functions for complex numbers give PyTorch's results for real numbers."""
 
 from __future__ import annotations
 

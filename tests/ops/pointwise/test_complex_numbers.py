@@ -1,4 +1,4 @@
-"""Values of complex numbers are NumPy's, derivatives those of differences by their parts."""
+"""Complex functions have NumPy's values, and derivatives by differences of both parts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "sgn": lambda x: x / np.abs(x),
 }
-# Functions of complex x, y, z and real r, valid for us and for NumPy.
+# Functions of complex x, y, z and real r, valid in fastdist and NumPy.
 PROGRAMS: dict[str, Callable[..., Any]] = {
     "sum": lambda x, y, z, r: x + y,
     "difference": lambda x, y, z, r: x - y,
@@ -136,7 +136,7 @@ def test_parts_are_views() -> None:
     pairs = fd.zeros(2, 2)
     fd.view_as_complex(pairs)[1] = 5 + 6j
     assert pairs.tolist() == [[0.0, 0.0], [5.0, 6.0]]
-    assert pairs.select(-1, 0).dtype is fd.float32  # lies as the complex view does
+    assert pairs.select(-1, 0).dtype is fd.float32  # has the strides of the complex view
 
 
 def test_complex_numbers_are_made_of_parts() -> None:

@@ -1,4 +1,4 @@
-"""Conjugates of complex numbers are views of them: what is written reaches them, both ways."""
+"""Conjugates of complex tensors are views: writes to either reach the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def numbers_of(tensor: fd.Tensor) -> np.ndarray:
     return tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
 
 
-# Changes of a tensor in place, with the tensor itself, others and a mask as arguments.
+# In-place changes of a tensor, with the tensor, another one and a mask as arguments.
 CHANGES: dict[str, Changing] = {
     "add_": lambda c, y, m: c.add_(y, alpha=2j),
     "add_ of a number": lambda c, y, m: c.add_(1j),
@@ -95,7 +95,7 @@ def test_a_change_of_the_view_reaches_the_numbers_on_cuda(
         change_is_that_of_a_copy(name, "cuda")
 
 
-# Base tensors of views may not change their dtype in place.
+# Base tensors of views must not change their dtype in place.
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "view in place"])
 def test_a_change_of_the_numbers_is_seen_in_the_view(name: str) -> None:
     x, plain = x_of(), x_of()

@@ -1,4 +1,4 @@
-"""Conjugated views of subclasses of Tensor share memory, and are of no subclass themselves."""
+"""Conjugated views of Tensor subclasses share memory, and are plain Tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .test_conjugates import NUMBERS, OTHERS, Changing, numbers_of, x_of
 
 
 class Kind(fd.Tensor):
-    """A kind of tensors that a program makes."""
+    """A user-defined subclass of Tensor."""
 
 
 def kind_of(array: np.ndarray = NUMBERS) -> Any:

@@ -1,4 +1,4 @@
-"""Sample calls of reductions, orders, norms and softmax."""
+"""Sample calls of reductions, sorts, norms and softmax."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sorted_places(x, axis=-1):
 
 
 def places_from_largest(x, axis=-1):
-    """NaN counts as larger than all, as in PyTorch; of equals the first comes first."""
+    """Return indices by decreasing value: NaN is the largest, and equal values keep their order."""
     return np.lexsort((-x, ~np.isnan(x)), axis)
 
 
@@ -30,7 +30,7 @@ def from_largest(x, axis=-1):
     return np.take_along_axis(x, places_from_largest(x, axis), axis)
 
 
-# Zeros, at which a running product has gradients that no division gives.
+# With zeros the gradient of a cumulative product cannot be computed by division.
 HOLES = fd.tensor([[1, 0, 1, 1], [0, 1, 0, 1]])
 
 CASES = {

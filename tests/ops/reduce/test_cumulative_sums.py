@@ -1,4 +1,4 @@
-"""Derivatives of products and running products: linear in memory, right at zeros and infinities."""
+"""Derivatives of (cumulative) products: linear memory, and right values at zero and infinity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ops.differences import jvp, leaf
 Call = Callable[[fd.Tensor], Any]
 NAN, INF = float("nan"), float("inf")
 N = 200_000
-# A table of N x N would take 320 GB; these are 50 arrays of N float64.
+# An N x N table would take 320 GB; the bound is 50 arrays of N float64 numbers.
 BOUND_BYTES = 50 * 8 * N
 CALLS: dict[str, Call] = {
     "prod": lambda x: x.prod(),
@@ -28,7 +28,7 @@ ZEROS = {"no zero": [], "a zero": [N // 3]}
 
 
 def numbers(zeros: list[int]) -> np.ndarray:
-    """Return N numbers whose products neither vanish nor overflow, with zeros at these places."""
+    """Return N numbers whose products neither vanish nor overflow, with zeros at these indices."""
     x = np.exp(np.random.default_rng(0).standard_normal(N) * 1e-3)
     x[zeros] = 0.0
     return x
@@ -36,7 +36,7 @@ def numbers(zeros: list[int]) -> np.ndarray:
 
 @pytest.fixture
 def peak_bytes() -> Any:
-    """Call a function, and return by how much memory grew at most meanwhile."""
+    """Return a function that calls another one and returns the peak growth of memory in bytes."""
 
     def measure(function: Callable[[], Any]) -> int:
         tracemalloc.start()
@@ -66,7 +66,7 @@ def test_derivatives_of_many_numbers_take_memory_linear_in_their_number(
 
 
 def by_definition(x: np.ndarray) -> np.ndarray:
-    """Return [k, i]: the derivative of the product of x[: k + 1] by x[i]."""
+    """Return the table [k, i] of derivatives of the product of x[: k + 1] by x[i]."""
     table = np.zeros((len(x), len(x)))
     for k, i in itertools.product(range(len(x)), repeat=2):
         if i <= k:
@@ -82,7 +82,7 @@ SHORT = [
 
 @pytest.mark.parametrize("given", SHORT, ids=str)
 def test_derivatives_of_cumprod_with_zeros_are_products_of_the_others(given: list[float]) -> None:
-    """As in PyTorch 2.13 where it builds a graph; where not, it has 0 behind a zero for NaN."""
+    """As PyTorch 2.13 with a graph; without one, it has 0 instead of NaN after a zero."""
     x, g = np.array(given), np.arange(1.0, len(given) + 1)
     with np.errstate(invalid="ignore"):
         table = by_definition(x)
@@ -169,7 +169,7 @@ def test_running_extremes_of_many_elements_are_those_of_few(axis: int, dtype: st
         x[3, :, 5] = np.nan
     found = fd.tensor(x).cummin(axis)
     for row in range(0, 40, 10):
-        # Few rows are made by NumPy, all of them by a compiled loop.
+        # NumPy computes few rows, and a compiled loop computes all of them.
         part = np.ascontiguousarray(x[:, row : row + 10] if axis != 1 else x[row % 30 :, :, :5])
         few = fd.tensor(part).cummin(axis)
         for one, other in zip(found, few, strict=True):

@@ -1,4 +1,4 @@
-"""The claim that segment_reduce is NumPy's reduction of each stretch, with its derivatives."""
+"""segment_reduce gives NumPy's reduction of each segment, and its derivatives."""
 
 from __future__ import annotations
 

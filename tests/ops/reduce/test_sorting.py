@@ -1,4 +1,4 @@
-"""Unique and largest elements of tensors without axes, without elements and with NaN."""
+"""Unique and largest elements of tensors without axes, without elements, and with NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of reductions and losses at ties, zeros, infinities and NaN: PyTorch 2.13's numbers."""
+"""Gradients of reductions and losses at ties, zeros, infinities and NaN, as in PyTorch 2.13."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ops.cases import F
 
 NAN, INF = float("nan"), float("inf")
 Call = Callable[[fd.Tensor], Any]
-# call, input, value, gradient
+# Call, input, value, gradient.
 ROWS: dict[str, tuple[Call, Any, Any, Any]] = {
     "max shares ties": (lambda x: x.max(), [1, 1, 0], 1, [0.5, 0.5, 0]),
     "max gives NaN the gradient": (lambda x: x.max(), [1, NAN, 0], NAN, [0, 1, 0]),

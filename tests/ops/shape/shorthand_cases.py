@@ -1,4 +1,4 @@
-"""Sample calls of the names that stand for two or three ops."""
+"""Sample calls of functions that combine two or three ops."""
 
 from __future__ import annotations
 
@@ -114,8 +114,9 @@ CASES = {
     ],
 }
 COVERED_BY: dict[str, str] = {}
-# Functions with one answer for all tensors, as test_angle.py shows; functions that make or take
-# complex numbers alone, and casts to bfloat16, as test_complex.py and core/test_dtypes.py show.
+# Functions with the same result for all real tensors (see test_angle.py); functions that only
+# create or accept complex numbers, and casts to bfloat16 (see test_complex.py and
+# core/test_dtypes.py).
 ELSEWHERE = frozenset(
     {
         "bfloat16",

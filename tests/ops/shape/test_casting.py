@@ -1,4 +1,4 @@
-"""Functions that speak of whole tensors: equality, dtypes, indexing errors, casts."""
+"""Functions of whole tensors: equality, dtypes, indexing errors, casts."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_old_words_for_reductions_are_understood(loss: Callable[..., Any]) -> No
         with pytest.warns(UserWarning, match=f"please use reduction='{new}' instead"):
             found = loss(x, y, **old)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "reduction: 'mean' divides")  # kl_div's own
+            warnings.filterwarnings("ignore", "reduction: 'mean' divides")  # kl_div's own warning
             expected = loss(x, y, reduction=new)
         assert found.tolist() == expected.tolist()
 

@@ -1,4 +1,4 @@
-"""Copies to devices keep the layout; triangles keep the bits of the elements that they keep."""
+"""Copies to devices keep the layout; tril and triu keep the bits of kept elements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_triangles_are_numpys(dtype: str, upper: bool) -> None:
 def test_nan_and_signed_zeros_stay_and_infinities_beside_leave_no_trace(size: int) -> None:
     x = np.full((size, size), np.inf, np.float32)
     x[1, 0], x[2, 0] = np.nan, -0.0
-    for _ in range(2):  # the second finds a kept mask
+    for _ in range(2):  # the second call uses a cached mask
         out = np.full((size, size), np.nan, np.float32)
         triangle(x, out, 0, False)
         assert np.isnan(out[1, 0]) and out[2, 0] == 0 and np.signbit(out[2, 0])

@@ -1,4 +1,4 @@
-"""Other memory, other sizes, other dtypes for one tensor: set_, resize_, view(dtype)."""
+"""Changing the memory, size or dtype of a tensor: set_, resize_, view(dtype)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The claim that a copy of a view has its numbers and derivatives, and separate memory."""
+"""Copies of views have the same values and derivatives, and their own memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-place ops that change a tensor's shape or take it out of its graph."""
+"""In-place ops that change a tensor's shape or detach it."""
 
 from __future__ import annotations
 

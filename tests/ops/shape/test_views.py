@@ -1,4 +1,4 @@
-"""Views and copies of the order in which memory is walked."""
+"""Views, and copies that change the memory order."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_views_of_many_threads_are_all_known_to_the_base() -> None:
 
     def take(found: list[fastdist.Tensor]) -> None:
         for i in range(200):
-            base[i % 64]  # dies at once
+            base[i % 64]  # freed immediately
             found.append(base[i % 64])
 
     kept: list[list[fastdist.Tensor]] = [[] for _ in range(4)]
@@ -160,7 +160,7 @@ def test_views_of_many_threads_are_all_known_to_the_base() -> None:
 @in_one_test("offset", [-2, 0, 1, 4])
 def test_a_diagonal_is_a_view_that_can_be_written(shape: Any, axes: Any, offset: int) -> None:
     x = fastdist.arange(math.prod(shape)).reshape(shape).float()
-    for seen in (x, x.transpose(0, -1), x):  # the last time by the short path
+    for seen in (x, x.transpose(0, -1), x):  # the last call takes the short path
         expected = np.diagonal(seen.numpy().copy(), offset, *axes)
         found = seen.diagonal(offset, *axes)
         np.testing.assert_array_equal(found.numpy(), expected)

@@ -1,4 +1,4 @@
-"""Sparse tensors meet none of the table's questions: their own files ask them."""
+"""The table does not test sparse tensors: their own test files do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES: dict[str, list[Case]] = {
     ]
 }
 COVERED_BY: dict[str, str] = {}
-# In test_conversion.py, test_rules.py and test_products.py.
+# Tested in test_conversion.py, test_rules.py and test_products.py.
 ELSEWHERE = words(
     "coalesce dsmm indices is_coalesced smm sparse_mask spmm to_dense to_sparse to_sparse_coo "
     "values"

@@ -1,4 +1,4 @@
-"""Every public function meets sparse tensors with a result or with words, never dense unasked."""
+"""Every public function supports sparse tensors or raises a clear error; none densifies them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdist.nn import functional as F
 from tests.properties import Properties
 
 PLACES = [[0, 2, 0], [1, 0, 1]]
-# They change settings, wait for processes, or are given code.
+# These functions change settings, wait for processes, or take code.
 _NOT_HERE = {
     "clear_autocast_cache", "compile", "get_autocast_dtype", "install_as_torch", "load",
     "manual_seed", "save", "seed", "use_deterministic_algorithms",
@@ -47,7 +47,7 @@ def calls() -> list[tuple[Any, ...]]:
 
 
 FUNCTIONS = dict(functions())
-# Python's messages for reading an attribute that does not exist.
+# Python's messages for attributes that do not exist.
 OTHER_MISTAKES = re.compile("'(list|int|float|tuple)' object|attribute 'axes'")
 MISTAKES = (AttributeError, AssertionError, KeyError, UnboundLocalError, RecursionError)
 
@@ -64,7 +64,7 @@ def check(function: Callable[..., Any]) -> None:
     errors = [error for given in calls() if (error := error_of(function, given)) is not None]
     texts = [f"{type(error).__name__}: {error}" for error in errors]
     assert not [text for text in texts if "Coo" in text or "single memory" in text]
-    # A list where a tensor belongs is another mistake than a sparse tensor.
+    # Passing a sparse tensor in place of a list is another mistake.
     mistakes = [error for error in errors if isinstance(error, MISTAKES)]
     assert not [error for error in mistakes if not OTHER_MISTAKES.search(str(error))]
 

@@ -1,4 +1,4 @@
-"""Tangents pass through sparse tensors, and their gradients are differentiated forward."""
+"""Forward mode through sparse tensors, and forward derivatives of their gradients."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_tangents_are_differences(call: Any) -> None:
         found = [fwAD.unpack_dual(one).tangent.numpy() for one in (of_values, of_whole)]
     step = 1e-4
     ends = [call(entries(values + sign * step * towards)).numpy() for sign in (1, -1)]
-    # A cast to float32 leaves few digits.
+    # A cast to float32 keeps few digits of a difference.
     for one in found:
         np.testing.assert_allclose(one, (ends[0] - ends[1]) / (2 * step), rtol=1e-3, atol=1e-3)
 

@@ -1,4 +1,4 @@
-"""Parts of sparse tensors, and several side by side, are those of the dense ones."""
+"""Parts and concatenations of sparse tensors equal those of the dense tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products with sparse matrices are those of the dense ones that they stand for."""
+"""Products with sparse matrices equal those with the dense matrices."""
 
 from __future__ import annotations
 

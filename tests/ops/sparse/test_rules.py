@@ -1,4 +1,4 @@
-"""Arithmetic, sums and movement of sparse tensors are those of the dense ones they stand for."""
+"""Arithmetic, sums and moves of sparse tensors equal those of the dense tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax of sparse tensors is that of dense ones with -inf where there is no entry."""
+"""Softmax of sparse tensors equals that of dense ones with -inf for missing entries."""
 
 from __future__ import annotations
 

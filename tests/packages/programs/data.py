@@ -1,4 +1,4 @@
-"""Weights and data from NumPy, and the line by which a program reports its numbers."""
+"""Deterministic weights and data from NumPy, and the line with a program's numbers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 
 def random(*shape: int, seed: int = 1) -> Any:
-    """Return a tensor of float32 that depends on the shape and the seed alone."""
+    """Return a float32 tensor that depends only on the shape and the seed."""
     drawn = np.random.default_rng(seed).standard_normal(shape)
     return torch.from_numpy(drawn.astype("float32"))
 
 
 def fill(module: Any) -> Any:
-    """Set a module's parameters to small numbers that depend on their order alone."""
+    """Set a module's parameters to small numbers that depend only on their order."""
     rng = np.random.default_rng(0)
     with torch.no_grad():
         for _, parameter in sorted(module.named_parameters(), key=lambda item: item[0]):
@@ -26,7 +26,7 @@ def fill(module: Any) -> Any:
 
 
 def report(**numbers: Any) -> None:
-    """Print the numbers, flat, as one line of JSON."""
+    """Print the flattened numbers as one line of JSON."""
     flat = {
         name: np.asarray(value.detach() if hasattr(value, "detach") else value, "float64")
         for name, value in numbers.items()

@@ -1,4 +1,4 @@
-"""Solve, determinants and products of linear_operator, which overrides torch's functions."""
+"""Solves, determinants and products of linear_operator, which overrides torch's functions."""
 
 import torch
 from data import random, report

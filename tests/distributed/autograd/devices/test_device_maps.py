@@ -115,5 +115,5 @@ def test_a_pass_of_a_pass_goes_over_devices(kind: str) -> None:
         assert slope.to("cpu").tolist() == [3.0, 12.0]
         da.backward(context_id, [(slope * slope).sum() / 2])
         found = da.get_gradients(context_id)[x].to("cpu").tolist()
-        # Gradient through the slope added: 3 x^2 + 3 x^2 * 6 x.
+        # 3 x^2, plus 3 x^2 * 6 x from the gradient through the slope.
         assert found == [3.0 + 18.0, 12.0 + 144.0]

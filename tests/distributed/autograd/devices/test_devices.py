@@ -361,7 +361,7 @@ def test_a_cpu_thread_that_begins_again_begins_with_an_empty_queue() -> None:
     thread = GlobalCpuThread(lambda item: ran.set() if item.graph_task is not left else None)
     queue = thread.queue
     thread.stop()
-    # These come too late: no thread handles them, not even the next one that starts.
+    # Tasks pushed after stop() are handled by no thread, not even after the next start().
     queue.push_shutdown()
     queue.push(NodeTask(left, leaf().sum().grad_fn, InputBuffer(1)))
     thread.start()

@@ -80,7 +80,7 @@ def test_gradients_for_an_unknown_message_begin_no_pass_where_others_were_sent()
 
 
 def held(*given: Tensor) -> Tensor:
-    """Return a tensor whose gradient goes to the worker that gave one, or else stays here."""
+    """Return a tensor whose gradient goes back to the caller, or stays here without `given`."""
     (x,) = given or (_weight.setdefault("w", leaf(3)),)
     return with_hook(x, wait_at_gate)
 

@@ -46,7 +46,7 @@ def leave(graceful: bool = True) -> None:
 def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
     """Wait until this worker has no pass and no context; return how many seconds that took.
 
-    Raises  AssertionError with the remaining ones after timeout_s
+    Raises  AssertionError with the remaining passes and contexts after timeout_s
     """
     began, waiter = time.monotonic(), threading.Event()
     while da._get_debug_info() != NOTHING:
@@ -57,7 +57,7 @@ def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
 
 @contextlib.contextmanager
 def group_of(size: int, *arguments: Any) -> Iterator[Group]:
-    # Pass a secret: worker 0 would otherwise create a file for it, and its process may be killed.
+    # Pass a secret. Otherwise worker 0 creates a file for it, which remains if it is killed.
     group = Group(__file__, size, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
         group.run_all(init, *arguments)

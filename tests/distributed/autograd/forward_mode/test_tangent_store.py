@@ -42,7 +42,7 @@ BOUND_S = 5.0
 
 
 def wait_for_no_mirror() -> tuple[int, int]:
-    """Wait up to 5 s until none is left; return the numbers of mirrors and special modes."""
+    """Wait up to 5 s until no mirror is left; return the numbers of mirrors and special modes."""
     began, waiter = time.monotonic(), threading.Event()
     while time.monotonic() - began < BOUND_S:
         if not tangent_store().number_of_mirrors() and not modes.special:

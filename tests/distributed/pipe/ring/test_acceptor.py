@@ -44,7 +44,7 @@ def has_hung_up(line: socket.socket) -> bool:
     try:
         return line.recv(1) == b""
     except ConnectionResetError:
-        return True  # it closed before reading all data
+        return True  # the acceptor closed before reading all data
 
 
 def num_memories() -> int:
@@ -193,7 +193,7 @@ def test_who_sleeps_until_its_answer_comes_is_rung_for_that_alone(house: House) 
     lane = house.ring()
     lane.send([b"a"], soon())
     assert house.receive() is not None
-    assert house.receive(0.05) is None  # it marks itself as sleeping
+    assert house.receive(0.05) is None  # the listener marks itself as sleeping
     assert lane._end.reader.sleeps()
     lane.send([b"b"], soon())
     received = house.receive()
@@ -268,7 +268,7 @@ def test_rubbish_where_an_answer_waits_for_room_ends_the_ring(house: House) -> N
     received = house.receive()
     assert received is not None
     assert house.listener.reply(received.route, [bytes(2 * CAPACITY)])
-    read = 256 + 64  # of the answers; see memory.py
+    read = 256 + 64  # READ in the answers' direction; see memory.py
     lane._end._memory[read : read + 8] = b"\xff" * 8
     lane._end.bell.ring()
     assert house.receive(0.05) is None

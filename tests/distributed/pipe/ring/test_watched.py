@@ -130,7 +130,7 @@ def test_a_message_larger_than_the_ring_goes_in_pieces_and_others_wait(house: Ho
     received = None
     while received is None:
         assert time.monotonic() < deadline
-        lane.events()  # as its reader does when the bell rings
+        lane.events()  # like its reader when the bell rings
         received = house.receive(0.01)
     assert received.frames == [b"x" * 3 * CAPACITY]
     assert lane.events() == WRITABLE
@@ -146,7 +146,7 @@ def test_a_shared_lane_goes_on_by_zeromq(house: House) -> None:
     assert shared.receive() is None
     end_ring(house)
     assert shared.receive() is None
-    shared.hold()  # as the handler of a break does
+    shared.hold()  # like the handler of a break
     events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
     assert lane.takes_edges
     shared.send(Message(0x102, 2, body=b"while it is away").encode())
@@ -165,7 +165,7 @@ def test_a_shared_lane_goes_on_by_zeromq(house: House) -> None:
 def test_rubbish_among_the_answers_ends_the_ring(house: House) -> None:
     lane = house.watched()
     meet(house, lane)
-    way = 256  # of the answers; see memory.py
+    way = 256  # start of the answers' direction; see memory.py
     lane._end._memory[way : way + 8] = b"\xff" * 8
     assert lane.events() & READABLE
     assert lane.try_receive() is None

@@ -325,7 +325,7 @@ class Groups:
             one.error is not None and one.generation == outcome.generation for one in its
         ):
             return True
-        # It waits in another call, for a member that is missing there.
+        # The member waits in another call, for a member that is missing there.
         begun = self.begun.get((pid, outcome.generation, outcome.step), HORIZON_S * 1000)
         return isinstance(outcome.error, CollectiveTimeoutError) and begun >= outcome.ended
 
@@ -361,7 +361,7 @@ class Groups:
         is_first = not any(one.generation for one in self.outcomes)
         if is_first and len(self.done) == self.size == len(self.job.members):
             state = self.job.store._state
-            # Left are one name per group, one counter per rank, and the last answer of a barrier.
+            # The store still has a name per group, a counter per rank, and a barrier's last answer.
             assert all(name.endswith(b"/ready") for name in state._groups), list(state._groups)
             others = [key for key in state._values if not _KEPT.search(key.decode())]
             assert len(others) <= any(one.kind == "monitored_barrier" for one in self.plan), others

@@ -94,7 +94,7 @@ def strict() -> Iterator[None]:
 
 
 def a_large_body(way: Way) -> tuple[Any, bytes]:
-    message = Message(MessageType.PYTHON_RET, 5, metadata={"with": 1})  # else sent in one piece
+    message = Message(MessageType.PYTHON_RET, 5, metadata={"with": 1})  # more than one frame
     message.pack(bytes(700_000))
     body = bytes(message.body)
     return way.frames_of(message), body

@@ -1,4 +1,4 @@
-"""Device tensors are packed and unpacked together, with one wait at the sender and none here."""
+"""Device tensors are packed and unpacked together: the sender waits once, the receiver never."""
 
 from __future__ import annotations
 

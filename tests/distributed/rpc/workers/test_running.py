@@ -170,7 +170,7 @@ def keeps_the_lock_unnoticed() -> bool:
     """Return whether holding the GIL is not detected as a stop; retry, as a machine may stop."""
     for _ in range(5):
         ticking[0].progress._clock._silent_at = -math.inf
-        # It does not compute, so a CPU clock could not tell this from a stop.
+        # The sleep uses no CPU time, so a CPU clock could not distinguish it from a stop.
         ctypes.PyDLL(None).usleep(700_000)
         if not ticking[0].stood_still():
             return True
