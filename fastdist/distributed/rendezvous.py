@@ -188,7 +188,7 @@ def _meet_by_environment(
 
 
 def worker_address(
-    store: Store, environment: Mapping[str, str] = os.environ, given: str | None = None
+    store: Store, environment: Mapping[str, str] | None = None, given: str | None = None
 ) -> str:
     """Return the address of this machine that the worker binds and publishes; never a wildcard.
 
@@ -196,7 +196,13 @@ def worker_address(
     if the store has no server.
 
     Raises  RendezvousError if the given address is a wildcard
+
+    Args:
+        store: The store of the job.
+        environment: The variables by name; those of this process if None.
+        given: The address, if the caller knows it.
     """
+    environment = os.environ if environment is None else environment
     name = "local_address" if given else "FASTDIST_ADDRESS"
     given = given or environment.get("FASTDIST_ADDRESS")
     if given:

@@ -164,19 +164,16 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of func in forward mode, laid out as by jacrev.
 
+    Raises  RuntimeError if argnums is out of range, ValueError for integers
+
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
         randomness: "error", "same" or "different" random numbers in the columns, a batch of vmap.
 
-    Raises:
-        RuntimeError: argnums is out of range.
-        ValueError: An argument is not floating-point or complex.
-
     Example:
-        >>> from fastdist.func import jacfwd
-        >>> jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
         tensor([[2., 0.],
                 [0., 4.]])
     """

@@ -143,15 +143,14 @@ def new_zeros(
 ) -> Tensor:
     """Return zeros of size, by default in this tensor's dtype and on its device.
 
+    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+            negative
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `zeros`.
-
-    Raises:
-        TypeError: A length is not an integer, or none is given.
-        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1, dtype=torch.float64).new_zeros(2)
@@ -170,15 +169,14 @@ def new_ones(
 ) -> Tensor:
     """Return ones of size, by default in this tensor's dtype and on its device.
 
+    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+            negative
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `ones`.
-
-    Raises:
-        TypeError: A length is not an integer, or none is given.
-        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1, dtype=torch.int64).new_ones(2)
@@ -196,15 +194,14 @@ def new_empty(
 ) -> Tensor:
     """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
 
+    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+            negative
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `empty`.
-
-    Raises:
-        TypeError: A length is not an integer, or none is given.
-        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1, dtype=torch.int8).new_empty(2, 3).dtype
@@ -235,16 +232,15 @@ def new_full(
 ) -> Tensor:
     """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
 
+    Raises  TypeError if size is not a tuple of integers, or fill_value is not a number;
+            RuntimeError if a length is negative
+
     Args:
         size: The lengths of the axes, as a tuple.
         fill_value: The number.
         dtype: The dtype; this tensor's if None.
         device: The device of the result; this tensor's if None.
         **more: Further arguments of `full`.
-
-    Raises:
-        TypeError: size is not a tuple of integers, or fill_value is not a number.
-        RuntimeError: A length is negative.
 
     Example:
         >>> torch.ones(1).new_full((2,), 7)
@@ -389,14 +385,13 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of all windows of `size` elements along dimension; the elements of a window are
     along a new last axis.
 
+    Raises  IndexError if dimension is out of range; RuntimeError if size is longer than the axis,
+            or step is not positive
+
     Args:
         dimension: The axis.
         size: The length of a window.
         step: The distance between the starts of two windows.
-
-    Raises:
-        IndexError: dimension is out of range.
-        RuntimeError: size is longer than the axis, or step is not positive.
 
     Example:
         >>> torch.arange(5).unfold(0, 3, 2)

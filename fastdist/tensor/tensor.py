@@ -297,8 +297,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def data_ptr(self) -> int:
         """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  RuntimeError for a sparse tensor; DeviceError for a device whose memory has no address
-                in this process
+        Raises  RuntimeError for a sparse tensor; DeviceError for a device whose memory has no
+                address in this process
 
         Example:
             >>> x = torch.ones(2)

@@ -115,6 +115,10 @@ def reduce(
     Returns:
         A Work if async_op is true, otherwise None.
 
+    Raises:
+        ValueError: There is no default group, or the root is not in the group.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> x = torch.ones(2)
@@ -152,6 +156,10 @@ def broadcast(
     Returns:
         A Work if async_op is true, otherwise None.
 
+    Raises:
+        ValueError: There is no default group, or the root is not in the group.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> x = torch.ones(2)
@@ -182,6 +190,12 @@ def all_gather(
 
     Returns:
         A Work if async_op is true, otherwise None.
+
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+        CollectiveArgumentError: tensor_list does not have one tensor per member, or a dtype
+            differs.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -257,6 +271,11 @@ def reduce_scatter(
 
     Returns:
         A Work if async_op is true, otherwise None.
+
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+        CollectiveArgumentError: input_list does not have one tensor per member.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -344,6 +363,11 @@ def all_to_all(
     Returns:
         A Work if async_op is true, otherwise None.
 
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+        CollectiveArgumentError: A list does not have one tensor per member, or dtypes differ.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> parts = [torch.zeros(2)]
@@ -381,6 +405,12 @@ def gather(
 
     Returns:
         A Work if async_op is true, otherwise None.
+
+    Raises:
+        ValueError: There is no default group or group is not a group, or gather_list is missing at
+            the root.
+        CollectiveArgumentError: gather_list does not have one tensor per member.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -424,6 +454,12 @@ def scatter(
     Returns:
         A Work if async_op is true, otherwise None.
 
+    Raises:
+        ValueError: There is no default group or group is not a group, or scatter_list is missing at
+            the root.
+        CollectiveArgumentError: scatter_list does not have one tensor per member.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> x = torch.zeros(2)
@@ -461,6 +497,10 @@ def barrier(
 
     Returns:
         A Work if async_op is true, otherwise None.
+
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

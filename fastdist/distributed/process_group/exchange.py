@@ -67,6 +67,11 @@ def isend(
     Returns:
         A Work; its `wait()` returns when the tensor may be changed.
 
+    Raises:
+        ValueError: There is no default group, or the receiver is this process or not in the group.
+        CollectiveError: (raised by wait) The receiver is lost, did not call in time, or uses
+            another dtype or size.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> if dist.get_world_size() > 1:
@@ -97,6 +102,10 @@ def recv(
 
     Returns:
         The sender's global rank; -1 if this process is not in the group.
+
+    Raises:
+        ValueError: There is no default group, or the sender is this process or not in the group.
+        CollectiveError: The sender is lost, did not call in time, or sent another dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -135,6 +144,11 @@ def irecv(
 
     Returns:
         A Work; its `wait()` returns when the tensor has been received.
+
+    Raises:
+        ValueError: There is no default group, or the sender is this process or not in the group.
+        CollectiveError: (raised by wait) The sender is lost, did not call in time, or uses another
+            dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -16,6 +16,9 @@ def get_rank(group: Any = None) -> int:
     Args:
         group: The group; the default group if None.
 
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> dist.get_rank()
@@ -32,6 +35,9 @@ def get_world_size(group: Any = None) -> int:
 
     Args:
         group: The group; the default group if None.
+
+    Raises:
+        ValueError: There is no default group, or group is not a group.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -136,7 +136,8 @@ def rpc_sync(
 
     Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
     Raises  the exception of func, with its type, and its traceback as a note; RpcTimeoutError;
-            WorkerLostError naming the worker
+            WorkerLostError naming the worker; RpcNotRunningError if RPC is not initialized on this
+            worker
 
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
@@ -246,6 +247,11 @@ def rpc_async(
     Returns:
         A Future: `wait()` returns the result, or raises the exception of func.
 
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+        RpcError: The worker is unknown, or func or an argument cannot be pickled.
+        TypeError: func is not callable, or args is not a tuple.
+
     Threads: any
 
     Example:
@@ -343,6 +349,11 @@ def remote(
         A reference; `to_here()` copies the value, `rpc_sync().method()` calls a method on the
         owner.
 
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+        RpcError: The worker is unknown, or func or an argument cannot be pickled.
+        TypeError: func is not callable, or args is not a tuple.
+
     Threads: any
 
     Example:
@@ -361,7 +372,8 @@ def remote(
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     """Return the WorkerInfo of a name, or this worker's own.
 
-    Raises  RpcError for an unknown name; TypeError for a value that is not a name, id or WorkerInfo
+    Raises  RpcError for an unknown name; TypeError for a value that is not a name, id or
+            WorkerInfo; RpcNotRunningError if RPC is not initialized on this worker
 
     Args:
         worker_name: A name, an id or a WorkerInfo; this worker's own if None.
@@ -403,7 +415,8 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     Units   timeout in seconds, for the whole wait. 0, the default, waits for the other workers as
             long as they live, and then 15 s for calls under way
     Raises  ShutdownIncomplete naming the workers that did not call shutdown, the calls that did not
-            end, or the workers that were lost; RPC is shut down in any case
+            end, or the workers that were lost; RPC is shut down in any case; RpcNotRunningError if
+            RPC is not initialized on this worker
     Source  PyTorch, torch/distributed/rpc/api.py, shutdown: a group without a world size has no
             barrier there either
 
@@ -433,6 +446,9 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
 
 def get_rpc_timeout() -> float:
     """Return the default timeout of calls, in seconds.
+
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
 
     Example:
         >>> rpc.get_rpc_timeout()
@@ -492,6 +508,9 @@ def get_debug_info() -> dict[str, str]:
     Returns:
         A dict of names and values, both as text.
 
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+
     Example:
         >>> "num_autograd_contexts" in rpc.get_debug_info()
         True
@@ -504,6 +523,9 @@ def get_metrics() -> dict[str, str]:
 
     Returns:
         A dict of names and numbers, both as text.
+
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
 
     Example:
         >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1

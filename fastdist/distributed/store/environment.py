@@ -66,7 +66,7 @@ class _Launcher:
 
 
 def from_env(
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
     *,
     rank: int | None = None,
     world_size: int | None = None,
@@ -79,7 +79,13 @@ def from_env(
     FASTDIST_RESTART_COUNT each take precedence over the launcher's variables.
 
     Raises  RendezvousError naming the variable, its value and the expected value
+
+    Args:
+        environment: The variables by name; those of this process if None.
+        rank: The rank of this worker, if the caller knows it.
+        world_size: The number of workers, if the caller knows it.
     """
+    environment = os.environ if environment is None else environment
     reader = _Reader(environment)
     launcher = next((one for one in _LAUNCHERS if environment.get(one.rank)), _NOBODY)
     if rank is None:
@@ -123,11 +129,15 @@ def round_number(environment: Mapping[str, str] = os.environ) -> int:
     return _Reader(environment).number("FASTDIST_RESTART_COUNT", default=0)
 
 
-def may_workers_return(environment: Mapping[str, str] = os.environ) -> bool:
+def may_workers_return(environment: Mapping[str, str] | None = None) -> bool:
     """Return whether a lost worker of this job is restarted while the others continue.
 
     Raises  RendezvousError if FASTDIST_ALLOW_RESTART has any value but `worker`
+
+    Args:
+        environment: The variables by name; those of this process if None.
     """
+    environment = os.environ if environment is None else environment
     given = environment.get("FASTDIST_ALLOW_RESTART", "")
     if given not in ("", "worker"):
         raise RendezvousError(

@@ -184,6 +184,7 @@ def full(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         TypeError: size is not a tuple of integers, or fill_value is not a number.
@@ -220,6 +221,7 @@ def zeros(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         RuntimeError: A length is negative.
@@ -256,6 +258,7 @@ def ones(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         RuntimeError: A length is negative.
@@ -292,6 +295,7 @@ def empty(
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
         memory_format: The order of the elements in memory.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         RuntimeError: A length is negative.

@@ -72,6 +72,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
         input: The tensor.
         dim: The axis to which the indices apply.
         index: Indices along dim, in int64. No axis except dim may be longer than in input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
@@ -245,6 +246,9 @@ def scatter(
     """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
     "multiply", src is combined with the old values.
 
+    Raises  IndexError if dim is out of range; RuntimeError if an index is out of range or not an
+            integer, or the dtypes of input and src differ
+
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
@@ -253,11 +257,6 @@ def scatter(
         value: A number, instead of src.
         reduce: "add" or "multiply" to combine with the elements of input; None to replace them.
         out: A tensor into which the result is written, in place of a new one.
-
-    Raises:
-        IndexError: dim is out of range.
-        RuntimeError: An index is out of range or not an integer, or the dtypes of input and src
-            differ.
 
     Example:
         >>> torch.zeros(2, 3).scatter(1, torch.tensor([[2], [0]]), 1.0)
@@ -400,15 +399,14 @@ def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return a copy of the slices of input at the indices `index` along dim.
 
+    Raises  IndexError if dim or an index is out of range; RuntimeError if index is neither int32
+            nor int64, or has several axes
+
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
         index: The indices of slices, a vector of int64 or int32.
         out: A tensor into which the result is written, in place of a new one.
-
-    Raises:
-        IndexError: dim or an index is out of range.
-        RuntimeError: index is neither int32 nor int64, or has several axes.
 
     Example:
         >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1, 1]))

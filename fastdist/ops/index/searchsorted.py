@@ -121,6 +121,7 @@ def searchsorted(
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
         sorter: Indices that sort the rows of sorted_sequence.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         RuntimeError: The leading axes differ, or the sequence has no axes.
@@ -212,6 +213,7 @@ def bucketize(
         boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether an element equal to a boundary belongs to the interval after it.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))

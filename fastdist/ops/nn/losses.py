@@ -201,7 +201,7 @@ def mse_loss(
         weight: A weight for each element.
 
     Raises:
-        RuntimeError: The shapes do not broadcast.
+        RuntimeError: The shapes do not broadcast, or an argument is complex.
 
     Example:
         >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))

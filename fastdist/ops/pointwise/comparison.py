@@ -13,6 +13,7 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
@@ -33,6 +34,7 @@ def ne(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
@@ -69,6 +71,7 @@ def isnan(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
@@ -88,6 +91,7 @@ def isinf(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
@@ -107,6 +111,7 @@ def isfinite(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
@@ -145,6 +150,7 @@ def logical_not(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
@@ -162,6 +168,7 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.

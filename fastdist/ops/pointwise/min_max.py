@@ -30,6 +30,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -56,6 +57,7 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         NotImplementedError: An argument is complex.

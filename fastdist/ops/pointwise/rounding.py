@@ -13,6 +13,7 @@ def floor(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         NotImplementedError: input is bool or complex.
@@ -32,6 +33,7 @@ def ceil(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         NotImplementedError: input is bool or complex.

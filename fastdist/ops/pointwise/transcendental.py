@@ -18,6 +18,7 @@ def exp(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -49,6 +50,7 @@ def log(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -70,6 +72,7 @@ def log2(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -88,6 +91,7 @@ def log10(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -104,6 +108,7 @@ def log1p(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -180,6 +185,7 @@ def sin(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -199,6 +205,7 @@ def cos(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
@@ -218,6 +225,7 @@ def tan(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -248,6 +256,7 @@ def acos(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -275,6 +284,7 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The x coordinates of the points; a tensor that broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -308,6 +318,7 @@ def tanh(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.

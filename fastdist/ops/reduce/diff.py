@@ -29,6 +29,7 @@ def diff(
         dim: The axis.
         prepend: A tensor to insert before input.
         append: A tensor to append to input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         RuntimeError: input has no axes, or n is negative.

@@ -289,6 +289,7 @@ def quantile(
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)

@@ -68,6 +68,7 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -87,6 +88,7 @@ def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Raises:
         IndexError: dim is out of range, or an axis to reduce has no elements.
@@ -235,6 +237,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64.
@@ -263,6 +266,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64.

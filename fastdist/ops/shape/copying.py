@@ -38,6 +38,7 @@ def clone(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Returns:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.

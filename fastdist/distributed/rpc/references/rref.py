@@ -128,6 +128,9 @@ class RRef(Generic[T]):
         type_hint: The class of the value, for TorchScript; not used.
         devices: The GPUs on which the value is.
 
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+
     Example:
         >>> rref = rpc.RRef(torch.ones(2))
         >>> rref.is_owner(), rref.owner_name()
