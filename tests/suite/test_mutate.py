@@ -1,4 +1,4 @@
-"""Breaks that a test detects, undetected breaks, and changes without effect are told apart."""
+"""Detected breaks, undetected breaks, and changes without effect are distinguished."""
 
 from __future__ import annotations
 
