@@ -1886,7 +1886,7 @@ def imag(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
     """
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
+    """Return input with slices of source, times alpha, added at the indices `index` along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input with the slices of source written at the indices `index` along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
@@ -3290,7 +3290,7 @@ def rad2deg_(input: Tensor) -> Tensor:
 def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return numbers drawn from the uniform distribution over [0, 1).
 
-    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a fractional length
+    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a length like 2.5
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
@@ -3348,7 +3348,7 @@ def randint_like(input: Tensor, low: builtins.int, high: Any = None, *, dtype: D
 def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return numbers drawn from the normal distribution with mean 0 and standard deviation 1.
 
-    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a fractional length
+    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a length like 2.5
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.

@@ -950,8 +950,8 @@ class TensorMethods:
     def const_data_ptr(self) -> builtins.int:
         """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  RuntimeError for a sparse tensor; DeviceError for a device whose memory has no address
-                in this process
+        Raises  RuntimeError for a sparse tensor; DeviceError for a device whose memory has no
+                address in this process
 
         Example:
             >>> x = torch.ones(2)
@@ -1670,7 +1670,7 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
+        """Return input with slices of source, times alpha, added at the indices `index` along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -104,6 +104,9 @@ def reduce(
 ) -> Work | None:
     """Replace a tensor on one member by its reduction; other members keep their tensors.
 
+    Raises  ValueError if there is no default group, or the root is not in the group;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: Read on all members, written on dst.
         dst: The global rank of the member that gets the reduction.
@@ -114,10 +117,6 @@ def reduce(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group, or the root is not in the group.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -146,6 +145,9 @@ def broadcast(
 ) -> Work | None:
     """Replace a tensor on all members by the tensor of one member.
 
+    Raises  ValueError if there is no default group, or the root is not in the group;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: Read on src, written on the other members.
         src: The global rank of the member that has the values.
@@ -155,10 +157,6 @@ def broadcast(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group, or the root is not in the group.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -182,6 +180,9 @@ def all_gather(
 ) -> Work | None:
     """Fill a list on all members with the tensors of all members.
 
+    Raises  ValueError if there is no group, or tensor_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor_list: Written; one tensor per member, by rank. Sizes may differ.
         tensor: The tensor of this member, with the size of tensor_list[rank].
@@ -190,12 +191,6 @@ def all_gather(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group, or group is not a group.
-        CollectiveArgumentError: tensor_list does not have one tensor per member, or a dtype
-            differs.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -262,6 +257,9 @@ def reduce_scatter(
 ) -> Work | None:
     """Reduce lists over the members, and keep the entry for this member's rank.
 
+    Raises  ValueError if there is no group, or input_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         output: Written; it has the size of input_list[rank].
         input_list: One tensor per member. Sizes may differ.
@@ -271,11 +269,6 @@ def reduce_scatter(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group, or group is not a group.
-        CollectiveArgumentError: input_list does not have one tensor per member.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -354,6 +347,9 @@ def all_to_all(
 ) -> Work | None:
     """Send one tensor to each member, and fill a list with the tensors that the members send.
 
+    Raises  ValueError if there is no group, or a list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         output_tensor_list: Written; one tensor per member, by rank.
         input_tensor_list: One tensor per member, by rank. Sizes may differ.
@@ -362,11 +358,6 @@ def all_to_all(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group, or group is not a group.
-        CollectiveArgumentError: A list does not have one tensor per member, or dtypes differ.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -395,6 +386,9 @@ def gather(
 ) -> Work | None:
     """Fill a list on one member with the tensors of all members.
 
+    Raises  ValueError if there is no group, or gather_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: The tensor of this member.
         gather_list: On dst, one tensor per member; None on other members.
@@ -405,12 +399,6 @@ def gather(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group or group is not a group, or gather_list is missing at
-            the root.
-        CollectiveArgumentError: gather_list does not have one tensor per member.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -443,6 +431,9 @@ def scatter(
 ) -> Work | None:
     """Fill a tensor on each member with an entry of one member's list.
 
+    Raises  ValueError if there is no group, or scatter_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: Written.
         scatter_list: On src, one tensor per member; None on other members.
@@ -453,12 +444,6 @@ def scatter(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group or group is not a group, or scatter_list is missing at
-            the root.
-        CollectiveArgumentError: scatter_list does not have one tensor per member.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -489,6 +474,9 @@ def barrier(
 ) -> Work | None:
     """Wait until all members of a group have called barrier().
 
+    Raises  ValueError if there is no default group, or group is not a group;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -497,10 +485,6 @@ def barrier(
 
     Returns:
         A Work if async_op is true, otherwise None.
-
-    Raises:
-        ValueError: There is no default group, or group is not a group.
-        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -16,8 +16,11 @@ from . import constants
 from .agent import RpcAgent, get_current_agent
 from .call_arguments import To, arguments_of, keywords_of, worker_to_call
 from .constants import UNSET_RPC_TIMEOUT as UNSET_RPC_TIMEOUT
+from .debug_info import enable_gil_profiling as enable_gil_profiling
+from .debug_info import get_debug_info as get_debug_info
+from .debug_info import get_metrics as get_metrics
 from .references.rref import RRef, late_bound
-from .torch_names.argument_errors import incompatible, seconds
+from .torch_names.argument_errors import seconds
 from .torch_names.gather import AllGatherStates, all_gather
 from .torch_names.internal import _internal_rpc_pickler, _use_rpc_pickler, current
 from .torch_names.private_calls import (
@@ -462,29 +465,6 @@ def _set_rpc_timeout(timeout: float) -> None:
     get_current_agent().set_rpc_timeout(timeout)
 
 
-def enable_gil_profiling(flag: bool) -> None:
-    """Measure how long requests wait for the interpreter lock, as a metric of the agent.
-
-    Raises  TypeError for a value that is not a bool
-
-    Args:
-        flag: Whether to measure.
-
-    Example:
-        >>> rpc.enable_gil_profiling(True)
-        >>> "agent.gil_average_wait_time_us" in rpc.get_metrics()
-        True
-        >>> rpc.enable_gil_profiling(False)
-    """
-    if not isinstance(flag, bool):
-        why = "expected True or False"
-        raise incompatible("enable_gil_profiling", "(flag: bool) -> None", why, flag)
-    agent: Any = get_current_agent()
-    if not hasattr(agent, "enable_gil_profiling"):
-        raise RpcError(f"the agent {type(agent).__name__} has no such setting")
-    agent.enable_gil_profiling(flag)
-
-
 def _barrier(worker_names: Iterable[str]) -> None:
     """Wait until all of these workers have called this; this worker must be one of them.
 
@@ -500,38 +480,6 @@ def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> No
     Raises  the errors of _all_gather
     """
     _all_gather(None, timeout=timeout)
-
-
-def get_debug_info() -> dict[str, str]:
-    """Return data that helps to debug a hang: metrics, peers, references and contexts.
-
-    Returns:
-        A dict of names and values, both as text.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
-
-    Example:
-        >>> "num_autograd_contexts" in rpc.get_debug_info()
-        True
-    """
-    return agents.DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
-
-
-def get_metrics() -> dict[str, str]:
-    """Return this worker's counters, such as the number of threads and of calls under way.
-
-    Returns:
-        A dict of names and numbers, both as text.
-
-    Raises:
-        RpcNotRunningError: RPC is not initialized on this worker.
-
-    Example:
-        >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1
-        True
-    """
-    return get_current_agent().get_metrics()
 
 
 def _end(agent: RpcAgent) -> None:
