@@ -68,7 +68,7 @@ _ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
 class Rendezvous(NamedTuple):
-    """The result of a worker's rendezvous. The caller closes the store."""
+    """The store, and this worker's rank of world_size. The caller closes the store."""
 
     store: Store
     rank: int
@@ -130,6 +130,17 @@ def rendezvous(
     Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
             StoreTimeoutError if the store does not answer within timeout; StoreLostError if a
             worker that was restarted alone finds that no process hosts the store any more
+
+    Args:
+        url: Where the workers meet.
+        rank: The rank of this worker; read from url or the environment if negative.
+        world_size: The number of workers; read from url or the environment if negative.
+        timeout: How long to wait for the store: a timedelta, or seconds.
+        security: "curve", "certs" or "none"; FASTDIST_SECURITY, or "curve", if None.
+        secret: The job's secret; that of the environment if None.
+        certificates: The folder of certificates, for "certs".
+        takes_back: Whether the group takes restarted workers back.
+        shares: Whether to reuse a store that this process serves.
     """
     parts = urlsplit(url)
     if parts.scheme in _handlers:
@@ -233,6 +244,14 @@ def worker_security(
     They use the rank's certificate for security 'certs', or else the secret of the store's job.
 
     Raises  AuthenticationError if the certificate cannot be used
+
+    Args:
+        store: The store of the job.
+        rank: The rank of this worker.
+        world_size: The number of workers.
+        security: "curve", "certs" or "none"; FASTDIST_SECURITY, or "curve", if None.
+        certificates: The folder of certificates, for "certs".
+        max_connections: The most connections of one peer.
     """
     kind = security_kind(security)
     if kind == "certs":

@@ -79,7 +79,7 @@ def all_reduce(
 def all_reduce_coalesced(
     tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Future[Any] | None:
-    """Replace tensors of one dtype by their reductions over the members, in one message.
+    """Replace tensors of one dtype by their reductions (op) over the group, in one message.
 
     With async_op it returns a Future, as in PyTorch.
     """
@@ -215,7 +215,7 @@ def all_gather_coalesced(
     group: Any = None,
     async_op: bool = False,
 ) -> Future[Any] | None:
-    """Fill `output_tensor_lists[member][i]` with that member's `input_tensor_list[i]`.
+    """Fill `output_tensor_lists[member][i]` with `input_tensor_list[i]` of that member of group.
 
     With async_op it returns a Future, as in PyTorch.
     """

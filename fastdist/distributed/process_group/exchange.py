@@ -246,6 +246,9 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     Operations on GPUs start together and share one Work. The first batch or collective of a group
     must be called by all members.
 
+    Args:
+        p2p_op_list: The P2POps, each of isend or irecv, with a tensor and a peer.
+
     Raises:
         ValueError: An entry is not a P2POp, or the entries have several groups.
     """
