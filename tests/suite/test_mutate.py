@@ -135,7 +135,7 @@ def test_breaks_are_found_in_subfolders(tmp_path: Path) -> None:
     }
 
 
-# ---- a room of its own ---------------------------------------------------------------------------
+# ---- a separate folder ---------------------------------------------------------------------------
 
 SMALL = Room("fastdist/small", ("tests/small",))
 PRODUCT = '''"""A room."""
