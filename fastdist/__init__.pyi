@@ -720,6 +720,9 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         stable: Whether equal elements keep their order; here they always do.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of int64 of the shape of input.
+
     Raises:
         IndexError: dim is out of range.
         NotImplementedError: input is complex.
@@ -830,7 +833,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.i
 
     Args:
         input: A vector of non-negative integers.
-        weights: A weight for each element of input.
+        weights: A weight for each element of input; all 1 if None.
         minlength: The minimal length of the result.
 
     Example:
@@ -1027,8 +1030,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
     Args:
         input: The tensor.
-        min: The lower bound.
-        max: The upper bound. Where it is below min, the result is max.
+        min: The lower bound; none if None.
+        max: The upper bound; none if None. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1068,8 +1071,8 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
 
     Args:
         input: The tensor.
-        min: The lower bound.
-        max: The upper bound. Where it is below min, the result is max.
+        min: The lower bound; none if None.
+        max: The upper bound; none if None. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1092,7 +1095,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
 
     Raises:
-        RuntimeError: memory_format is one of images, and input has another number of axes.
+        RuntimeError: memory_format is channels_last, and input does not have four axes.
 
     Example:
         >>> x = torch.ones(2)
@@ -1288,7 +1291,7 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1361,8 +1364,8 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
         input: The tensor.
         n: How many times to take differences.
         dim: The axis.
-        prepend: A tensor to insert before input.
-        append: A tensor to append to input.
+        prepend: A tensor to insert before input; nothing if None.
+        append: A tensor to append to input; nothing if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1481,7 +1484,7 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; row-major if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -1503,7 +1506,7 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: input is not a tensor.
@@ -1767,7 +1770,7 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: fill_value is not a number.
@@ -2162,6 +2165,9 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -2175,6 +2181,9 @@ def log10_(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -2190,6 +2199,9 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -2203,6 +2215,9 @@ def log1p_(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -2218,6 +2233,9 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -2231,6 +2249,9 @@ def log2_(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -2264,7 +2285,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -2546,6 +2567,9 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
+
     Raises:
         NotImplementedError: An argument is complex.
         RuntimeError: The shapes do not broadcast.
@@ -2564,7 +2588,7 @@ def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result.
+        dtype: The dtype in which to compute, and of the result; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
@@ -2720,6 +2744,9 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
         input: The tensor.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -3055,7 +3082,7 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))
@@ -3115,7 +3142,7 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: input is not a tensor.
@@ -3242,7 +3269,7 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
         input: The tensor.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to multiply, and of the result.
+        dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -3316,7 +3343,7 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.rand_like(torch.zeros(2, 3)).shape
@@ -3378,7 +3405,7 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape
@@ -3428,6 +3455,9 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -3441,6 +3471,9 @@ def reciprocal_(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -3584,6 +3617,9 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -3597,6 +3633,9 @@ def rsqrt_(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -3646,8 +3685,11 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence.
+        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape of the values, of int64, or of int32 with out_int32.
 
     Raises:
         RuntimeError: The leading axes differ, or the sequence has no axes.
@@ -3787,7 +3829,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -3894,6 +3936,9 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape and dtype; bool gives int64.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -3907,6 +3952,9 @@ def square_(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape and dtype; bool gives int64.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -4028,7 +4076,7 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
@@ -4545,7 +4593,7 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: input is not a tensor.

@@ -171,7 +171,7 @@ def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.i
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -272,7 +272,7 @@ def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequ
         ord: The order.
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

@@ -97,6 +97,9 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -114,7 +117,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -204,7 +207,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

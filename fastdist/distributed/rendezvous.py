@@ -125,22 +125,12 @@ def rendezvous(
     (FASTDIST_STORE_HOSTED=1). A restarted group does not see keys of earlier rounds. If the group
     takes restarted workers back (`takes_back`, or dynamic), another worker may be the store's host
     when rank 0 returns. With `shares`, a store that this process already serves at the address is
-    reused, for example by RPC and process groups in one job.
+    reused, for example by RPC and process groups in one job. `security`, `secret` and
+    `certificates` are those of TCPStore.
 
     Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
             StoreTimeoutError if the store does not answer within timeout; StoreLostError if a
             worker that was restarted alone finds that no process hosts the store any more
-
-    Args:
-        url: Where the workers meet.
-        rank: The rank of this worker; read from url or the environment if negative.
-        world_size: The number of workers; read from url or the environment if negative.
-        timeout: How long to wait for the store: a timedelta, or seconds.
-        security: "curve", "certs" or "none"; FASTDIST_SECURITY, or "curve", if None.
-        secret: The job's secret; that of the environment if None.
-        certificates: The folder of certificates, for "certs".
-        takes_back: Whether the group takes restarted workers back.
-        shares: Whether to reuse a store that this process serves.
     """
     parts = urlsplit(url)
     if parts.scheme in _handlers:

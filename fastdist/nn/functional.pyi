@@ -118,7 +118,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     Args:
         input: The tensor.
         target: The probability of 1, of the shape of input.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
@@ -209,7 +209,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Args:
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
-        weight: A weight for each class, of shape (C,).
+        weight: A weight for each class, of shape (C,); all 1 if None.
         size_average: Deprecated; see reduction.
         ignore_index: A class; targets of this class do not contribute.
         reduce: Deprecated; see reduction.
@@ -441,7 +441,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
 
     Example:
         >>> F.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -576,7 +576,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
 
     Raises:
         RuntimeError: The shapes do not broadcast, or an argument is complex.

@@ -117,6 +117,9 @@ def uniform_(
         b: The upper bound.
         generator: The generator to draw from; the default one if None.
 
+    Returns:
+        The tensor itself.
+
     Raises:
         RuntimeError: tensor is neither floating-point nor complex, or a is above b.
 
@@ -140,6 +143,9 @@ def normal_(
         mean: The mean of the normal distribution.
         std: The standard deviation of the normal distribution.
         generator: The generator to draw from; the default one if None.
+
+    Returns:
+        The tensor itself.
 
     Raises:
         RuntimeError: tensor is neither floating-point nor complex, or std is negative.
@@ -193,6 +199,9 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         tensor: The tensor to fill.
         val: The number.
 
+    Returns:
+        The tensor itself.
+
     Raises:
         TypeError: val is not a number.
 
@@ -224,6 +233,9 @@ def zeros_(tensor: Tensor) -> Tensor:
 
     Args:
         tensor: The tensor to fill.
+
+    Returns:
+        The tensor itself.
 
     Example:
         >>> nn.init.zeros_(torch.ones(2))
@@ -296,6 +308,9 @@ def xavier_uniform_(
         gain: A factor, such as `calculate_gain` returns.
         generator: The generator to draw from; the default one if None.
 
+    Returns:
+        The tensor itself.
+
     Raises:
         ValueError: tensor has fewer than two axes.
 
@@ -329,6 +344,9 @@ def kaiming_uniform_(
         mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: The function after this layer, which determines the gain.
         generator: The generator to draw from; the default one if None.
+
+    Returns:
+        The tensor itself.
 
     Raises:
         ValueError: tensor has fewer than two axes, or mode or nonlinearity is unknown.

@@ -542,6 +542,9 @@ class TensorMethods:
             stable: Whether equal elements keep their order; here they always do.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of int64 of the shape of input.
+
         Raises:
             IndexError: dim is out of range.
             NotImplementedError: input is complex.
@@ -669,7 +672,7 @@ class TensorMethods:
 
         Args:
             input: A vector of non-negative integers.
-            weights: A weight for each element of input.
+            weights: A weight for each element of input; all 1 if None.
             minlength: The minimal length of the result.
 
         Example:
@@ -849,8 +852,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            min: The lower bound.
-            max: The upper bound. Where it is below min, the result is max.
+            min: The lower bound; none if None.
+            max: The upper bound; none if None. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -890,8 +893,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            min: The lower bound.
-            max: The upper bound. Where it is below min, the result is max.
+            min: The lower bound; none if None.
+            max: The upper bound; none if None. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -914,7 +917,7 @@ class TensorMethods:
             A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
 
         Raises:
-            RuntimeError: memory_format is one of images, and input has another number of axes.
+            RuntimeError: memory_format is channels_last, and input does not have four axes.
 
         Example:
             >>> x = torch.ones(2)
@@ -968,7 +971,7 @@ class TensorMethods:
             memory_format: The order of the elements in memory.
 
         Raises:
-            RuntimeError: memory_format is one of images, and the tensor has another number of axes.
+            RuntimeError: memory_format is channels_last, and the tensor does not have four axes.
 
         Example:
             >>> torch.zeros(2, 3).t().contiguous().stride()
@@ -1085,7 +1088,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which to add.
-            dtype: The dtype in which to add, and of the result.
+            dtype: The dtype in which to add, and of the result; int64 for integers if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -1174,8 +1177,8 @@ class TensorMethods:
             input: The tensor.
             n: How many times to take differences.
             dim: The axis.
-            prepend: A tensor to insert before input.
-            append: A tensor to append to input.
+            prepend: A tensor to insert before input; nothing if None.
+            append: A tensor to append to input; nothing if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -1966,6 +1969,9 @@ class TensorMethods:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
         Raises:
             TypeError: input is neither a tensor nor a number.
 
@@ -1979,6 +1985,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
 
         Raises:
             TypeError: input is neither a tensor nor a number.
@@ -1994,6 +2003,9 @@ class TensorMethods:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
         Raises:
             TypeError: input is neither a tensor nor a number.
 
@@ -2007,6 +2019,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
 
         Raises:
             TypeError: input is neither a tensor nor a number.
@@ -2022,6 +2037,9 @@ class TensorMethods:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
         Raises:
             TypeError: input is neither a tensor nor a number.
 
@@ -2035,6 +2053,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
 
         Raises:
             TypeError: input is neither a tensor nor a number.
@@ -2070,7 +2091,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
-            dtype: The dtype to compute in, and of the result.
+            dtype: The dtype to compute in, and of the result; that of input if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -2387,6 +2408,9 @@ class TensorMethods:
             other: The second tensor; it broadcasts with input.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the shape and the dtype to which both broadcast and promote.
+
         Raises:
             NotImplementedError: An argument is complex.
             RuntimeError: The shapes do not broadcast.
@@ -2405,7 +2429,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to compute, and of the result.
+            dtype: The dtype in which to compute, and of the result; that of input if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Returns:
@@ -2545,6 +2569,9 @@ class TensorMethods:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the shape and the dtype to which both broadcast and promote.
 
         Raises:
             NotImplementedError: An argument is complex.
@@ -3037,7 +3064,7 @@ class TensorMethods:
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written, in place of a new one.
-            dtype: The dtype to compute in.
+            dtype: The dtype to compute in; that of input if None.
 
         Example:
             >>> torch.norm(torch.tensor([3.0, 4.0]))
@@ -3201,7 +3228,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to multiply, and of the result.
+            dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -3260,6 +3287,9 @@ class TensorMethods:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
         Raises:
             TypeError: input is neither a tensor nor a number.
 
@@ -3273,6 +3303,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
 
         Raises:
             TypeError: input is neither a tensor nor a number.
@@ -3500,6 +3533,9 @@ class TensorMethods:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
         Raises:
             TypeError: input is neither a tensor nor a number.
 
@@ -3513,6 +3549,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
 
         Raises:
             TypeError: input is neither a tensor nor a number.
@@ -3733,7 +3772,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
-            dtype: The dtype to compute in, and of the result.
+            dtype: The dtype to compute in, and of the result; that of input if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -3835,6 +3874,9 @@ class TensorMethods:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Returns:
+            A tensor of the same shape and dtype; bool gives int64.
+
         Raises:
             TypeError: input is neither a tensor nor a number.
 
@@ -3848,6 +3890,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape and dtype; bool gives int64.
 
         Raises:
             TypeError: input is neither a tensor nor a number.
@@ -3992,7 +4037,7 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to add, and of the result.
+            dtype: The dtype in which to add, and of the result; int64 for integers if None.
             out: A tensor into which the result is written, in place of a new one.
 
         Returns:

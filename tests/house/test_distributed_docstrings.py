@@ -11,11 +11,14 @@ from typing import Any
 
 from fastdist.distributed import Store
 from fastdist.distributed.rpc import Future, RRef
+from fastdist.namespace.names import words
 
-ROOMS = """
+ROOMS = words(
+    """
     autograd checkpoint device_mesh explain launch monitor nn optim preemption profiler rendezvous
     restarts rpc store
-""".split()
+    """
+)
 UNSAID = {"self", "args", "kwargs"}
 # PyTorch's names of internals: agents, handlers and options of methods of ProcessGroup.
 INTERNAL = re.compile(
@@ -24,7 +27,7 @@ INTERNAL = re.compile(
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    rooms = ["fastdist.distributed", *(f"fastdist.distributed.{room}" for room in ROOMS)]
+    rooms = ["fastdist.distributed", *(f"fastdist.distributed.{room}" for room in sorted(ROOMS))]
     for room in rooms:
         module = importlib.import_module(room)
         for name in getattr(module, "__all__", None) or dir(module):

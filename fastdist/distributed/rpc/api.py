@@ -139,14 +139,14 @@ def rpc_sync(
 
     Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
     Raises  the exception of func, with its type, and its traceback as a note; RpcTimeoutError;
-            WorkerLostError naming the worker; RpcNotRunningError if RPC is not initialized on this
-            worker
+            WorkerLostError naming the worker; RpcNotRunningError before init_rpc; RpcError for an
+            unknown worker, and for an argument that cannot be pickled
 
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments; inside a context, tensors keep their autograd history.
-        kwargs: Its keyword arguments.
+        kwargs: Its keyword arguments; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
@@ -242,8 +242,8 @@ def rpc_async(
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
+        args: Its positional arguments; none if None.
+        kwargs: Its keyword arguments; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
@@ -343,8 +343,8 @@ def remote(
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
         func: A function that the owner can import, or a class, of which an object is created.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
+        args: Its positional arguments; none if None.
+        kwargs: Its keyword arguments; none if None.
         timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
             options' rpc_timeout (60).
 

@@ -313,10 +313,7 @@ class Store:
 
         For a restarted worker whose former life may have joined before it was lost.
 
-        Args:
-            group: The name that join got.
-            rank: The rank that join got.
-            world_size: The number of members.
+        The group, rank and world_size are those that join got.
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 

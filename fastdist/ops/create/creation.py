@@ -294,7 +294,7 @@ def empty(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; row-major if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -332,7 +332,7 @@ def zeros_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: input is not a tensor.
@@ -369,7 +369,7 @@ def ones_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: input is not a tensor.
@@ -405,7 +405,7 @@ def empty_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: input is not a tensor.
@@ -444,7 +444,7 @@ def full_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Raises:
         TypeError: fill_value is not a number.

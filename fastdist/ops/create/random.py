@@ -402,7 +402,7 @@ def rand_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.rand_like(torch.zeros(2, 3)).shape
@@ -437,7 +437,7 @@ def randn_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape

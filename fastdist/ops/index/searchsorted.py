@@ -120,8 +120,11 @@ def searchsorted(
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence.
+        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape of the values, of int64, or of int32 with out_int32.
 
     Raises:
         RuntimeError: The leading axes differ, or the sequence has no axes.
@@ -237,7 +240,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
     Args:
         input: A vector of non-negative integers.
-        weights: A weight for each element of input.
+        weights: A weight for each element of input; all 1 if None.
         minlength: The minimal length of the result.
 
     Example:

@@ -356,6 +356,9 @@ def reciprocal(input: Tensor) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -372,6 +375,9 @@ def square(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape and dtype; bool gives int64.
 
     Raises:
         TypeError: input is neither a tensor nor a number.
@@ -409,6 +415,9 @@ def rsqrt(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.

@@ -32,6 +32,9 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
+
     Raises:
         NotImplementedError: An argument is complex.
         RuntimeError: The shapes do not broadcast.
@@ -58,6 +61,9 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
 
     Raises:
         NotImplementedError: An argument is complex.

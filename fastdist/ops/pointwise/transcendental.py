@@ -74,6 +74,9 @@ def log2(input: Tensor) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -93,6 +96,9 @@ def log10(input: Tensor) -> Tensor:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
     Raises:
         TypeError: input is neither a tensor nor a number.
 
@@ -109,6 +115,9 @@ def log1p(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
 
     Raises:
         TypeError: input is neither a tensor nor a number.

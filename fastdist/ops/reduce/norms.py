@@ -479,7 +479,7 @@ def norm(
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))

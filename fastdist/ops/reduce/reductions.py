@@ -101,7 +101,7 @@ def sum(
         input: The tensor.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
@@ -154,7 +154,7 @@ def mean(
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result.
+        dtype: The dtype in which to compute, and of the result; that of input if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
@@ -198,7 +198,7 @@ def prod(
         input: The tensor.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to multiply, and of the result.
+        dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

@@ -123,6 +123,9 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
         stable: Whether equal elements keep their order; here they always do.
         out: A tensor into which the result is written, in place of a new one.
 
+    Returns:
+        A tensor of int64 of the shape of input.
+
     Raises:
         IndexError: dim is out of range.
         NotImplementedError: input is complex.

@@ -44,7 +44,7 @@ def clone(input: Tensor) -> Tensor:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
 
     Raises:
-        RuntimeError: memory_format is one of images, and input has another number of axes.
+        RuntimeError: memory_format is channels_last, and input does not have four axes.
 
     Example:
         >>> x = torch.ones(2)
@@ -249,7 +249,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
         memory_format: The order of the elements in memory.
 
     Raises:
-        RuntimeError: memory_format is one of images, and the tensor has another number of axes.
+        RuntimeError: memory_format is channels_last, and the tensor does not have four axes.
 
     Example:
         >>> torch.zeros(2, 3).t().contiguous().stride()
