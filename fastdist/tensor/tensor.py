@@ -83,6 +83,10 @@ class Tensor(TensorMethods, metaclass=TensorType):
             (requires no grad), an AccumulateGrad (a leaf), a Node, or an Edge (one of several
             outputs of a Node)
 
+    Args:
+        *args: The lengths of the axes (the elements are then uninitialized), or one list of values.
+        **kwargs: `device`; the default device if left out.
+
     Raises:
         TypeError: The data are not numbers.
 
