@@ -1785,14 +1785,14 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
-        index: Indices along dim, in int64. No axis except dim may be longer than in input.
+        index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: An index is out of range.
+        RuntimeError: An index is out of range, or index has another dtype or number of axes.
         IndexError: dim is out of range.
 
     Example:

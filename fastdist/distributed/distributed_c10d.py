@@ -220,6 +220,9 @@ def get_backend_config(group: Any = None) -> str:
 
     Args:
         group: The group; the default group if None.
+
+    Raises:
+        ValueError: There is no such group, or this process is not in it.
     """
     return repr(_group_of(group)._config)
 

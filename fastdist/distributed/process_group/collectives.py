@@ -109,7 +109,7 @@ def reduce(
 
     Args:
         tensor: Read on all members, written on dst.
-        dst: The global rank of the member that gets the reduction.
+        dst: The global rank of the member that gets the reduction; None if group_dst is given.
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -150,7 +150,7 @@ def broadcast(
 
     Args:
         tensor: Read on src, written on the other members.
-        src: The global rank of the member that has the values.
+        src: The global rank of the member that has the values; None if group_src is given.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
         group_src: The rank of src in the group, instead of src.

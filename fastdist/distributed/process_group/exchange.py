@@ -24,7 +24,7 @@ def send(
 
     Args:
         tensor: The tensor to send.
-        dst: The global rank of the receiver.
+        dst: The global rank of the receiver; None if group_dst is given.
         group: The group of both members; the default group if None.
         tag: A number that the receiver must give as well; it distinguishes messages.
         group_dst: The rank of the receiver in the group, instead of dst.
@@ -59,7 +59,7 @@ def isend(
 
     Args:
         tensor: The tensor to send; it may be changed when the Work is done.
-        dst: The global rank of the receiver.
+        dst: The global rank of the receiver; None if group_dst is given.
         group: The group; the default group if None.
         tag: A number that the receiver must give as well.
         group_dst: The rank of the receiver in the group, instead of dst.

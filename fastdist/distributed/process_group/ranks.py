@@ -91,6 +91,9 @@ def get_process_group_ranks(group: Any) -> list[int]:
 
     Args:
         group: The group; the default group if None.
+
+    Raises:
+        ValueError: There is no such group.
     """
     return list((default_group() if group is None else _registered(group))._ranks)
 
