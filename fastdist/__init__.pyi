@@ -372,9 +372,13 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; real for complex input.
+
+    Raises:
+        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -385,9 +389,13 @@ def abs_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; real for complex input.
+
+    Raises:
+        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -398,9 +406,13 @@ def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; real for complex input.
+
+    Raises:
+        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -411,6 +423,7 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -421,6 +434,7 @@ def acos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -441,9 +455,14 @@ def add(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
         input: The tensor.
         other: The second summand, a tensor or a number.
         alpha: The number by which other is multiplied.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -481,9 +500,13 @@ def all(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool; for uint8 input, of uint8.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -499,6 +522,9 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
         atol: The absolute tolerance.
         equal_nan: Whether NaN is close to NaN.
 
+    Raises:
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
+
     Example:
         >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
         True
@@ -510,6 +536,11 @@ def amax(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range, or an axis to reduce has no elements.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -522,6 +553,11 @@ def amin(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = ...,
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range, or an axis to reduce has no elements.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -540,9 +576,13 @@ def any(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool; for uint8 input, of uint8.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -563,6 +603,7 @@ def arange(start: Scalar = ..., end: Scalar | None = None, step: Scalar = 1, *, 
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor with one axis of ceil((end - start) / step) elements.
@@ -578,6 +619,7 @@ def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -588,6 +630,7 @@ def arccos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -613,6 +656,7 @@ def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The x coordinates of the points; a tensor that broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -632,9 +676,14 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64.
+
+    Raises:
+        IndexError: dim is out of range, or input has no elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -648,9 +697,14 @@ def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64.
+
+    Raises:
+        IndexError: dim is out of range, or input has no elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -664,6 +718,14 @@ def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = F
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
         stable: Whether equal elements keep their order; here they always do.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of int64 of the shape of input.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -691,6 +753,10 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike = ..
     Returns:
         A tensor, which is data itself if that is a tensor of the right dtype and device.
 
+    Raises:
+        ValueError: Lists have unequal lengths.
+        TypeError: A value is not a number.
+
     Example:
         >>> x = torch.ones(2)
         >>> torch.as_tensor(x) is x
@@ -712,6 +778,7 @@ def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tenso
     Args:
         input: The tensor.
         other: The x coordinates of the points; a tensor that broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -761,11 +828,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.i
     largest integer.
 
     Dtype   int64; with weights float32 if they are float32, else float64
-    Raises  NotImplementedError for complex weights, which would lose their imaginary part
+    Raises  NotImplementedError for complex weights, which would lose their imaginary part;
+            RuntimeError if input is not one axis of integers that are not negative
 
     Args:
         input: A vector of non-negative integers.
-        weights: A weight for each element of input.
+        weights: A weight for each element of input; all 1 if None.
         minlength: The minimal length of the result.
 
     Example:
@@ -803,6 +871,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
 
+    Raises:
+        RuntimeError: An argument does not have three axes, or the sizes do not fit.
+
     Example:
         >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
         fastdist.Size([4, 2, 5])
@@ -818,6 +889,9 @@ def broadcast_to(input: Tensor, size: Sequence[builtins.int]) -> Tensor:
         input: The tensor.
         size: The shape of the result, as a tuple.
 
+    Raises:
+        RuntimeError: An axis of input that is not 1 differs from size.
+
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
         tensor([[1, 2],
@@ -831,6 +905,7 @@ def bucketize(input: Tensor | builtins.float, boundaries: Tensor, *, out_int32: 
         boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether an element equal to a boundary belongs to the interval after it.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
@@ -846,7 +921,8 @@ def cat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | None 
     """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
     Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors
+    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
+            is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -872,6 +948,9 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: str = '
         p: The order of the norm.
         compute_mode: Ignored: distances are exact.
 
+    Raises:
+        RuntimeError: The last axes differ, the batches do not broadcast, or p is negative.
+
     Example:
         >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
         tensor([[5.]])
@@ -881,6 +960,10 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -891,6 +974,10 @@ def ceil_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -929,6 +1016,10 @@ def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> tuple[T
         chunks: The number of views to make.
         dim: The axis to divide.
 
+    Raises:
+        RuntimeError: chunks is not positive, or input has no axes.
+        IndexError: dim is out of range.
+
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
         [[0, 1, 2], [3, 4]]
@@ -939,8 +1030,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
 
     Args:
         input: The tensor.
-        min: The lower bound.
-        max: The upper bound. Where it is below min, the result is max.
+        min: The lower bound; none if None.
+        max: The upper bound; none if None. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -964,6 +1055,10 @@ def clamp_min(input: Tensor, min: Scalar | None, *, out: Tensor | None = None) -
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        NotImplementedError: input is complex.
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
         tensor([0., 2.])
@@ -976,8 +1071,8 @@ def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None 
 
     Args:
         input: The tensor.
-        min: The lower bound.
-        max: The upper bound. Where it is below min, the result is max.
+        min: The lower bound; none if None.
+        max: The upper bound; none if None. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -994,9 +1089,13 @@ def clone(input: Tensor, *, memory_format: MemoryFormat | None = None) -> Tensor
 
     Args:
         input: The tensor.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Returns:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+    Raises:
+        RuntimeError: memory_format is channels_last, and input does not have four axes.
 
     Example:
         >>> x = torch.ones(2)
@@ -1018,7 +1117,8 @@ def concat(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | No
     """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
     Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors
+    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
+            is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -1034,7 +1134,8 @@ def concatenate(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor
     """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
     Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors
+    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
+            is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -1087,6 +1188,10 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         dilation: The distance between neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
 
+    Raises:
+        RuntimeError: The channels or the dtypes do not fit the weight, the kernel is larger than
+            the padded image, or input has neither 3 nor 4 axes.
+
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
@@ -1122,9 +1227,13 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -1135,9 +1244,13 @@ def cos_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -1178,7 +1291,11 @@ def cumsum(input: Tensor, dim: builtins.int, *, dtype: DTypeLike | None = None, 
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -1207,6 +1324,10 @@ def diag(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Args:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input has neither one nor two axes.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -1243,8 +1364,13 @@ def diff(input: Tensor, n: builtins.int = 1, dim: builtins.int = -1, prepend: Te
         input: The tensor.
         n: How many times to take differences.
         dim: The axis.
-        prepend: A tensor to insert before input.
-        append: A tensor to append to input.
+        prepend: A tensor to insert before input; nothing if None.
+        append: A tensor to append to input; nothing if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input has no axes, or n is negative.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1267,6 +1393,10 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, out
         A tensor of the shape to which both broadcast; integers give the default dtype unless
         rounded.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+        RuntimeError: Integers are divided by 0 and rounded.
+
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
         tensor([ 3.5000, -3.5000])
@@ -1286,6 +1416,10 @@ def divide(input: Operand, other: Operand, *, rounding_mode: str | None = None, 
         A tensor of the shape to which both broadcast; integers give the default dtype unless
         rounded.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+        RuntimeError: Integers are divided by 0 and rounded.
+
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
         tensor([ 3.5000, -3.5000])
@@ -1299,6 +1433,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: The tensor.
         tensor: The second vector.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
 
     Example:
         >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1327,6 +1464,9 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     Returns:
         A tensor with the axes of the result, in their order.
 
+    Raises:
+        RuntimeError: The equation is invalid, or does not fit the shapes.
+
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
         >>> torch.einsum("ij,jk->ik", a, b).shape
@@ -1344,7 +1484,12 @@ def empty(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; row-major if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.empty(2, 3).shape
@@ -1361,7 +1506,10 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.empty_like(torch.ones(2, 3)).shape
@@ -1373,9 +1521,13 @@ def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.eq(torch.tensor([1, 2]), 2)
@@ -1387,6 +1539,9 @@ def equal(input: Tensor, other: Tensor) -> builtins.bool:
     Args:
         input: The tensor.
         other: The tensor to compare with.
+
+    Raises:
+        TypeError: other is not a tensor.
 
     Example:
         >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
@@ -1407,9 +1562,13 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1424,9 +1583,13 @@ def exp_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1447,6 +1610,10 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: n or m is negative.
 
     Example:
         >>> torch.eye(2)
@@ -1470,6 +1637,10 @@ def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = 
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
 
+    Raises:
+        IndexError: start_dim or end_dim is out of range.
+        RuntimeError: start_dim comes after end_dim.
+
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
         fastdist.Size([2, 12])
@@ -1480,6 +1651,10 @@ def flip(input: Tensor, *dims: Sizes) -> Tensor:
     Args:
         input: The tensor.
         *dims: The axes, as numbers or as one tuple.
+
+    Raises:
+        IndexError: An axis is out of range.
+        RuntimeError: An axis is given twice.
 
     Example:
         >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
@@ -1499,6 +1674,10 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1509,6 +1688,10 @@ def floor_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1565,6 +1748,11 @@ def full(size: Sequence[builtins.int], fill_value: Scalar, *, dtype: DTypeLike |
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        TypeError: size is not a tuple of integers, or fill_value is not a number.
+        RuntimeError: A length is negative.
 
     Example:
         >>> torch.full((2, 2), 7)
@@ -1582,7 +1770,10 @@ def full_like(input: Tensor, fill_value: Scalar, *, dtype: DTypeLike | None = No
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: fill_value is not a number.
 
     Example:
         >>> torch.full_like(torch.zeros(2), 7)
@@ -1594,13 +1785,15 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | Non
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
-        index: Indices along dim, in int64. No axis except dim may be longer than in input.
+        index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: An index is out of range.
+        RuntimeError: An index is out of range, or index has another dtype or number of axes.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1630,6 +1823,9 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m).
+
+    Raises:
+        RuntimeError: An argument does not have one axis.
 
     Example:
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1693,7 +1889,7 @@ def imag(input: Tensor) -> Tensor:
     Raises  RuntimeError for real numbers
     """
 def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
+    """Return input with slices of source, times alpha, added at the indices `index` along dim."""
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return input with the slices of source written at the indices `index` along dim."""
 def index_fill(input: Tensor, dim: builtins.int, index: Tensor, value: Any) -> Tensor:
@@ -1708,6 +1904,9 @@ def index_reduce(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor
     """
 def index_select(input: Tensor, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return a copy of the slices of input at the indices `index` along dim.
+
+    Raises  IndexError if dim or an index is out of range; RuntimeError if index is neither int32
+            nor int64, or has several axes
 
     Args:
         input: The tensor.
@@ -1727,6 +1926,10 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: A square matrix, or a batch of square matrices.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: The matrices are not square, or one is singular.
 
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1742,6 +1945,9 @@ def is_floating_point(input: Tensor) -> builtins.bool:
 
     Args:
         input: The tensor.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))
@@ -1781,6 +1987,9 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
     Returns:
         A tensor of bool.
 
+    Raises:
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
+
     Example:
         >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
         tensor([ True, False])
@@ -1790,9 +1999,13 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -1805,9 +2018,13 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
@@ -1818,9 +2035,13 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isnan(torch.tensor([1.0, float("nan")]))
@@ -1855,6 +2076,9 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
 
+    Raises:
+        RuntimeError: The last axes of input are not normalized_shape.
+
     Example:
         >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
         tensor([[-1.2247,  0.0000,  1.2247]])
@@ -1884,6 +2108,7 @@ def lerp(input: Operand, end: Operand, weight: Operand, *, out: Tensor | None = 
         input: The tensor.
         end: The result for weight 1.
         weight: A number or a tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1907,6 +2132,10 @@ def linspace(start: Scalar, end: Scalar, steps: builtins.int, *, dtype: DTypeLik
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: steps is negative.
 
     Example:
         >>> torch.linspace(0, 1, 5)
@@ -1917,9 +2146,13 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -1930,6 +2163,13 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log10(torch.tensor([100.0]))
@@ -1940,6 +2180,13 @@ def log10_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log10(torch.tensor([100.0]))
@@ -1950,6 +2197,13 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -1960,6 +2214,13 @@ def log1p_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -1970,6 +2231,13 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -1980,6 +2248,13 @@ def log2_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -1990,9 +2265,13 @@ def log_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -2006,7 +2285,12 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is not floating-point, and dtype is None.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -2028,9 +2312,13 @@ def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) ->
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
@@ -2041,6 +2329,7 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
@@ -2069,6 +2358,10 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
@@ -2103,6 +2396,10 @@ def masked_fill(input: Operand, mask: Operand, value: Operand, *, out: Tensor | 
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2121,6 +2418,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> x = torch.tensor([-1, 2, 3])
@@ -2137,6 +2435,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     Args:
         input: The tensor.
         other: The right operand.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2168,6 +2467,7 @@ def max(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2194,6 +2494,7 @@ def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2220,6 +2521,7 @@ def max(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2263,6 +2565,14 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
+
+    Raises:
+        NotImplementedError: An argument is complex.
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -2271,13 +2581,15 @@ def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
 def mean(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
-    Raises  RuntimeError for integers and bool, unless dtype is floating
+    Raises  RuntimeError for integers and bool, unless dtype is floating; IndexError if dim is out
+            of range
 
     Args:
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result.
+        dtype: The dtype in which to compute, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim.
@@ -2299,6 +2611,10 @@ def median(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
     Returns:
         A tensor; with dim a pair with the fields `values` and `indices`.
 
+    Raises:
+        IndexError: dim is out of range, or its axis has no elements.
+        RuntimeError: input is bool or complex.
+
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))
         tensor(2)
@@ -2315,6 +2631,10 @@ def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, ou
 
     Returns:
         A tensor; with dim a pair with the fields `values` and `indices`.
+
+    Raises:
+        IndexError: dim is out of range, or its axis has no elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))
@@ -2354,6 +2674,7 @@ def min(input: Tensor, *, out: Tensor | None = ...) -> Tensor:
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2380,6 +2701,7 @@ def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = ..., *, out: 
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2406,6 +2728,7 @@ def min(input: Tensor, other: Tensor, *, out: Tensor | None = ...) -> Tensor:
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2420,6 +2743,14 @@ def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Ten
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
+
+    Raises:
+        NotImplementedError: An argument is complex.
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -2435,6 +2766,9 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
+
+    Raises:
+        RuntimeError: An argument is not a matrix, the inner axes differ, or the dtypes differ.
 
     Example:
         >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
@@ -2454,6 +2788,10 @@ def moveaxis(input: Tensor, source: Any, destination: Any) -> Tensor:
         source: One axis or several axes.
         destination: The new position of each of them.
 
+    Raises:
+        IndexError: An axis is out of range.
+        RuntimeError: source and destination differ in length, or an axis is given twice.
+
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
         fastdist.Size([3, 4, 2])
@@ -2465,6 +2803,10 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         input: The tensor.
         source: One axis or several axes.
         destination: The new position of each of them.
+
+    Raises:
+        IndexError: An axis is out of range.
+        RuntimeError: source and destination differ in length, or an axis is given twice.
 
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2480,9 +2822,14 @@ def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2515,9 +2862,14 @@ def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Te
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2536,6 +2888,9 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
         posinf: The replacement for inf; the largest number of the dtype if None.
         neginf: The replacement for -inf; the smallest number of the dtype if None.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        TypeError: nan, posinf or neginf is not a number.
 
     Example:
         >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
@@ -2571,6 +2926,10 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int, length: builti
         start: The first index.
         length: The number of indices.
 
+    Raises:
+        IndexError: dim or start is out of range.
+        RuntimeError: start + length is beyond the axis, or length is negative.
+
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
@@ -2583,6 +2942,7 @@ def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
@@ -2596,6 +2956,10 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -2606,6 +2970,10 @@ def neg_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -2616,6 +2984,10 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -2626,6 +2998,10 @@ def negative_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -2639,9 +3015,12 @@ def nextafter(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
     """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -2655,9 +3034,12 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | No
 def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -2671,9 +3053,12 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True], out: Any = None) -> tuple
 def nonzero(input: Tensor, *, as_tuple: builtins.bool = False, out: Any = None) -> Any:
     """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -2689,13 +3074,15 @@ def norm(input: Tensor, p: builtins.float | str | None = 'fro', dim: builtins.in
     """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
     singular values of a matrix.
 
+    Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))
@@ -2711,6 +3098,7 @@ def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> T
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
@@ -2733,6 +3121,11 @@ def ones(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.ones(2, 3)
@@ -2749,7 +3142,10 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
@@ -2775,6 +3171,9 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m).
+
+    Raises:
+        RuntimeError: An argument does not have one axis.
 
     Example:
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -2842,11 +3241,13 @@ def positive(input: Tensor) -> Tensor:
 def pow(input: Operand, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer raised to a Python number that is a negative integer
+    Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+            RuntimeError if the shapes do not broadcast
 
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast.
@@ -2868,7 +3269,11 @@ def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool 
         input: The tensor.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to multiply, and of the result.
+        dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -2899,6 +3304,7 @@ def quantile(input: Tensor, q: Any, dim: builtins.int | None = None, keepdim: bu
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -2911,6 +3317,8 @@ def rad2deg_(input: Tensor) -> Tensor:
 def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return numbers drawn from the uniform distribution over [0, 1).
 
+    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a length like 2.5
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
@@ -2919,6 +3327,7 @@ def rand(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | No
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.rand(2, 3).max() < 1
@@ -2934,7 +3343,7 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.rand_like(torch.zeros(2, 3)).shape
@@ -2942,6 +3351,8 @@ def rand_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryLa
     """
 def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Sizes | None = None, *, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
+
+    Raises  RuntimeError if low >= high or one does not fit dtype, TypeError if size is not a tuple
 
     Args:
         low: The smallest number that can be drawn; 0 if it is left out.
@@ -2953,6 +3364,7 @@ def randint(low: builtins.int | None = None, high: Sizes | None = None, size: Si
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.randint(0, 10, (2, 3)).shape
@@ -2963,6 +3375,8 @@ def randint_like(input: Tensor, low: builtins.int, high: Any = None, *, dtype: D
 def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | None = None, layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return numbers drawn from the normal distribution with mean 0 and standard deviation 1.
 
+    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a length like 2.5
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
@@ -2971,6 +3385,7 @@ def randn(*size: Sizes, generator: Generator | None = None, dtype: DTypeLike | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -2981,6 +3396,8 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
     """Return normal numbers of mean 0 and standard deviation 1, with the shape, dtype and device of
     input.
 
+    Raises  RuntimeError if the dtype is neither floating-point nor complex
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; that of input if None.
@@ -2988,7 +3405,7 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape
@@ -2996,6 +3413,8 @@ def randn_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
     """
 def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTypeLike = ..., layout: MemoryLayout | None = None, device: DeviceLike = ..., pin_memory: builtins.bool = False, requires_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     """Return the integers from 0 to n - 1 in random order.
+
+    Raises  RuntimeError if n is negative, or does not fit dtype
 
     Args:
         n: The number of integers.
@@ -3005,6 +3424,7 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.randperm(4).sort().values
@@ -3033,6 +3453,13 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -3043,6 +3470,13 @@ def reciprocal_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -3053,6 +3487,10 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -3063,6 +3501,10 @@ def relu_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -3083,6 +3525,11 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: builtins.int | No
         repeats: A count for all, or a tensor with one count for each element or slice.
         dim: The axis; if None, input is flattened.
         output_size: The length of the result. If given, the call does not wait for a GPU.
+
+    Raises:
+        RuntimeError: A count is negative or not an integer, or the number of counts is not that of
+            slices.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -3148,6 +3595,9 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
         decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        NotImplementedError: input is bool or complex.
+
     Example:
         >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
         tensor([0., 2., 2.])
@@ -3165,6 +3615,13 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3175,6 +3632,13 @@ def rsqrt_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3185,6 +3649,9 @@ def rsub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Te
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
     "multiply", src is combined with the old values.
+
+    Raises  IndexError if dim is out of range; RuntimeError if an index is out of range or not an
+            integer, or the dtypes of input and src differ
 
     Args:
         input: The tensor.
@@ -3218,7 +3685,14 @@ def searchsorted(sorted_sequence: Tensor, input: Tensor | builtins.float, *, out
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence.
+        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape of the values, of int64, or of int32 with out_int32.
+
+    Raises:
+        RuntimeError: The leading axes differ, or the sequence has no axes.
 
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
@@ -3231,6 +3705,9 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
         input: The tensor.
         dim: The axis to remove.
         index: The index along it.
+
+    Raises:
+        IndexError: dim or index is out of range.
 
     Example:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -3251,9 +3728,13 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3264,9 +3745,13 @@ def sigmoid_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3277,6 +3762,10 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is complex; use sgn.
 
     Example:
         >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -3289,9 +3778,13 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3302,9 +3795,13 @@ def sin_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3332,7 +3829,12 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
@@ -3348,9 +3850,14 @@ def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = Fals
         dim: The axis.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A pair with the fields `values` and `indices`.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.sort(torch.tensor([3, 1, 2]))
@@ -3374,6 +3881,10 @@ def split(tensor: Tensor, split_size_or_sections: Any = None, dim: builtins.int 
         dim: The axis to divide.
         split_size: The same as split_size_or_sections, under the name that the method uses.
 
+    Raises:
+        RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+        IndexError: dim is out of range.
+
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
         [[0, 1], [2, 3], [4]]
@@ -3389,9 +3900,13 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3402,9 +3917,13 @@ def sqrt_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3415,6 +3934,13 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape and dtype; bool gives int64.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3425,6 +3951,13 @@ def square_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape and dtype; bool gives int64.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3436,6 +3969,9 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis or axes to remove; if None, all axes of length 1.
+
+    Raises:
+        IndexError: An axis is out of range.
 
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
@@ -3457,6 +3993,7 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)
@@ -3466,13 +4003,14 @@ def stack(tensors: Sequence[Tensor], dim: builtins.int = 0, *, out: Tensor | Non
 def std(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
     """Return the standard deviation over dim, the square root of the variance; see var.
 
+    Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number to subtract from the number of elements. None means 1, or 0 if
-            unbiased is False.
+        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -3493,12 +4031,14 @@ def stft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = N
 def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor
+    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+            broadcast
 
     Args:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which other is multiplied.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3510,12 +4050,14 @@ def sub(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Ten
 def subtract(input: Operand, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor
+    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+            broadcast
 
     Args:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which other is multiplied.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3534,7 +4076,8 @@ def sum(input: Tensor, dim: builtins.int | Sequence[builtins.int] | None = None,
         input: The tensor.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim.
@@ -3556,6 +4099,7 @@ def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = T
         input: The tensor.
         some: Whether to return only as many columns as there are singular values.
         compute_uv: Whether to compute U and V.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -3595,6 +4139,7 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -3605,6 +4150,7 @@ def tan_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -3615,9 +4161,13 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -3628,9 +4178,13 @@ def tanh_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -3690,9 +4244,14 @@ def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builti
         dim: The axis.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A pair with the fields `values` and `indices`.
+
+    Raises:
+        IndexError: dim is out of range, or the axis has fewer than k elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
@@ -3711,6 +4270,9 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         input: The tensor.
         dim0: The first axis.
         dim1: The second axis.
+
+    Raises:
+        IndexError: An axis is out of range.
 
     Example:
         >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -3736,6 +4298,10 @@ def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     Args:
         input: The tensor.
         diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input has fewer than two axes.
 
     Example:
         >>> torch.triu(torch.ones(2, 2))
@@ -3757,6 +4323,10 @@ def true_divide(input: Operand, other: Operand, *, rounding_mode: str | None = N
         A tensor of the shape to which both broadcast; integers give the default dtype unless
         rounded.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+        RuntimeError: Integers are divided by 0 and rounded.
+
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
         tensor([ 3.5000, -3.5000])
@@ -3774,6 +4344,9 @@ def unbind(input: Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:
         input: The tensor.
         dim: The axis to remove.
 
+    Raises:
+        IndexError: dim is out of range.
+
     Example:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
         [[1, 2], [3, 4]]
@@ -3785,7 +4358,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: Literal[F
     """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
     their number.
 
-    Raises  RuntimeError for slices without elements
+    Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
         input: The tensor.
@@ -3806,7 +4379,7 @@ def unique(input: Tensor, sorted: builtins.bool = ..., return_inverse: builtins.
     """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
     their number.
 
-    Raises  RuntimeError for slices without elements
+    Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
         input: The tensor.
@@ -3842,6 +4415,10 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0) -> 
         chunks: The number of views to make.
         dim: The axis to divide.
 
+    Raises:
+        RuntimeError: chunks is not positive, or input has no axes.
+        IndexError: dim is out of range.
+
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
         [[0, 1, 2], [3, 4]]
@@ -3854,6 +4431,10 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: Any = None, dim: builti
         split_size_or_sections: The length of each view, or a list of lengths.
         dim: The axis to divide.
         split_size: The same as split_size_or_sections, under the name that the method uses.
+
+    Raises:
+        RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+        IndexError: dim is out of range.
 
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3870,6 +4451,9 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
         input: The tensor.
         dim: The position of the new axis; -1 means after the last axis.
 
+    Raises:
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape
         fastdist.Size([2, 1])
@@ -3880,13 +4464,14 @@ def var(input: Tensor, dim: Sizes | builtins.bool | None = None, unbiased: built
     """Return the variance over dim: the sum of squared deviations divided by (number of elements -
     correction).
 
+    Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number to subtract from the number of elements. None means 1, or 0 if
-            unbiased is False.
+        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -3936,6 +4521,10 @@ def where(condition: Operand) -> tuple[Tensor, ...]:
         A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
+    Raises:
+        TypeError: An argument is neither a tensor nor a number.
+        RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
+
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
         >>> torch.where(x > 0, x, 0.0)
@@ -3955,6 +4544,10 @@ def where(condition: Operand, input: Operand, other: Operand, *, out: Tensor | N
     Returns:
         A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
+
+    Raises:
+        TypeError: An argument is neither a tensor nor a number.
+        RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
 
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
@@ -3977,6 +4570,11 @@ def zeros(*size: Sizes, dtype: DTypeLike | None = None, layout: MemoryLayout | N
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.zeros(2, 3)
@@ -3995,7 +4593,10 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, layout: MemoryL
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))

@@ -171,7 +171,12 @@ def norm(input: Tensor, ord: Any = None, dim: builtins.int | Sequence[builtins.i
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex, or ord does not fit the axes.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
@@ -224,6 +229,7 @@ def svd(A: Tensor, full_matrices: builtins.bool = True, *, driver: str | None = 
         A: A matrix, or a batch of them.
         full_matrices: Whether U and Vh are square.
         driver: Ignored.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.linalg.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -266,7 +272,12 @@ def vector_norm(input: Tensor, ord: builtins.float = 2, dim: builtins.int | Sequ
         ord: The order.
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)

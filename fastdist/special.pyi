@@ -54,9 +54,13 @@ def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -91,6 +95,13 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -106,7 +117,12 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is not floating-point, and dtype is None.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -124,6 +140,10 @@ def logsumexp(input: Tensor, dim: Sizes, keepdim: builtins.bool = False, *, out:
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
@@ -158,6 +178,9 @@ def round(input: Tensor, *, decimals: builtins.int = 0, out: Tensor | None = Non
         decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        NotImplementedError: input is bool or complex.
+
     Example:
         >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
         tensor([0., 2., 2.])
@@ -184,7 +207,12 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None, *,
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)

@@ -98,6 +98,9 @@ class Future(Generic[T]):
 
         Units   timeout in seconds; None waits forever
         Raises  TimeoutError if the Future is not done within timeout; the error of this Future
+
+        Args:
+            timeout: Seconds to wait; forever if None.
         """
         if self._state == _PENDING and not self._wait_until_done(timeout):
             raise TimeoutError(f"the Future was not completed within {timeout} s")
@@ -154,6 +157,9 @@ class Future(Generic[T]):
         """Return a Future of callback(self), which is called once this Future is done.
 
         Raises  TypeError for a callback that is not callable
+
+        Args:
+            callback: A function of this Future, called when it is done.
         """
         if not callable(callback):
             raise _not_callable("then", callback)
@@ -170,6 +176,9 @@ class Future(Generic[T]):
         """Call callback(self) once this Future is done; log an error of the callback.
 
         Raises  TypeError for a callback that is not callable
+
+        Args:
+            callback: A function of this Future, called when it is done.
         """
         if not callable(callback):
             raise _not_callable("add_done_callback", callback)
@@ -194,6 +203,9 @@ class Future(Generic[T]):
         """Complete this Future with a value.
 
         Raises  FutureError if it is done already
+
+        Args:
+            result: The value that wait() returns.
         """
         if not self._complete(_VALUE, result):
             raise FutureError(_COMPLETED_TWICE)
@@ -202,6 +214,9 @@ class Future(Generic[T]):
         """Complete this Future with an error, which wait() and value() will raise.
 
         Raises  FutureError if it is done already; AssertionError if result is not an exception
+
+        Args:
+            result: The error that wait() raises.
         """
         if not isinstance(result, BaseException):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
@@ -269,7 +284,11 @@ class Future(Generic[T]):
         return True
 
     def wait_until_done(self, timeout: float | None = None) -> bool:
-        """Wait until this Future is done, without raising its error; return whether it is done."""
+        """Wait until this Future is done, without raising its error; return whether it is done.
+
+        Args:
+            timeout: Seconds to wait; forever if None.
+        """
         return self._state != _PENDING or self._wait_until_done(timeout)
 
     def _wait_until_done(self, timeout: float | None) -> bool:

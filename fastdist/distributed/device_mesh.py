@@ -46,6 +46,7 @@ class DeviceMesh:
         device_type: The device type of the program's tensors, such as "cpu" or "cuda".
         mesh: The global ranks at their positions: a tensor, an array or nested lists.
         mesh_dim_names: Names of the axes, for `mesh["dp"]`.
+        backend_override: A dict from the index of an axis to the backend of its groups.
 
     Raises:
         RuntimeError: There are more ranks than processes, or the names do not fit.
@@ -110,7 +111,11 @@ class DeviceMesh:
         return tuple(self._ranks.shape)
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """Return the number of processes, or the length of one axis."""
+        """Return the number of processes, or the length of one axis.
+
+        Args:
+            mesh_dim: The index of an axis; the number of all members if None.
+        """
         return int(self._ranks.size) if mesh_dim is None else self.shape[mesh_dim]
 
     def get_rank(self) -> int:
@@ -126,6 +131,9 @@ class DeviceMesh:
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """Return this process's position along one axis.
+
+        Args:
+            mesh_dim: The index or name of an axis; may be left out if there is one.
 
         Raises:
             RuntimeError: No axis is given, and the mesh has several.

@@ -189,6 +189,9 @@ is_xccl_available = is_ucc_available
 def is_backend_available(backend: str) -> bool:
     """Return whether groups can use a backend: "gloo", "zmq" and registered backends always, "nccl"
     and "mpi" if they work in this process.
+
+    Args:
+        backend: The name of a backend, such as "gloo"; case does not matter.
     """
     name = backend.lower()
     is_known = name in backends.connections or name.upper() in Backend._plugins
@@ -203,6 +206,9 @@ def is_torchelastic_launched() -> bool:
 def get_backend(group: Any = None) -> str:
     """Return the name of a group's backend, such as "gloo".
 
+    Args:
+        group: The group; the default group if None.
+
     Raises:
         ValueError: There is no such group, or this process is not in it.
     """
@@ -210,12 +216,22 @@ def get_backend(group: Any = None) -> str:
 
 
 def get_backend_config(group: Any = None) -> str:
-    """Return the backend of each device type, such as "cpu:gloo,cuda:gloo"."""
+    """Return the backend of each device type, such as "cpu:gloo,cuda:gloo".
+
+    Args:
+        group: The group; the default group if None.
+
+    Raises:
+        ValueError: There is no such group, or this process is not in it.
+    """
     return repr(_group_of(group)._config)
 
 
 def get_default_backend_for_device(device: Any) -> str:
     """Return PyTorch's default backend for a device, such as "gloo" for "cpu".
+
+    Args:
+        device: A device, or the name of a device type.
 
     Raises:
         ValueError: There is no default backend for this device type.
@@ -228,6 +244,9 @@ def get_default_backend_for_device(device: Any) -> str:
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """Return this process's rank on its machine, from LOCAL_RANK.
+
+    Args:
+        fallback_rank: The result if the launcher gives no local rank.
 
     Raises:
         RuntimeError: LOCAL_RANK is not set and there is no fallback.

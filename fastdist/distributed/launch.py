@@ -17,6 +17,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
     Raises  SystemExit with the job's exit status if the job failed
     Source  PyTorch, torch/distributed/launch.py, main
+
+    Args:
+        args: The arguments of the command line; sys.argv[1:] if None.
     """
     status = launch(args, "python -m fastdist.distributed.launch", passes_local_rank=True)
     if status:

@@ -65,6 +65,12 @@ class DistributedOptimizer:
     Thread  any; steps do not use `.grad`, and on each worker a second step waits for the first
     Raises  errors of the class on the owners; TypeError if an argument is not an Optimizer class or
             an RRef, and for LBFGS
+
+    Args:
+        optimizer_class: A class of fastdist.optim, of which each owner makes an object.
+        params_rref: RRefs to the parameters.
+        *args: Further arguments of the class.
+        **kwargs: Further keyword arguments of the class, such as lr.
     """
 
     def __init__(
@@ -98,6 +104,9 @@ class DistributedOptimizer:
                 theirs
         Raises  RuntimeError if a worker does not know the context; the first error of an owner,
                 after all other owners have stepped
+
+        Args:
+            context_id: The id of the distributed autograd context with the gradients.
         """
         here = [rref for rref in self._by_owner.values() if rref.is_owner()]
         there = [rref for rref in self._by_owner.values() if not rref.is_owner()]
@@ -235,6 +244,12 @@ class DistributedLRScheduler:
 
     Thread  any; each method waits for the owners
     Raises  TypeError if optimizer is not a DistributedOptimizer; errors of the class on the owners
+
+    Args:
+        scheduler_class: A class of optim.lr_scheduler, or a function of an optimizer.
+        optimizer: The DistributedOptimizer.
+        *args: Further arguments of the class.
+        **kwargs: Further keyword arguments of the class.
     """
 
     def __init__(

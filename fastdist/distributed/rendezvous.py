@@ -68,7 +68,7 @@ _ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
 class Rendezvous(NamedTuple):
-    """The result of a worker's rendezvous. The caller closes the store."""
+    """The store, and this worker's rank of world_size. The caller closes the store."""
 
     store: Store
     rank: int
@@ -125,7 +125,8 @@ def rendezvous(
     (FASTDIST_STORE_HOSTED=1). A restarted group does not see keys of earlier rounds. If the group
     takes restarted workers back (`takes_back`, or dynamic), another worker may be the store's host
     when rank 0 returns. With `shares`, a store that this process already serves at the address is
-    reused, for example by RPC and process groups in one job.
+    reused, for example by RPC and process groups in one job. `security`, `secret` and
+    `certificates` are those of TCPStore.
 
     Raises  RendezvousError for wrong arguments; AuthenticationError for a wrong or missing secret;
             StoreTimeoutError if the store does not answer within timeout; StoreLostError if a
@@ -188,7 +189,7 @@ def _meet_by_environment(
 
 
 def worker_address(
-    store: Store, environment: Mapping[str, str] = os.environ, given: str | None = None
+    store: Store, environment: Mapping[str, str] | None = None, given: str | None = None
 ) -> str:
     """Return the address of this machine that the worker binds and publishes; never a wildcard.
 
@@ -196,7 +197,13 @@ def worker_address(
     if the store has no server.
 
     Raises  RendezvousError if the given address is a wildcard
+
+    Args:
+        store: The store of the job.
+        environment: The variables by name; those of this process if None.
+        given: The address, if the caller knows it.
     """
+    environment = os.environ if environment is None else environment
     name = "local_address" if given else "FASTDIST_ADDRESS"
     given = given or environment.get("FASTDIST_ADDRESS")
     if given:
@@ -227,6 +234,14 @@ def worker_security(
     They use the rank's certificate for security 'certs', or else the secret of the store's job.
 
     Raises  AuthenticationError if the certificate cannot be used
+
+    Args:
+        store: The store of the job.
+        rank: The rank of this worker.
+        world_size: The number of workers.
+        security: "curve", "certs" or "none"; FASTDIST_SECURITY, or "curve", if None.
+        certificates: The folder of certificates, for "certs".
+        max_connections: The most connections of one peer.
     """
     kind = security_kind(security)
     if kind == "certs":

@@ -50,7 +50,11 @@ def restart_count() -> int:
 
 
 def note_restarts(count: int) -> None:
-    """Record the number of restarts from the store of this worker's group."""
+    """Record the number of restarts from the store of this worker's group.
+
+    Args:
+        count: The number of restarts.
+    """
     global _counted
     _counted = max(_counted, count)
 
@@ -74,6 +78,9 @@ def on_restart(hook: Hook) -> Hook:
 
     Thread  any; on the other workers the hook runs on a thread of RPC
     Raises  TypeError if hook is not callable
+
+    Args:
+        hook: A function of the WorkerInfo of the worker that is back.
     """
     if not callable(hook):
         raise TypeError(f"hook is {hook!r}; expected a function of one argument, the worker")
@@ -86,6 +93,9 @@ def run_restart_hooks(worker_info: Any) -> None:
     """Call the registered hooks, in their order, for a worker that is back.
 
     Raises  the error of a hook after all hooks have run; several errors as one ExceptionGroup
+
+    Args:
+        worker_info: The worker that is back.
     """
     with _hooks_lock:
         hooks = list(_hooks)

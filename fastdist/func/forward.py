@@ -78,6 +78,9 @@ def jvp(
         strict: Whether to raise an error if a result does not depend on the arguments.
         has_aux: Whether func returns (result, aux).
 
+    Raises:
+        RuntimeError: The tangents do not fit primals in number, shape or dtype.
+
     Example:
         >>> from fastdist.func import jvp
         >>> jvp(torch.sin, (torch.zeros(2),), (torch.ones(2),))
@@ -161,6 +164,8 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of func in forward mode, laid out as by jacrev.
 
+    Raises  RuntimeError if argnums is out of range, ValueError for integers
+
     Args:
         func: The function.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
@@ -168,8 +173,7 @@ def jacfwd(
         randomness: "error", "same" or "different" random numbers in the columns, a batch of vmap.
 
     Example:
-        >>> from fastdist.func import jacfwd
-        >>> jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
+        >>> torch.func.jacfwd(lambda x: x**2)(torch.tensor([1.0, 2.0]))
         tensor([[2., 0.],
                 [0., 4.]])
     """
@@ -231,6 +235,10 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     Args:
         func: The function; it returns one number.
         argnums: The index of the argument to differentiate by, or a tuple of indices.
+
+    Raises:
+        ValueError: An argument is not floating-point or complex.
+        RuntimeError: argnums is out of range.
 
     Example:
         >>> from fastdist.func import hessian

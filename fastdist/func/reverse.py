@@ -82,6 +82,10 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
         A function of the same arguments. Its result has the shape of the argument, or is a tuple
         for several.
 
+    Raises:
+        RuntimeError: func does not return a tensor of one element, or an argument is not
+            floating-point.
+
     Example:
         >>> from fastdist.func import grad
         >>> grad(lambda x: (x**3).sum())(torch.tensor([1.0, 2.0]))
@@ -162,6 +166,9 @@ def vjp(  # type: ignore[misc]
         *primals: Its arguments.
         has_aux: Whether func returns (result, aux).
 
+    Raises:
+        RuntimeError: A primal is not floating-point.
+
     Example:
         >>> from fastdist.func import vjp
         >>> value, pull = vjp(torch.sin, torch.zeros(2))
@@ -224,6 +231,9 @@ def jacrev(
         argnums: The index of the argument to differentiate by, or a tuple of indices.
         has_aux: Whether func returns (result, aux).
         chunk_size: The number of rows per batch; all if None.
+
+    Raises:
+        RuntimeError: argnums is out of range, or an argument is not floating-point.
 
     Example:
         >>> from fastdist.func import jacrev

@@ -266,6 +266,7 @@ class no_grad(_BareDecorator):
 
     Args:
         function: A function to decorate; None for a block.
+        **options: There are none; each raises TypeError.
 
     Threads: each thread has its own mode
 
@@ -285,6 +286,7 @@ class enable_grad(_BareDecorator):
 
     Args:
         function: A function to decorate; None for a block.
+        **options: There are none; each raises TypeError.
 
     Example:
         >>> x = torch.ones(2, requires_grad=True)

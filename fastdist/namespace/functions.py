@@ -126,6 +126,9 @@ def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
         condition: A tensor of bool that broadcasts with this one.
         other: A number or a tensor.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
         >>> x.where(x > 0, 0.0)
@@ -139,6 +142,9 @@ def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return zeros of size, by default in this tensor's dtype and on its device.
+
+    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+            negative
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
@@ -163,6 +169,9 @@ def new_ones(
 ) -> Tensor:
     """Return ones of size, by default in this tensor's dtype and on its device.
 
+    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+            negative
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         dtype: The dtype; this tensor's if None.
@@ -184,6 +193,9 @@ def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
+
+    Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+            negative
 
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
@@ -219,6 +231,9 @@ def new_full(
     self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
     """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
+
+    Raises  TypeError if size is not a tuple of integers, or fill_value is not a number;
+            RuntimeError if a length is negative
 
     Args:
         size: The lengths of the axes, as a tuple.
@@ -369,6 +384,9 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of all windows of `size` elements along dimension; the elements of a window are
     along a new last axis.
+
+    Raises  IndexError if dimension is out of range; RuntimeError if size is longer than the axis,
+            or step is not positive
 
     Args:
         dimension: The axis.

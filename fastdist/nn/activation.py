@@ -34,6 +34,9 @@ class ReLU(_InPlace):
     Args:
         inplace: Whether to overwrite the input.
 
+    Raises:
+        RuntimeError: In a call, the input is bool or complex.
+
     Example:
         >>> nn.ReLU()(torch.tensor([-1.0, 2.0]))
         tensor([0., 2.])
@@ -157,6 +160,9 @@ class Hardswish(_InPlace):
 class Tanh(Module):
     """Computes the hyperbolic tangent of each element.
 
+    Raises:
+        TypeError: In a call, the input is neither a tensor nor a number.
+
     Example:
         >>> nn.Tanh()(torch.tensor([0.0, 1.0]))
         tensor([0.0000, 0.7616])
@@ -169,6 +175,9 @@ class Tanh(Module):
 
 class Sigmoid(Module):
     """Computes 1 / (1 + exp(-x)) of each element.
+
+    Raises:
+        TypeError: In a call, the input is neither a tensor nor a number.
 
     Example:
         >>> nn.Sigmoid()(torch.tensor([0.0]))
@@ -209,6 +218,9 @@ class SiLU(_InPlace):
 
     Args:
         inplace: Whether to overwrite the input.
+
+    Raises:
+        NotImplementedError: In a call, the input is neither floating-point nor complex.
 
     Example:
         >>> nn.SiLU()(torch.tensor([1.0]))
@@ -326,6 +338,9 @@ class GELU(Module):
 
     Args:
         approximate: "none", or "tanh" for a cheaper formula.
+
+    Raises:
+        RuntimeError: approximate is unknown, or in a call, the input is not floating-point.
 
     Example:
         >>> nn.GELU()(torch.tensor([-1.0, 1.0]))

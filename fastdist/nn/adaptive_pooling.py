@@ -26,7 +26,10 @@ class _AdaptiveAvgPool(_AdaptivePool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Averages the last axis over output_size windows of nearly equal length."""
+    """Averages the last axis over output_size windows of nearly equal length.
+
+    Shape   (n, c, length) -> (n, c, *output_size), or both without n
+    """
 
     _function = "adaptive_avg_pool1d"
 
@@ -34,9 +37,14 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Averages the last two axes over output_size windows of nearly equal size.
 
+    Shape   (n, c, height, width) -> (n, c, *output_size), or both without n
+
     Args:
         output_size: The height and width of the result, or one number for both; None keeps the
             length of that axis.
+
+    Raises:
+        RuntimeError: In a call, the input has neither 3 nor 4 axes.
 
     Example:
         >>> nn.AdaptiveAvgPool2d(1)(torch.zeros(1, 3, 4, 4)).shape
@@ -48,6 +56,8 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Averages the last three axes over output_size windows of nearly equal size.
+
+    Shape   (n, c, depth, height, width) -> (n, c, *output_size), or both without n
 
     None in output_size keeps the length of that axis.
     """
@@ -66,13 +76,18 @@ class _AdaptiveMaxPool(_AdaptivePool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """Takes the maximum of the last axis over output_size windows of nearly equal length."""
+    """Takes the maximum of the last axis over output_size windows of nearly equal length.
+
+    Shape   (n, c, length) -> (n, c, *output_size), or both without n
+    """
 
     _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """Takes the maximum of the last two axes over output_size windows of nearly equal size.
+
+    Shape   (n, c, height, width) -> (n, c, *output_size), or both without n
 
     None in output_size keeps the length of that axis.
     """
@@ -82,6 +97,8 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """Takes the maximum of the last three axes over output_size windows of nearly equal size.
+
+    Shape   (n, c, depth, height, width) -> (n, c, *output_size), or both without n
 
     None in output_size keeps the length of that axis.
     """

@@ -147,6 +147,11 @@ class BatchNorm1d(_BatchNorm):
         dtype: The dtype of the parameters; the default dtype if None.
         bias: Whether to learn the shift.
 
+    Raises:
+        ValueError: In a call, the input has neither 2 nor 3 axes, or one value per channel in
+            training.
+        RuntimeError: In a call, the number of channels differs.
+
     Example:
         >>> nn.BatchNorm1d(3)(torch.randn(8, 3)).shape
         fastdist.Size([8, 3])
@@ -172,6 +177,10 @@ class BatchNorm2d(_BatchNorm):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
         bias: Whether to learn the shift.
+
+    Raises:
+        ValueError: In a call, the input does not have 4 axes, or one value per channel in training.
+        RuntimeError: In a call, the number of channels differs.
 
     Example:
         >>> layer = nn.BatchNorm2d(3)

@@ -77,6 +77,9 @@ class Sequential(_Numbered):
     Args:
         *modules: The modules in order, or one OrderedDict of names and modules.
 
+    Raises:
+        TypeError: An argument is not a module.
+
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
         >>> model(torch.randn(3, 4)).shape
@@ -124,6 +127,9 @@ class ModuleList(_Numbered):
 
     Args:
         modules: The modules in order; none if None.
+
+    Raises:
+        TypeError: An item is not a module.
 
     Example:
         >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
@@ -175,6 +181,10 @@ class ModuleDict(Module):
 
     Args:
         modules: Names and modules; none if None.
+
+    Raises:
+        TypeError: A value is not a module, or a name is not a string.
+        KeyError: A name is empty, has a dot, or is an attribute already.
 
     Example:
         >>> parts = nn.ModuleDict({"encoder": nn.Linear(4, 2), "decoder": nn.Linear(2, 4)})

@@ -213,6 +213,10 @@ class Conv1d(_OfAxes):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
+    Raises:
+        ValueError: groups does not divide the channels, or padding_mode is unknown.
+        RuntimeError: In a call, the input has other channels or axes.
+
     Example:
         >>> nn.Conv1d(3, 8, kernel_size=3)(torch.zeros(1, 3, 10)).shape
         fastdist.Size([1, 8, 8])
@@ -241,6 +245,10 @@ class Conv2d(_OfAxes):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
+    Raises:
+        ValueError: groups does not divide the channels, or padding_mode is unknown.
+        RuntimeError: In a call, the input has other channels or axes.
+
     Example:
         >>> layer = nn.Conv2d(3, 8, kernel_size=3, padding=1)
         >>> layer(torch.zeros(1, 3, 6, 6)).shape
@@ -268,6 +276,10 @@ class Conv3d(_OfAxes):
         padding_mode: The border: "zeros", "reflect", "replicate" or "circular".
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
+
+    Raises:
+        ValueError: groups does not divide the channels, or padding_mode is unknown.
+        RuntimeError: In a call, the input has other channels or axes.
 
     Example:
         >>> nn.Conv3d(1, 2, kernel_size=3)(torch.zeros(1, 1, 4, 4, 4)).shape

@@ -101,6 +101,10 @@ class Embedding(_Table):
         device: The device of the weight; the default device if None.
         dtype: The dtype of the weight; the default dtype if None.
 
+    Raises:
+        AssertionError: padding_idx is not a row.
+        IndexError: In a call, an index is not a row.
+
     Example:
         >>> layer = nn.Embedding(10, 4)
         >>> layer(torch.tensor([[1, 2, 3]])).shape

@@ -16,6 +16,9 @@ class Flatten(Module):
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
 
+    Raises:
+        IndexError: In a call, start_dim or end_dim is out of range.
+
     Example:
         >>> nn.Flatten()(torch.zeros(2, 3, 4)).shape
         fastdist.Size([2, 12])

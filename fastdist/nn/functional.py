@@ -66,6 +66,10 @@ def softmax(
         dim: The axis along which the result sums to 1; if None, chosen with a warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
 
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is not floating-point, and dtype is None.
+
     Example:
         >>> F.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
         tensor([0.0900, 0.2447, 0.6652])
@@ -87,6 +91,10 @@ def log_softmax(
         dim: The axis along which the exponentials of the result sum to 1; if None, chosen with a
             warning.
         dtype: The dtype of the computation and the result; input's dtype if None.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> F.log_softmax(torch.tensor([1.0, 2.0]), dim=0)

@@ -85,6 +85,10 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
         ceil_mode: Whether to include windows that begin inside of the image but end outside.
         count_include_pad: Whether added zeros count as elements of a window.
         divisor_override: The divisor of sums, instead of the number of elements.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape
@@ -114,7 +118,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     Args:
         input: The tensor.
         target: The probability of 1, of the shape of input.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
@@ -159,6 +163,10 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
         dilation: The distance between neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
 
+    Raises:
+        RuntimeError: The channels or the dtypes do not fit the weight, the kernel is larger than
+            the padded image, or input has neither 3 nor 4 axes.
+
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])
@@ -201,7 +209,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Args:
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
-        weight: A weight for each class, of shape (C,).
+        weight: A weight for each class, of shape (C,); all 1 if None.
         size_average: Deprecated; see reduction.
         ignore_index: A class; targets of this class do not contribute.
         reduce: Deprecated; see reduction.
@@ -210,6 +218,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
 
     Raises:
         IndexError: A target is not a class.
+        RuntimeError: The shapes do not fit, or input is not floating-point.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
@@ -432,7 +441,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
 
     Example:
         >>> F.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -448,6 +457,9 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[builtins.int], weight: 
         bias: A summand for each element, or None.
         eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
+
+    Raises:
+        RuntimeError: The last axes of input are not normalized_shape.
 
     Example:
         >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
@@ -467,6 +479,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: The last axis of input differs from the weight's, or the dtypes differ.
 
     Example:
         >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape
@@ -489,6 +504,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> F.logsigmoid(torch.tensor([0.0]))
@@ -560,7 +576,10 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast, or an argument is complex.
 
     Example:
         >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -607,6 +626,10 @@ def normalize(input: Tensor, p: builtins.float = 2.0, dim: builtins.int | Sequen
         eps: The smallest divisor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
+
     Example:
         >>> F.normalize(torch.tensor([[3.0, 4.0]]))
         tensor([[0.6000, 0.8000]])
@@ -620,6 +643,9 @@ def one_hot(tensor: Tensor, num_classes: builtins.int = -1) -> Tensor:
     Args:
         tensor: The indices, in int64.
         num_classes: The length of the new axis; if -1, the largest index + 1.
+
+    Raises:
+        RuntimeError: input is not int64, or a class is negative or not below num_classes.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)
@@ -674,7 +700,11 @@ def relu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
         inplace: Whether to overwrite the input.
+
+    Raises:
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -687,6 +717,10 @@ def relu_(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -706,8 +740,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     value. A mask may be combined with is_causal where PyTorch's fused kernel supports it; a key
     must then be allowed by both.
 
-    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
-            where the fused kernel does not support it
+    Raises  ValueError for a dropout_p outside of 0 ... 1; RuntimeError for shapes that do not fit,
+            and for a mask with is_causal where the fused kernel does not support it
     Note    memory grows with n + m, except for a mask and its gradient: see attention_blocks
 
     Args:
@@ -735,9 +769,13 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -749,6 +787,9 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
     Args:
         input: The tensor.
         inplace: Whether to overwrite the input.
+
+    Raises:
+        NotImplementedError: input is neither floating-point nor complex.
 
     Example:
         >>> F.silu(torch.tensor([0.0, 1.0]))
@@ -765,6 +806,10 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is not floating-point.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))
@@ -779,9 +824,13 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))

@@ -117,6 +117,12 @@ def uniform_(
         b: The upper bound.
         generator: The generator to draw from; the default one if None.
 
+    Returns:
+        The tensor itself.
+
+    Raises:
+        RuntimeError: tensor is neither floating-point nor complex, or a is above b.
+
     Example:
         >>> nn.init.uniform_(torch.empty(2, 3)).shape
         fastdist.Size([2, 3])
@@ -137,6 +143,12 @@ def normal_(
         mean: The mean of the normal distribution.
         std: The standard deviation of the normal distribution.
         generator: The generator to draw from; the default one if None.
+
+    Returns:
+        The tensor itself.
+
+    Raises:
+        RuntimeError: tensor is neither floating-point nor complex, or std is negative.
 
     Example:
         >>> nn.init.normal_(torch.empty(2, 3)).shape
@@ -187,6 +199,12 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
         tensor: The tensor to fill.
         val: The number.
 
+    Returns:
+        The tensor itself.
+
+    Raises:
+        TypeError: val is not a number.
+
     Example:
         >>> nn.init.constant_(torch.empty(2), 3.0)
         tensor([3., 3.])
@@ -215,6 +233,9 @@ def zeros_(tensor: Tensor) -> Tensor:
 
     Args:
         tensor: The tensor to fill.
+
+    Returns:
+        The tensor itself.
 
     Example:
         >>> nn.init.zeros_(torch.ones(2))
@@ -287,6 +308,12 @@ def xavier_uniform_(
         gain: A factor, such as `calculate_gain` returns.
         generator: The generator to draw from; the default one if None.
 
+    Returns:
+        The tensor itself.
+
+    Raises:
+        ValueError: tensor has fewer than two axes.
+
     Example:
         >>> nn.init.xavier_uniform_(torch.empty(3, 2)).abs().max() < 1.2
         tensor(True)
@@ -317,6 +344,12 @@ def kaiming_uniform_(
         mode: "fan_in" keeps the variance of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: The function after this layer, which determines the gain.
         generator: The generator to draw from; the default one if None.
+
+    Returns:
+        The tensor itself.
+
+    Raises:
+        ValueError: tensor has fewer than two axes, or mode or nonlinearity is unknown.
 
     Example:
         >>> nn.init.kaiming_uniform_(torch.empty(3, 2)).shape

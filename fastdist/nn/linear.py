@@ -42,6 +42,9 @@ class Linear(Module):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of weight and bias; the default dtype if None.
 
+    Raises:
+        RuntimeError: In a call, the last axis or the dtype differs from the weight's.
+
     Example:
         >>> layer = nn.Linear(3, 2)
         >>> layer(torch.ones(4, 3)).shape

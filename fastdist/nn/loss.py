@@ -94,6 +94,9 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: "mean", "sum", or "none" for one loss per element.
         label_smoothing: The fraction of the target that is spread evenly over all classes.
 
+    Raises:
+        IndexError: In a call, a target is not a class.
+
     Example:
         >>> loss = nn.CrossEntropyLoss()
         >>> loss(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))

@@ -60,6 +60,10 @@ class Module(StateDict):
     Thread  several threads may call a module concurrently; only one may change it (parameters,
             mode, hooks)
 
+    Raises:
+        AttributeError: When a parameter or module is assigned, the subclass has not called
+            super().__init__().
+
     Example:
         >>> class Scale(nn.Module):
         ...     def __init__(self, factor):

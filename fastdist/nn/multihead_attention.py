@@ -38,6 +38,11 @@ class MultiheadAttention(Module):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
+    Raises:
+        ValueError: embed_dim or num_heads is not positive.
+        AssertionError: num_heads does not divide embed_dim; in a call, the last axis of an input
+            differs.
+
     Example:
         >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)
         >>> x = torch.zeros(1, 5, 8)

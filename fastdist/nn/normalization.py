@@ -30,6 +30,9 @@ class LayerNorm(Module):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
+    Raises:
+        RuntimeError: In a call, the last axes are not normalized_shape.
+
     Example:
         >>> nn.LayerNorm(3)(torch.tensor([[1.0, 2.0, 3.0]])).detach()
         tensor([[-1.2247,  0.0000,  1.2247]])

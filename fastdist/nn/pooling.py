@@ -57,13 +57,18 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """Takes the maximum of each window along the last axis."""
+    """Takes the maximum of each window along the last axis.
+
+    Shape   (n, c, length) -> (n, c, places), or both without n
+    """
 
     _function = "max_pool1d"
 
 
 class MaxPool2d(_MaxPool):
     """Takes the maximum of each window over the last two axes.
+
+    Shape   (n, c, height, width) -> (n, c, rows, columns), or both without n
 
     Args:
         kernel_size: The height and width of a window, or one number for both.
@@ -72,6 +77,10 @@ class MaxPool2d(_MaxPool):
         dilation: The distance between two elements of a window.
         return_indices: Whether to return the indices of the maxima as well.
         ceil_mode: Whether to keep windows that start inside the image but end outside.
+
+    Raises:
+        RuntimeError: In a call, the padding is more than half the kernel, or the input has neither
+            3 nor 4 axes.
 
     Example:
         >>> nn.MaxPool2d(2)(torch.zeros(1, 1, 4, 4)).shape
@@ -82,7 +91,10 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """Takes the maximum of each window over the last three axes."""
+    """Takes the maximum of each window over the last three axes.
+
+    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns), or both without n
+    """
 
     _function = "max_pool3d"
 
@@ -139,7 +151,10 @@ class _AvgPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """Averages each window along the last axis."""
+    """Averages each window along the last axis.
+
+    Shape   (n, c, length) -> (n, c, places), or both without n
+    """
 
     _function = "avg_pool1d"
 
@@ -202,13 +217,19 @@ class _AvgPoolByDivisor(_AvgPool):
 
 
 class AvgPool2d(_AvgPoolByDivisor):
-    """Averages each window over the last two axes."""
+    """Averages each window over the last two axes.
+
+    Shape   (n, c, height, width) -> (n, c, rows, columns), or both without n
+    """
 
     _function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPoolByDivisor):
-    """Averages each window over the last three axes."""
+    """Averages each window over the last three axes.
+
+    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns), or both without n
+    """
 
     _function = "avg_pool3d"
 
@@ -238,18 +259,27 @@ class _LPPool(_Pool):
 
 
 class LPPool1d(_LPPool):
-    """Computes the p-norm of each window along the last axis."""
+    """Computes the p-norm of each window along the last axis.
+
+    Shape   (n, c, length) -> (n, c, places), or both without n
+    """
 
     _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPool):
-    """Computes the p-norm of each window over the last two axes."""
+    """Computes the p-norm of each window over the last two axes.
+
+    Shape   (n, c, height, width) -> (n, c, rows, columns), or both without n
+    """
 
     _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPool):
-    """Computes the p-norm of each window over the last three axes."""
+    """Computes the p-norm of each window over the last three axes.
+
+    Shape   (n, c, depth, height, width) -> (n, c, layers, rows, columns), or both without n
+    """
 
     _function = "lp_pool3d"

@@ -371,6 +371,11 @@ class LSTM(RNNBase):
         device: The device of the parameters; the default device if None.
         dtype: The dtype of the parameters; the default dtype if None.
 
+    Raises:
+        ValueError: hidden_size is not positive, dropout is not a probability, or proj_size is too
+            large.
+        RuntimeError: In a call, the last axis of the input is not input_size.
+
     Example:
         >>> layer = nn.LSTM(3, 4, batch_first=True)
         >>> output, (h, c) = layer(torch.zeros(2, 5, 3))

@@ -14,8 +14,8 @@ from .nn.losses import absolute_difference
 from .nn.unfold import add_patches, lay_out_patches
 from .pointwise.angle import angle as angle_
 from .pointwise.arithmetic import abs as abs_
-from .pointwise.arithmetic import lerp
 from .pointwise.complex_numbers import complex_of, complex_size, imaginary_part, real_part
+from .pointwise.lerp import lerp
 from .pointwise.transcendental import logaddexp
 from .reduce.cumulative_extremes import cummax_along, logcumsumexp
 from .reduce.cumulative_sums import moved, recurrence

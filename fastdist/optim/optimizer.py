@@ -59,6 +59,10 @@ class Optimizer(HasHooks):
         params: Parameters, (name, parameter) pairs, or dicts of `params` and options.
         defaults: Options for groups that do not set them.
 
+    Raises:
+        ValueError: There are no parameters, or a parameter is not a leaf.
+        TypeError: params is a tensor or has values that are not tensors.
+
     Example:
         >>> class Halve(optim.Optimizer):
         ...     def update(self, group, parameter, gradient):

@@ -80,28 +80,38 @@ class profile(KeyAverages):
     step of each recording; without one, at the end of the block. Remote calls are profiled on the
     other workers with the same options; their events are returned with the answers.
 
-    record_shapes     record the input shapes of ops
-    with_flops        count the operations of matrix products, convolutions, sums and element-wise
-                      products
-    with_stack        record the Python stack at the start of each event. A gradient has the stack
-                      of its op. Work for another worker has the stack down to the called function
-    with_modules      record calls of modules under PyTorch's names ("nn.Module: Linear_0"), and for
-                      each event the path of the module that contains it ("Net.encoder.0"). A
-                      gradient has the path of its op
-    profile_memory    record bytes that results of ops allocate and free on the CPU, but not
-                      tensors that no op makes, such as those of `ones`; on other devices all bytes
-    acc_events        keep the events of earlier recordings when a new one begins
-    activities        with CUDA (PrivateUse1 for `sim`), measure the device time of each op, with
-                      device events around it. An op has one kernel, which stands for all that it
-                      launched
-
-    experimental_config, for options of PyTorch's own recorder, raises an error.
-    post_processing_timeout_s is ignored. execution_trace_observer is any object with start(),
-    stop() and cleanup().
-
     Note    while it records, ops take their general path, as under autocast, and gradients
             consist of ops; both take longer than usual. An op of 9 us takes 1 us more with
             shapes, 0.3 us with flops, 3 us with stacks (more if they are deep), 4 us with memory
+
+    Args:
+        activities: The devices to record, such as [ProfilerActivity.CPU]; all that exist if None.
+            With CUDA (PrivateUse1 for `sim`), device events around each op measure its time on the
+            device. An op has one kernel, which stands for all that it launched.
+        schedule: A function from the number of a step to its ProfilerAction; records all if None.
+        on_trace_ready: Called with this profile at the end of each recording; nothing if None.
+        record_shapes: Whether to record the input shapes of ops.
+        profile_memory: Whether to record bytes that results of ops allocate and free on the CPU,
+            but not tensors that no op makes, such as those of `ones`; on other devices all bytes.
+        with_stack: Whether to record the Python stack at the start of each event. A gradient has
+            the stack of its op. Work for another worker has the stack down to the called function.
+        with_flops: Whether to count the operations of matrix products, convolutions, sums and
+            elementwise products.
+        with_modules: Whether to record calls of modules under PyTorch's names
+            ("nn.Module: Linear_0"), and for each event the path of the module that contains it
+            ("Net.encoder.0"). A gradient has the path of its op.
+        experimental_config: Must be None: it has options of PyTorch's own recorder.
+        execution_trace_observer: An object with start(), stop() and cleanup(), called at the start
+            and the end of each recording and at the end of the profile.
+        acc_events: Whether to keep the events of earlier recordings when a new one begins.
+        use_cuda: The older way to record CUDA; prefer activities.
+        custom_trace_id_callback: Returns the id of each recording; a random id if None.
+        post_processing_timeout_s: Ignored.
+
+    Raises:
+        TypeError: An activity is not a ProfilerActivity.
+        NotImplementedError: experimental_config is not None.
+        AssertionError: activities is empty.
 
     Example:
         >>> with torch.profiler.profile() as profile:

@@ -68,6 +68,9 @@ class Generator:
     Args:
         device: The device on which numbers are drawn.
 
+    Raises:
+        DeviceError: The device is unknown.
+
     Example:
         >>> generator = torch.Generator().manual_seed(1)
         >>> torch.rand(2, generator=generator).shape
@@ -295,6 +298,9 @@ def manual_seed(seed: int) -> Generator:
 
     Returns:
         The CPU's default generator.
+
+    Raises:
+        RuntimeError: seed is below -2**63 or above 2**64 - 1.
 
     Example:
         >>> generator = torch.manual_seed(3)

@@ -273,6 +273,9 @@ class Size(tuple[int, ...]):
     Args:
         sizes: The lengths of the axes.
 
+    Raises:
+        TypeError: A length is not an integer.
+
     Example:
         >>> torch.zeros(2, 3).shape
         fastdist.Size([2, 3])

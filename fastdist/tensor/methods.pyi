@@ -149,9 +149,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; real for complex input.
+
+        Raises:
+            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -162,9 +166,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; real for complex input.
+
+        Raises:
+            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -175,9 +183,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; real for complex input.
+
+        Raises:
+            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -188,9 +200,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; real for complex input.
+
+        Raises:
+            NotImplementedError: input is bool.
 
         Example:
             >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -201,6 +217,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -211,6 +228,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -229,9 +247,14 @@ class TensorMethods:
             input: The tensor.
             other: The second summand, a tensor or a number.
             alpha: The number by which other is multiplied.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
+            TypeError: other is neither a tensor nor a number.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -246,9 +269,14 @@ class TensorMethods:
             input: The tensor.
             other: The second summand, a tensor or a number.
             alpha: The number by which other is multiplied.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
+            TypeError: other is neither a tensor nor a number.
 
         Example:
             >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -302,9 +330,13 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool; for uint8 input, of uint8.
+
+        Raises:
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -320,6 +352,9 @@ class TensorMethods:
             atol: The absolute tolerance.
             equal_nan: Whether NaN is close to NaN.
 
+        Raises:
+            RuntimeError: The dtypes differ, or the shapes do not broadcast.
+
         Example:
             >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
             True
@@ -331,6 +366,11 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            IndexError: dim is out of range, or an axis to reduce has no elements.
+            NotImplementedError: input is complex.
 
         Example:
             >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -343,6 +383,11 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes; all if empty.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            IndexError: dim is out of range, or an axis to reduce has no elements.
+            NotImplementedError: input is complex.
 
         Example:
             >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -361,9 +406,13 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool; for uint8 input, of uint8.
+
+        Raises:
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -380,6 +429,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -390,6 +440,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -415,6 +466,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -426,6 +478,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -445,9 +498,14 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of int64.
+
+        Raises:
+            IndexError: dim is out of range, or input has no elements.
+            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -461,9 +519,14 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to search along; the flattened tensor if None.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of int64.
+
+        Raises:
+            IndexError: dim is out of range, or input has no elements.
+            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -477,6 +540,14 @@ class TensorMethods:
             dim: The axis to sort along.
             descending: Whether the largest element comes first.
             stable: Whether equal elements keep their order; here they always do.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of int64 of the shape of input.
+
+        Raises:
+            IndexError: dim is out of range.
+            NotImplementedError: input is complex.
 
         Example:
             >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -514,6 +585,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -525,6 +597,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The x coordinates of the points; a tensor that broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -594,11 +667,12 @@ class TensorMethods:
         largest integer.
 
         Dtype   int64; with weights float32 if they are float32, else float64
-        Raises  NotImplementedError for complex weights, which would lose their imaginary part
+        Raises  NotImplementedError for complex weights, which would lose their imaginary part;
+                RuntimeError if input is not one axis of integers that are not negative
 
         Args:
             input: A vector of non-negative integers.
-            weights: A weight for each element of input.
+            weights: A weight for each element of input; all 1 if None.
             minlength: The minimal length of the result.
 
         Example:
@@ -640,6 +714,9 @@ class TensorMethods:
         Returns:
             A tensor of shape (b, n, m), for an input of shape (b, n, k).
 
+        Raises:
+            RuntimeError: An argument does not have three axes, or the sizes do not fit.
+
         Example:
             >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
             fastdist.Size([4, 2, 5])
@@ -660,6 +737,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             size: The shape of the result, as a tuple.
+
+        Raises:
+            RuntimeError: An axis of input that is not 1 differs from size.
 
         Example:
             >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -693,6 +773,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -703,6 +787,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.ceil(torch.tensor([1.2, -1.2]))
@@ -750,6 +838,10 @@ class TensorMethods:
             chunks: The number of views to make.
             dim: The axis to divide.
 
+        Raises:
+            RuntimeError: chunks is not positive, or input has no axes.
+            IndexError: dim is out of range.
+
         Example:
             >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
             [[0, 1, 2], [3, 4]]
@@ -760,8 +852,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            min: The lower bound.
-            max: The upper bound. Where it is below min, the result is max.
+            min: The lower bound; none if None.
+            max: The upper bound; none if None. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -785,6 +877,10 @@ class TensorMethods:
             min: The lower bound, a number or a tensor.
             out: A tensor into which the result is written, in place of a new one.
 
+        Raises:
+            NotImplementedError: input is complex.
+            RuntimeError: The shapes do not broadcast.
+
         Example:
             >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
             tensor([0., 2.])
@@ -797,8 +893,8 @@ class TensorMethods:
 
         Args:
             input: The tensor.
-            min: The lower bound.
-            max: The upper bound. Where it is below min, the result is max.
+            min: The lower bound; none if None.
+            max: The upper bound; none if None. Where it is below min, the result is max.
             out: A tensor into which the result is written, in place of a new one.
 
         Raises:
@@ -815,9 +911,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            memory_format: The order of the elements in memory; that of input if None.
 
         Returns:
             A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+        Raises:
+            RuntimeError: memory_format is channels_last, and input does not have four axes.
 
         Example:
             >>> x = torch.ones(2)
@@ -853,7 +953,8 @@ class TensorMethods:
     def const_data_ptr(self) -> builtins.int:
         """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  DeviceError for a device whose memory has no address in this process
+        Raises  RuntimeError for a sparse tensor; DeviceError for a device whose memory has no
+                address in this process
 
         Example:
             >>> x = torch.ones(2)
@@ -868,6 +969,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             memory_format: The order of the elements in memory.
+
+        Raises:
+            RuntimeError: memory_format is channels_last, and the tensor does not have four axes.
 
         Example:
             >>> torch.zeros(2, 3).t().contiguous().stride()
@@ -889,9 +993,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -902,9 +1010,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -976,7 +1088,11 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which to add.
-            dtype: The dtype in which to add, and of the result.
+            dtype: The dtype in which to add, and of the result; int64 for integers if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)
@@ -1021,6 +1137,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input has neither one nor two axes.
 
         Example:
             >>> torch.diag(torch.tensor([1, 2]))
@@ -1057,8 +1177,13 @@ class TensorMethods:
             input: The tensor.
             n: How many times to take differences.
             dim: The axis.
-            prepend: A tensor to insert before input.
-            append: A tensor to append to input.
+            prepend: A tensor to insert before input; nothing if None.
+            append: A tensor to append to input; nothing if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input has no axes, or n is negative.
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -1089,6 +1214,10 @@ class TensorMethods:
             A tensor of the shape to which both broadcast; integers give the default dtype unless
             rounded.
 
+        Raises:
+            RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+            RuntimeError: Integers are divided by 0 and rounded.
+
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
             tensor([ 3.5000, -3.5000])
@@ -1110,6 +1239,10 @@ class TensorMethods:
             A tensor of the shape to which both broadcast; integers give the default dtype unless
             rounded.
 
+        Raises:
+            RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+            RuntimeError: Integers are divided by 0 and rounded.
+
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
             tensor([ 3.5000, -3.5000])
@@ -1125,6 +1258,9 @@ class TensorMethods:
             input: The tensor.
             tensor: The second vector.
             out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
 
         Example:
             >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1150,9 +1286,13 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.eq(torch.tensor([1, 2]), 2)
@@ -1164,9 +1304,13 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.eq(torch.tensor([1, 2]), 2)
@@ -1178,6 +1322,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The tensor to compare with.
+
+        Raises:
+            TypeError: other is not a tensor.
 
         Example:
             >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
@@ -1200,9 +1347,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1217,9 +1368,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -1247,6 +1402,9 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The tensor whose shape is taken.
+
+        Raises:
+            RuntimeError: An axis of this tensor that is not 1 differs from the other's.
 
         Example:
             >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -1282,6 +1440,10 @@ class TensorMethods:
             start_dim: The first axis to merge.
             end_dim: The last axis to merge.
 
+        Raises:
+            IndexError: start_dim or end_dim is out of range.
+            RuntimeError: start_dim comes after end_dim.
+
         Example:
             >>> torch.zeros(2, 3, 4).flatten(1).shape
             fastdist.Size([2, 12])
@@ -1292,6 +1454,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             *dims: The axes, as numbers or as one tuple.
+
+        Raises:
+            IndexError: An axis is out of range.
+            RuntimeError: An axis is given twice.
 
         Example:
             >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
@@ -1323,6 +1489,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1333,6 +1503,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is bool or complex.
 
         Example:
             >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -1373,13 +1547,15 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis to which the indices apply.
-            index: Indices along dim, in int64. No axis except dim may be longer than in input.
+            index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape of index and the dtype of input.
 
         Raises:
-            RuntimeError: An index is out of range.
+            RuntimeError: An index is out of range, or index has another dtype or number of axes.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -1415,6 +1591,9 @@ class TensorMethods:
 
         Returns:
             A matrix of shape (n, m).
+
+        Raises:
+            RuntimeError: An argument does not have one axis.
 
         Example:
             >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -1494,7 +1673,7 @@ class TensorMethods:
     @imag.setter
     def imag(self, value: Tensor) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1, out: Tensor | None = None) -> Tensor:
-        """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
+        """Return input with slices of source, times alpha, added at the indices `index` along dim."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: builtins.float = 1) -> Tensor:
         """In-place version of index_add: writes the result into this tensor and returns it."""
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1517,6 +1696,9 @@ class TensorMethods:
         """In-place version of index_reduce: writes the result into this tensor and returns it."""
     def index_select(self, dim: builtins.int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Return a copy of the slices of input at the indices `index` along dim.
+
+        Raises  IndexError if dim or an index is out of range; RuntimeError if index is neither int32
+                nor int64, or has several axes
 
         Args:
             input: The tensor.
@@ -1548,6 +1730,10 @@ class TensorMethods:
 
         Args:
             input: A square matrix, or a batch of square matrices.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: The matrices are not square, or one is singular.
 
         Example:
             >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))
@@ -1622,6 +1808,9 @@ class TensorMethods:
         Returns:
             A tensor of bool.
 
+        Raises:
+            RuntimeError: The dtypes differ, or the shapes do not broadcast.
+
         Example:
             >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
             tensor([ True, False])
@@ -1631,9 +1820,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool of the same shape.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -1644,9 +1837,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool of the same shape.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
@@ -1657,9 +1854,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool of the same shape.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.isnan(torch.tensor([1.0, float("nan")]))
@@ -1710,6 +1911,7 @@ class TensorMethods:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1725,6 +1927,7 @@ class TensorMethods:
             input: The tensor.
             end: The result for weight 1.
             weight: A number or a tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
@@ -1747,9 +1950,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -1760,6 +1967,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log10(torch.tensor([100.0]))
@@ -1770,6 +1984,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log10(torch.tensor([100.0]))
@@ -1780,6 +2001,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -1790,6 +2018,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -1800,6 +2035,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -1810,6 +2052,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -1820,9 +2069,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -1838,7 +2091,12 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which the exponentials of the result add up to 1.
-            dtype: The dtype to compute in, and of the result.
+            dtype: The dtype to compute in, and of the result; that of input if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is not floating-point, and dtype is None.
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -1860,9 +2118,13 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
@@ -1874,9 +2136,13 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))
@@ -1887,6 +2153,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1900,6 +2167,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool of the same shape.
@@ -1930,6 +2198,10 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes.
             keepdim: Whether the reduced axes stay, with length 1.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)
@@ -1978,6 +2250,10 @@ class TensorMethods:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -1990,6 +2266,10 @@ class TensorMethods:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
             value: A number or a 0-d tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
 
         Example:
             >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)
@@ -2010,6 +2290,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             mask: A tensor of bool that broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> x = torch.tensor([-1, 2, 3])
@@ -2026,6 +2307,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right operand.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.matmul(torch.ones(2, 3), torch.ones(3)).shape
@@ -2055,6 +2337,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: The tensor has no elements.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2081,6 +2364,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: The tensor has no elements.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2107,6 +2391,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: The tensor has no elements.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2121,6 +2406,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the shape and the dtype to which both broadcast and promote.
+
+        Raises:
+            NotImplementedError: An argument is complex.
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -2129,13 +2422,15 @@ class TensorMethods:
     def mean(self, dim: builtins.int | Sequence[builtins.int] | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
         """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
-        Raises  RuntimeError for integers and bool, unless dtype is floating
+        Raises  RuntimeError for integers and bool, unless dtype is floating; IndexError if dim is out
+                of range
 
         Args:
             input: The tensor.
             dim: The axis or axes to average over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to compute, and of the result.
+            dtype: The dtype in which to compute, and of the result; that of input if None.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim.
@@ -2157,6 +2452,10 @@ class TensorMethods:
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`.
 
+        Raises:
+            IndexError: dim is out of range, or its axis has no elements.
+            RuntimeError: input is bool or complex.
+
         Example:
             >>> torch.median(torch.tensor([3, 1, 4, 2]))
             tensor(2)
@@ -2173,6 +2472,10 @@ class TensorMethods:
 
         Returns:
             A tensor; with dim a pair with the fields `values` and `indices`.
+
+        Raises:
+            IndexError: dim is out of range, or its axis has no elements.
+            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.median(torch.tensor([3, 1, 4, 2]))
@@ -2196,6 +2499,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: The tensor has no elements.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2222,6 +2526,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: The tensor has no elements.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2248,6 +2553,7 @@ class TensorMethods:
 
         Raises:
             RuntimeError: The tensor has no elements.
+            IndexError: dim is out of range.
 
         Example:
             >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -2262,6 +2568,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The second tensor; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the shape and the dtype to which both broadcast and promote.
+
+        Raises:
+            NotImplementedError: An argument is complex.
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -2277,6 +2591,9 @@ class TensorMethods:
 
         Returns:
             A matrix of shape (n, m), for an input of shape (n, k).
+
+        Raises:
+            RuntimeError: An argument is not a matrix, the inner axes differ, or the dtypes differ.
 
         Example:
             >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
@@ -2300,6 +2617,10 @@ class TensorMethods:
             source: One axis or several axes.
             destination: The new position of each of them.
 
+        Raises:
+            IndexError: An axis is out of range.
+            RuntimeError: source and destination differ in length, or an axis is given twice.
+
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
             fastdist.Size([3, 4, 2])
@@ -2311,6 +2632,10 @@ class TensorMethods:
             input: The tensor.
             source: One axis or several axes.
             destination: The new position of each of them.
+
+        Raises:
+            IndexError: An axis is out of range.
+            RuntimeError: source and destination differ in length, or an axis is given twice.
 
         Example:
             >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
@@ -2328,9 +2653,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
+            TypeError: other is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2344,9 +2674,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
+            TypeError: other is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2379,9 +2714,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
+            TypeError: other is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2395,9 +2735,14 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: The right factor: a tensor or a number.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
+            TypeError: other is neither a tensor nor a number.
 
         Example:
             >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -2420,6 +2765,9 @@ class TensorMethods:
             posinf: The replacement for inf; the largest number of the dtype if None.
             neginf: The replacement for -inf; the smallest number of the dtype if None.
             out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            TypeError: nan, posinf or neginf is not a number.
 
         Example:
             >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
@@ -2455,6 +2803,10 @@ class TensorMethods:
             start: The first index.
             length: The number of indices.
 
+        Raises:
+            IndexError: dim or start is out of range.
+            RuntimeError: start + length is beyond the axis, or length is negative.
+
         Example:
             >>> torch.narrow(torch.arange(5), 0, 1, 3)
             tensor([1, 2, 3])
@@ -2467,6 +2819,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
@@ -2481,6 +2834,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
@@ -2494,6 +2848,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2504,6 +2862,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2514,6 +2876,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2524,6 +2890,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input is bool.
 
         Example:
             >>> torch.neg(torch.tensor([1, -2]))
@@ -2547,6 +2917,9 @@ class TensorMethods:
     def new_empty(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return uninitialized memory of size, by default in this tensor's dtype and on its device.
 
+        Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+                negative
+
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
             dtype: The dtype; this tensor's if None.
@@ -2564,6 +2937,9 @@ class TensorMethods:
     def new_full(self, size: Sizes, fill_value: Scalar, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return a tensor filled with fill_value, by default in this tensor's dtype and on its device.
 
+        Raises  TypeError if size is not a tuple of integers, or fill_value is not a number;
+                RuntimeError if a length is negative
+
         Args:
             size: The lengths of the axes, as a tuple.
             fill_value: The number.
@@ -2577,6 +2953,9 @@ class TensorMethods:
         """
     def new_ones(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return ones of size, by default in this tensor's dtype and on its device.
+
+        Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+                negative
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
@@ -2592,6 +2971,9 @@ class TensorMethods:
         """Return a copy of data, by default in this tensor's dtype and on its device."""
     def new_zeros(self, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike = ..., **more: Any) -> Tensor:
         """Return zeros of size, by default in this tensor's dtype and on its device.
+
+        Raises  TypeError if a length is not an integer, or none is given; RuntimeError if a length is
+                negative
 
         Args:
             *size: The lengths of the axes, as numbers or as one tuple.
@@ -2615,9 +2997,12 @@ class TensorMethods:
     def nonzero(self, *, as_tuple: Literal[False] = False, out: Tensor | None = None) -> Tensor:
         """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+        Raises  TypeError if input is not a tensor
+
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -2631,9 +3016,12 @@ class TensorMethods:
     def nonzero(self, *, as_tuple: Literal[True], out: Any = None) -> tuple[Tensor, ...]:
         """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+        Raises  TypeError if input is not a tensor
+
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -2647,9 +3035,12 @@ class TensorMethods:
     def nonzero(self, *, as_tuple: builtins.bool = False, out: Any = None) -> Any:
         """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+        Raises  TypeError if input is not a tensor
+
         Args:
             input: The tensor.
             as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).
@@ -2665,13 +3056,15 @@ class TensorMethods:
         """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
         singular values of a matrix.
 
+        Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             p: The order: a number, inf, "fro" or "nuc".
             dim: The axis or axes to reduce; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
             out: A tensor into which the result is written, in place of a new one.
-            dtype: The dtype to compute in.
+            dtype: The dtype to compute in; that of input if None.
 
         Example:
             >>> torch.norm(torch.tensor([3.0, 4.0]))
@@ -2685,6 +3078,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
@@ -2699,6 +3093,7 @@ class TensorMethods:
         Args:
             input: The tensor.
             other: A tensor or a number; it broadcasts with input.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of bool.
@@ -2743,6 +3138,9 @@ class TensorMethods:
         Returns:
             A matrix of shape (n, m).
 
+        Raises:
+            RuntimeError: An argument does not have one axis.
+
         Example:
             >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
             tensor([[3, 4],
@@ -2784,11 +3182,13 @@ class TensorMethods:
     def pow(self, exponent: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer raised to a Python number that is a negative integer
+        Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+                RuntimeError if the shapes do not broadcast
 
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast.
@@ -2800,11 +3200,13 @@ class TensorMethods:
     def pow_(self, exponent: Operand) -> Tensor:
         """Return input to the power of exponent.
 
-        Raises  RuntimeError for an integer raised to a Python number that is a negative integer
+        Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+                RuntimeError if the shapes do not broadcast
 
         Args:
             input: The base: a tensor or a number.
             exponent: A tensor or a number.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast.
@@ -2826,7 +3228,11 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to multiply along; all axes if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to multiply, and of the result.
+            dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -2848,6 +3254,7 @@ class TensorMethods:
             dim: The axis; all elements if None.
             keepdim: Whether the reduced axes stay, with length 1.
             interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)
@@ -2878,6 +3285,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -2888,6 +3302,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -2926,6 +3347,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -2936,6 +3361,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -2958,6 +3387,9 @@ class TensorMethods:
             input: The tensor.
             *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
+        Raises:
+            RuntimeError: There are fewer counts than axes, or a count is negative.
+
         Example:
             >>> torch.tensor([1, 2]).repeat(2, 2)
             tensor([[1, 2, 1, 2],
@@ -2972,6 +3404,11 @@ class TensorMethods:
             repeats: A count for all, or a tensor with one count for each element or slice.
             dim: The axis; if None, input is flattened.
             output_size: The length of the result. If given, the call does not wait for a GPU.
+
+        Raises:
+            RuntimeError: A count is negative or not an integer, or the number of counts is not that of
+                slices.
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
@@ -3080,6 +3517,9 @@ class TensorMethods:
             decimals: The number of decimals; negative ones round to tens, hundreds and so on.
             out: A tensor into which the result is written, in place of a new one.
 
+        Raises:
+            NotImplementedError: input is bool or complex.
+
         Example:
             >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
             tensor([0., 2., 2.])
@@ -3091,6 +3531,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3101,6 +3548,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -3109,6 +3563,9 @@ class TensorMethods:
     def scatter(self, dim: builtins.int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Tensor | None = None) -> Tensor:
         """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
         "multiply", src is combined with the old values.
+
+        Raises  IndexError if dim is out of range; RuntimeError if an index is out of range or not an
+                integer, or the dtypes of input and src differ
 
         Args:
             input: The tensor.
@@ -3143,6 +3600,9 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to remove.
             index: The index along it.
+
+        Raises:
+            IndexError: dim or index is out of range.
 
         Example:
             >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -3197,9 +3657,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3210,9 +3674,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -3223,6 +3691,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is complex; use sgn.
 
         Example:
             >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -3233,6 +3705,10 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            NotImplementedError: input is complex; use sgn.
 
         Example:
             >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -3245,9 +3721,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3258,9 +3738,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -3288,7 +3772,12 @@ class TensorMethods:
         Args:
             input: The tensor.
             dim: The axis along which the result adds up to 1.
-            dtype: The dtype to compute in, and of the result.
+            dtype: The dtype to compute in, and of the result; that of input if None.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            IndexError: dim is out of range.
+            NotImplementedError: input is not floating-point, and dtype is None.
 
         Example:
             >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)
@@ -3304,9 +3793,14 @@ class TensorMethods:
             dim: The axis.
             descending: Whether the largest element comes first.
             stable: Ignored: the order of equal elements is always kept.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A pair with the fields `values` and `indices`.
+
+        Raises:
+            IndexError: dim is out of range.
+            NotImplementedError: input is complex.
 
         Example:
             >>> torch.sort(torch.tensor([3, 1, 2]))
@@ -3327,6 +3821,10 @@ class TensorMethods:
             dim: The axis to divide.
             split_size: The same as split_size_or_sections, under the name that the method uses.
 
+        Raises:
+            RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+            IndexError: dim is out of range.
+
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
             [[0, 1], [2, 3], [4]]
@@ -3340,9 +3838,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3353,9 +3855,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -3366,6 +3872,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape and dtype; bool gives int64.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3376,6 +3889,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Returns:
+            A tensor of the same shape and dtype; bool gives int64.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -3388,6 +3908,9 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to remove; if None, all axes of length 1.
 
+        Raises:
+            IndexError: An axis is out of range.
+
         Example:
             >>> torch.zeros(1, 2, 1).squeeze().shape
             fastdist.Size([2])
@@ -3399,13 +3922,14 @@ class TensorMethods:
     def std(self, dim: Sizes | builtins.bool | None = None, unbiased: builtins.bool = True, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, out: Tensor | None = None) -> Tensor:
         """Return the standard deviation over dim, the square root of the variance; see var.
 
+        Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number to subtract from the number of elements. None means 1, or 0 if
-                unbiased is False.
+            correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3430,12 +3954,14 @@ class TensorMethods:
     def sub(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor
+        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+                broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3447,12 +3973,14 @@ class TensorMethods:
     def sub_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor
+        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+                broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3464,12 +3992,14 @@ class TensorMethods:
     def subtract(self, other: Operand, *, alpha: builtins.complex = 1, out: Tensor | None = None) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor
+        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+                broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3481,12 +4011,14 @@ class TensorMethods:
     def subtract_(self, other: Operand, *, alpha: builtins.complex = 1) -> Tensor:
         """Return input - alpha * other.
 
-        Raises  RuntimeError for two bool tensors: use logical_xor
+        Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+                broadcast
 
         Args:
             input: The tensor.
             other: The subtrahend, a tensor or a number.
             alpha: The number by which other is multiplied.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -3505,7 +4037,8 @@ class TensorMethods:
             input: The tensor.
             dim: The axis or axes to sum over; all if None.
             keepdim: Whether the reduced axes stay, with length 1.
-            dtype: The dtype in which to add, and of the result.
+            dtype: The dtype in which to add, and of the result; int64 for integers if None.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor without the axes dim, or with length 1 for each of them if keepdim.
@@ -3533,6 +4066,7 @@ class TensorMethods:
             input: The tensor.
             some: Whether to return only as many columns as there are singular values.
             compute_uv: Whether to compute U and V.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.svd(torch.diag(torch.tensor([3.0, 2.0]))).S
@@ -3571,6 +4105,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -3581,6 +4116,7 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Example:
             >>> torch.tan(torch.tensor([0.0]))
@@ -3591,9 +4127,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -3604,9 +4144,13 @@ class TensorMethods:
 
         Args:
             input: The tensor.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A tensor of the same shape; integers give the default dtype.
+
+        Raises:
+            TypeError: input is neither a tensor nor a number.
 
         Example:
             >>> torch.tanh(torch.tensor([0.0, 1.0]))
@@ -3658,6 +4202,9 @@ class TensorMethods:
             dtype: The dtype of the result; unchanged if None.
             masked_grad: Whether the gradient is sparse; True if None.
 
+        Raises:
+            TypeError: dtype is not a dtype.
+
         Example:
             >>> torch.eye(2).to_sparse().to_dense()
             tensor([[1., 0.],
@@ -3678,9 +4225,14 @@ class TensorMethods:
             dim: The axis.
             largest: Whether to return the largest elements, or the smallest ones.
             sorted: Ignored: the elements are always sorted.
+            out: A tensor into which the result is written, in place of a new one.
 
         Returns:
             A pair with the fields `values` and `indices`.
+
+        Raises:
+            IndexError: dim is out of range, or the axis has fewer than k elements.
+            RuntimeError: input is bool or complex.
 
         Example:
             >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
@@ -3694,6 +4246,9 @@ class TensorMethods:
         Args:
             input: The tensor.
 
+        Raises:
+            RuntimeError: The tensor is not a matrix.
+
         Example:
             >>> torch.eye(3).trace()
             tensor(3.)
@@ -3705,6 +4260,9 @@ class TensorMethods:
             input: The tensor.
             dim0: The first axis.
             dim1: The second axis.
+
+        Raises:
+            IndexError: An axis is out of range.
 
         Example:
             >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
@@ -3724,6 +4282,10 @@ class TensorMethods:
         Args:
             input: The tensor.
             diagonal: The lowest diagonal to keep: 0 is the main diagonal, positive ones are above it.
+            out: A tensor into which the result is written, in place of a new one.
+
+        Raises:
+            RuntimeError: input has fewer than two axes.
 
         Example:
             >>> torch.triu(torch.ones(2, 2))
@@ -3744,6 +4306,10 @@ class TensorMethods:
         Returns:
             A tensor of the shape to which both broadcast; integers give the default dtype unless
             rounded.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+            RuntimeError: Integers are divided by 0 and rounded.
 
         Example:
             >>> torch.div(torch.tensor([7, -7]), 2)
@@ -3768,6 +4334,9 @@ class TensorMethods:
             input: The tensor.
             other: The tensor whose dtype is used.
 
+        Raises:
+            TypeError: other is not a tensor.
+
         Example:
             >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
             tensor([1., 2.], dtype=fastdist.float64)
@@ -3779,6 +4348,9 @@ class TensorMethods:
             input: The tensor.
             dim: The axis to remove.
 
+        Raises:
+            IndexError: dim is out of range.
+
         Example:
             >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]
             [[1, 2], [3, 4]]
@@ -3788,6 +4360,9 @@ class TensorMethods:
     def unfold(self, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
         """Return a view of all windows of `size` elements along dimension; the elements of a window are
         along a new last axis.
+
+        Raises  IndexError if dimension is out of range; RuntimeError if size is longer than the axis,
+                or step is not positive
 
         Args:
             dimension: The axis.
@@ -3806,7 +4381,7 @@ class TensorMethods:
         """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
         their number.
 
-        Raises  RuntimeError for slices without elements
+        Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
         Args:
             input: The tensor.
@@ -3827,7 +4402,7 @@ class TensorMethods:
         """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
         their number.
 
-        Raises  RuntimeError for slices without elements
+        Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
         Args:
             input: The tensor.
@@ -3861,6 +4436,10 @@ class TensorMethods:
             chunks: The number of views to make.
             dim: The axis to divide.
 
+        Raises:
+            RuntimeError: chunks is not positive, or input has no axes.
+            IndexError: dim is out of range.
+
         Example:
             >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
             [[0, 1, 2], [3, 4]]
@@ -3873,6 +4452,10 @@ class TensorMethods:
             split_size_or_sections: The length of each view, or a list of lengths.
             dim: The axis to divide.
             split_size: The same as split_size_or_sections, under the name that the method uses.
+
+        Raises:
+            RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+            IndexError: dim is out of range.
 
         Example:
             >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
@@ -3889,6 +4472,9 @@ class TensorMethods:
             input: The tensor.
             dim: The position of the new axis; -1 means after the last axis.
 
+        Raises:
+            IndexError: dim is out of range.
+
         Example:
             >>> torch.tensor([1, 2]).unsqueeze(1).shape
             fastdist.Size([2, 1])
@@ -3903,13 +4489,14 @@ class TensorMethods:
         """Return the variance over dim: the sum of squared deviations divided by (number of elements -
         correction).
 
+        Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
         Args:
             input: The tensor.
             dim: The axis or axes; all if None.
             unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
             keepdim: Whether the reduced axes stay, with length 1.
-            correction: The number to subtract from the number of elements. None means 1, or 0 if
-                unbiased is False.
+            correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
             out: A tensor into which the result is written, in place of a new one.
 
         Example:
@@ -3949,6 +4536,9 @@ class TensorMethods:
             input: The tensor.
             other: The tensor whose shape is taken.
 
+        Raises:
+            RuntimeError: The number of elements differs, or no strides express the shape.
+
         Example:
             >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape
             fastdist.Size([2, 2])
@@ -3981,6 +4571,9 @@ class TensorMethods:
         Args:
             condition: A tensor of bool that broadcasts with this one.
             other: A number or a tensor.
+
+        Raises:
+            RuntimeError: The shapes do not broadcast.
 
         Example:
             >>> x = torch.tensor([-1.0, 2.0])

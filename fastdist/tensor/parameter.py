@@ -64,6 +64,14 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
 
     `Parameter(data, requires_grad=True)` shares memory with data.
 
+    Args:
+        data: The tensor whose memory the Parameter shares; an empty tensor if None.
+        requires_grad: Whether autograd computes a gradient for it; data must then be floating-point
+            or complex.
+
+    Raises:
+        RuntimeError: requires_grad is true, and data is neither floating-point nor complex.
+
     Example:
         >>> weight = nn.Parameter(torch.zeros(2))
         >>> weight.requires_grad

@@ -83,6 +83,13 @@ class Tensor(TensorMethods, metaclass=TensorType):
             (requires no grad), an AccumulateGrad (a leaf), a Node, or an Edge (one of several
             outputs of a Node)
 
+    Args:
+        *args: The lengths of the axes (the elements are then uninitialized), or one list of values.
+        **kwargs: `device`; the default device if left out.
+
+    Raises:
+        TypeError: The data are not numbers.
+
     Example:
         >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
         >>> x.shape, x.dtype, x.device
@@ -178,6 +185,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
         Args:
             dim: The number of an axis; None for all lengths.
 
+        Raises:
+            IndexError: dim is out of range.
+
         Example:
             >>> torch.zeros(2, 3).size(), torch.zeros(2, 3).size(1)
             (fastdist.Size([2, 3]), 3)
@@ -193,6 +203,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
         Args:
             dim: The number of an axis; None for all strides.
+
+        Raises:
+            IndexError: dim is out of range.
 
         Example:
             >>> torch.zeros(2, 3).stride()
@@ -246,6 +259,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
         Args:
             memory_format: The order of the elements in memory.
 
+        Raises:
+            TypeError: memory_format is not a memory format.
+
         Example:
             >>> torch.zeros(2, 3).t().is_contiguous()
             False
@@ -285,7 +301,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def data_ptr(self) -> int:
         """Return the address of the first element; 0 for an empty tensor.
 
-        Raises  DeviceError for a device whose memory has no address in this process
+        Raises  RuntimeError for a sparse tensor; DeviceError for a device whose memory has no
+                address in this process
 
         Example:
             >>> x = torch.ones(2)

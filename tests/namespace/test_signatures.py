@@ -16,7 +16,7 @@ from tests.namespace.public_modules import public_modules
 
 _REST, _BY_NAME = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 # Defaults that a reader cannot interpret.
-SENTINEL = re.compile(r"<absent>|<object object|<bound method|<fastdist\.\S+ object at")
+SENTINEL = re.compile(r"<absent>|<object object|<bound method|<fastdist\.\S+ object at|environ\(")
 # PyTorch has *args and **kwargs there too, for arguments that are passed on to any function.
 PASSED_ON = words(
     """

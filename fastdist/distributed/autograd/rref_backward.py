@@ -26,6 +26,10 @@ def rref_backward(
     owner.
 
     Raises  RuntimeError if the value is not a tensor; errors of the pass
+
+    Args:
+        dist_autograd_ctx_id: The id of the distributed autograd context; a local pass if -1.
+        retain_graph: Whether to keep the graph for a second pass.
     """
     if self.is_owner():
         _run(self, dist_autograd_ctx_id, retain_graph)

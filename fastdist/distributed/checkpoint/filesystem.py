@@ -21,6 +21,9 @@ class FileSystemWriter:
     the worker that wrote it. cache_staged_state_dict: keep the copies that async_save makes, for
     reuse by the next one. Training is then blocked for a tenth of the time, but the copies stay
     in memory.
+
+    Args:
+        path: The folder.
     """
 
     path: Where
@@ -35,7 +38,11 @@ class FileSystemWriter:
 
 @dataclass(frozen=True)
 class FileSystemReader:
-    """A folder to load from; passing only checkpoint_id means the same."""
+    """A folder to load from; passing only checkpoint_id means the same.
+
+    Args:
+        path: The folder of the checkpoint.
+    """
 
     path: Where
 

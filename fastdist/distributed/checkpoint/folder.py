@@ -25,6 +25,10 @@ def latest(folder: str | os.PathLike[str], *, verify: bool = False) -> str | Non
 
     A checkpoint is complete if the checksum of its manifest is right, and all files exist with the
     right length. With verify, all data is read, and its checksums must be right as well.
+
+    Args:
+        folder: The folder that contains the checkpoints.
+        verify: Whether to compare the checksums of all files.
     """
     parent = os.fspath(folder)
     for name in reversed(_in_order(parent)):

@@ -33,6 +33,12 @@ def load(
     Raises  CheckpointException if the checkpoint does not exist, is damaged or lacks a key;
             ShapeError or DTypeError for tensors of another shape or dtype; WorkerLostError. After
             an error, nothing has changed on any worker
+
+    Args:
+        state_dict: The values to fill, by name: tensors are written in place.
+        checkpoint_id: The path of the folder; storage_reader's if None.
+        storage_reader: A FileSystemReader.
+        planner: Its allow_partial_load lets values that the checkpoint lacks stay unchanged.
     """
     reader = chosen("load", FileSystemReader, checkpoint_id, storage_reader)
     allow_partial = planner is not None and planner.allow_partial_load

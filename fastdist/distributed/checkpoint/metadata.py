@@ -29,7 +29,11 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class TensorProperties:
-    """The properties of a tensor other than its size."""
+    """The properties of a tensor other than its size.
+
+    Args:
+        dtype: The dtype.
+    """
 
     dtype: DType
 

@@ -54,6 +54,13 @@ def save(
     Raises  CheckpointException if parts do not fit together, or a worker of the group did not join;
             TypeError for a value that could not be loaded; OSError if the disk is full;
             WorkerLostError if a worker died. After an error the folder has its earlier contents
+
+    Args:
+        state_dict: The values, by name.
+        checkpoint_id: The path of the folder; storage_writer's if None.
+        storage_writer: A FileSystemWriter with further options.
+        process_group: The names of the workers that save together; only this worker if None.
+        keep: The number of newest checkpoints to keep in the parent folder; all if None.
     """
     writer = chosen("save", FileSystemWriter, checkpoint_id, storage_writer)
     begun = _Save(state_dict, writer, process_group, keep, is_async=False)
@@ -77,6 +84,13 @@ def async_save(
 
     Raises  errors in the state dict; all other errors are in the Future
     Note    if other workers take part, wait for the Future before rpc.shutdown()
+
+    Args:
+        state_dict: The values, by name.
+        checkpoint_id: The path of the folder; storage_writer's if None.
+        storage_writer: A FileSystemWriter with further options.
+        process_group: The names of the workers that save together; only this worker if None.
+        keep: The number of newest checkpoints to keep in the parent folder; all if None.
     """
     writer = chosen("async_save", FileSystemWriter, checkpoint_id, storage_writer)
     begun = _Save(state_dict, writer, process_group, keep, is_async=True)

@@ -12,7 +12,12 @@ from .box import Box
 
 
 class Shard(NamedTuple):
-    """A part of a larger tensor, and the index of its first element in that tensor."""
+    """A part of a larger tensor, and the index of its first element in that tensor.
+
+    Args:
+        tensor: The part.
+        shard_offsets: The index of its first element in the larger tensor, one number per axis.
+    """
 
     tensor: Tensor
     shard_offsets: tuple[int, ...]
@@ -25,6 +30,10 @@ class ShardedTensor:
     under that key. It can be loaded from any division into parts.
 
     Raises  ShapeError if a part does not lie within the tensor
+
+    Args:
+        local_shards: The parts of this worker.
+        size: The shape of the whole tensor.
     """
 
     def __init__(self, local_shards: Sequence[Shard], size: Sequence[int]) -> None:
@@ -46,7 +55,13 @@ class ShardedTensor:
     def from_local(
         cls, tensor: Tensor, shard_offsets: Sequence[int], size: Sequence[int]
     ) -> ShardedTensor:
-        """Return a ShardedTensor with one local part."""
+        """Return a ShardedTensor with one local part.
+
+        Args:
+            tensor: The part.
+            shard_offsets: The index of its first element in the whole tensor, one number per axis.
+            size: The shape of the whole tensor.
+        """
         return cls([Shard(tensor, tuple(shard_offsets))], size)
 
     def local_shards(self) -> tuple[Shard, ...]:

@@ -144,7 +144,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """Return the reduction of those tensors that the members have for this one.
+    """Return the reduction of the entries for this member's rank in the lists of all members.
 
     Args:
         output: Receives a copy of the result.

@@ -79,7 +79,7 @@ def all_reduce(
 def all_reduce_coalesced(
     tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Future[Any] | None:
-    """Replace tensors of one dtype by their reductions over the members, in one message.
+    """Replace tensors of one dtype by their reductions (op) over the group, in one message.
 
     With async_op it returns a Future, as in PyTorch.
     """
@@ -104,9 +104,12 @@ def reduce(
 ) -> Work | None:
     """Replace a tensor on one member by its reduction; other members keep their tensors.
 
+    Raises  ValueError if there is no default group, or the root is not in the group;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: Read on all members, written on dst.
-        dst: The global rank of the member that gets the reduction.
+        dst: The global rank of the member that gets the reduction; None if group_dst is given.
         op: The reduction, such as ReduceOp.SUM.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
@@ -142,9 +145,12 @@ def broadcast(
 ) -> Work | None:
     """Replace a tensor on all members by the tensor of one member.
 
+    Raises  ValueError if there is no default group, or the root is not in the group;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: Read on src, written on the other members.
-        src: The global rank of the member that has the values.
+        src: The global rank of the member that has the values; None if group_src is given.
         group: The group; the default group if None.
         async_op: Whether to return a Work without waiting for the result.
         group_src: The rank of src in the group, instead of src.
@@ -173,6 +179,9 @@ def all_gather(
     tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Fill a list on all members with the tensors of all members.
+
+    Raises  ValueError if there is no group, or tensor_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
         tensor_list: Written; one tensor per member, by rank. Sizes may differ.
@@ -206,7 +215,7 @@ def all_gather_coalesced(
     group: Any = None,
     async_op: bool = False,
 ) -> Future[Any] | None:
-    """Fill `output_tensor_lists[member][i]` with that member's `input_tensor_list[i]`.
+    """Fill `output_tensor_lists[member][i]` with `input_tensor_list[i]` of that member of group.
 
     With async_op it returns a Future, as in PyTorch.
     """
@@ -247,6 +256,9 @@ def reduce_scatter(
     async_op: bool = False,
 ) -> Work | None:
     """Reduce lists over the members, and keep the entry for this member's rank.
+
+    Raises  ValueError if there is no group, or input_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
         output: Written; it has the size of input_list[rank].
@@ -335,6 +347,9 @@ def all_to_all(
 ) -> Work | None:
     """Send one tensor to each member, and fill a list with the tensors that the members send.
 
+    Raises  ValueError if there is no group, or a list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         output_tensor_list: Written; one tensor per member, by rank.
         input_tensor_list: One tensor per member, by rank. Sizes may differ.
@@ -370,6 +385,9 @@ def gather(
     group_dst: int | None = None,
 ) -> Work | None:
     """Fill a list on one member with the tensors of all members.
+
+    Raises  ValueError if there is no group, or gather_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
         tensor: The tensor of this member.
@@ -413,6 +431,9 @@ def scatter(
 ) -> Work | None:
     """Fill a tensor on each member with an entry of one member's list.
 
+    Raises  ValueError if there is no group, or scatter_list does not have one tensor per member;
+            CollectiveError if a member is lost, did not call in time or called another collective
+
     Args:
         tensor: Written.
         scatter_list: On src, one tensor per member; None on other members.
@@ -452,6 +473,9 @@ def barrier(
     timeout: timedelta | None = None,
 ) -> Work | None:
     """Wait until all members of a group have called barrier().
+
+    Raises  ValueError if there is no default group, or group is not a group;
+            CollectiveError if a member is lost, did not call in time or called another collective
 
     Args:
         group: The group; the default group if None.

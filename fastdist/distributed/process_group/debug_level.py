@@ -32,7 +32,11 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
-    """Set the level."""
+    """Set the level.
+
+    Args:
+        level: DebugLevel.OFF, INFO or DETAIL.
+    """
     global _debug_level
     _debug_level = DebugLevel(level)
 

@@ -24,7 +24,7 @@ def send(
 
     Args:
         tensor: The tensor to send.
-        dst: The global rank of the receiver.
+        dst: The global rank of the receiver; None if group_dst is given.
         group: The group of both members; the default group if None.
         tag: A number that the receiver must give as well; it distinguishes messages.
         group_dst: The rank of the receiver in the group, instead of dst.
@@ -59,13 +59,18 @@ def isend(
 
     Args:
         tensor: The tensor to send; it may be changed when the Work is done.
-        dst: The global rank of the receiver.
+        dst: The global rank of the receiver; None if group_dst is given.
         group: The group; the default group if None.
         tag: A number that the receiver must give as well.
         group_dst: The rank of the receiver in the group, instead of dst.
 
     Returns:
         A Work; its `wait()` returns when the tensor may be changed.
+
+    Raises:
+        ValueError: There is no default group, or the receiver is this process or not in the group.
+        CollectiveError: (raised by wait) The receiver is lost, did not call in time, or uses
+            another dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -97,6 +102,10 @@ def recv(
 
     Returns:
         The sender's global rank; -1 if this process is not in the group.
+
+    Raises:
+        ValueError: There is no default group, or the sender is this process or not in the group.
+        CollectiveError: The sender is lost, did not call in time, or sent another dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -135,6 +144,11 @@ def irecv(
 
     Returns:
         A Work; its `wait()` returns when the tensor has been received.
+
+    Raises:
+        ValueError: There is no default group, or the sender is this process or not in the group.
+        CollectiveError: (raised by wait) The sender is lost, did not call in time, or uses another
+            dtype or size.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -231,6 +245,9 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
 
     Operations on GPUs start together and share one Work. The first batch or collective of a group
     must be called by all members.
+
+    Args:
+        p2p_op_list: The P2POps, each of isend or irecv, with a tensor and a peer.
 
     Raises:
         ValueError: An entry is not a P2POp, or the entries have several groups.

@@ -115,7 +115,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Replace the root's tensor by the reduction; other members keep their tensors."""
+        """Replace tensors[0] of member `root` by the reduction `op`; other members keep theirs."""
         opts = options_for(ReduceOptions, opts, timeout, rootRank=root, reduceOp=op)
         root = self._require_member("reduce", opts.rootRank)
         tensors = _as_list(tensors)
@@ -170,7 +170,7 @@ class ProcessGroup(Messages, GroupBase):
     def allgather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None
     ) -> Work:
-        """Fill a list with the tensors of all members; sizes may differ."""
+        """Fill output_tensors[0] with input_tensors[0] of all members; sizes may differ."""
         opts = options_for(AllgatherOptions, opts, timeout)
         lists, inputs = _as_lists(output_tensors), _as_list(input_tensors)
         require_gather_lists(output_tensors, lists, inputs, self._size)
@@ -254,7 +254,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         op: Any = None,
     ) -> Work:
-        """Reduce lists over the members, and keep the entry for this member's rank."""
+        """Reduce input_tensors[0], a list, by `op`; write the own entry to output_tensors[0]."""
         opts = options_for(ReduceScatterOptions, opts, timeout, reduceOp=op)
         (output,), (inputs,) = _as_list(output_tensors), _as_lists(input_tensors)
         require_target("reduce_scatter", "output", output)
@@ -353,7 +353,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("all_to_all_single", agreed, act, [output], opts)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Send one tensor to each member, and fill a list with the tensors received from them."""
+        """Send input_tensors[i] to member i, and fill output_tensors[i] with the tensor from it."""
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
         require_tensors("all_to_all", "output_tensor_list", outs, require_target)
@@ -380,7 +380,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Fill the root's list with the tensors of all members."""
+        """Fill output_tensors[0] of member `root` with input_tensors[0] of all members."""
         opts = options_for(GatherOptions, opts, timeout, rootRank=root)
         root = self._require_member("gather", opts.rootRank)
         tensor = only("gather", "input tensor list", _as_list(input_tensors))
@@ -412,7 +412,7 @@ class ProcessGroup(Messages, GroupBase):
         *,
         root: int | None = None,
     ) -> Work:
-        """Fill the tensor of each member with that member's entry of the root's list."""
+        """Fill output_tensors[0] of members with the entries of input_tensors[0] of `root`."""
         opts = options_for(ScatterOptions, opts, timeout, rootRank=root)
         root = self._require_member("scatter", opts.rootRank)
         output = only("scatter", "output tensor list", _as_list(output_tensors))

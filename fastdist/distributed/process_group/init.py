@@ -209,7 +209,7 @@ def checked_timeout(timeout: Any, default: timedelta = default_pg_timeout) -> ti
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Leave a group; None leaves all groups. A repeated call has no effect.
+    """Leave a group; None leaves all groups, also if there are none.
 
     Args:
         group: The group to leave; None leaves all, and closes the store.

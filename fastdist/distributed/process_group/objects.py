@@ -27,6 +27,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     Raises:
         RpcError: The object cannot be pickled; raised before anything is sent.
         ForbiddenFunctionError: RPC's strict mode does not allow a class of an object.
+        ValueError: There is no default group, or group is not a group.
 
     Note: only processes that hold the secret of the job can send objects, and RPC's rules apply.
 
@@ -107,6 +108,11 @@ def broadcast_object_list(
         group: The group; the default group if None.
         device: Ignored: objects are sent from CPU memory.
         group_src: The rank of src in the group, instead of src.
+
+    Raises:
+        ValueError: There is no default group, or the root is not in the group.
+        RpcError: An object cannot be pickled; raised before anything is sent.
+        CollectiveError: A member is lost, did not call in time, or called another collective.
 
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

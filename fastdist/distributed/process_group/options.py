@@ -60,18 +60,18 @@ def options_for(kind: type[_Options], given: Any, timeout: Any = None, **named: 
 
 
 class AllreduceOptions(_Options):
-    """Options of `ProcessGroup.allreduce`."""
+    """Options of `ProcessGroup.allreduce`; `given` sets the attributes below by name."""
 
     reduceOp: Any = ReduceOp.SUM
     sparseIndices: Any = None
 
 
 class AllreduceCoalescedOptions(AllreduceOptions):
-    """Options of `ProcessGroup.allreduce_coalesced`."""
+    """Options of `ProcessGroup.allreduce_coalesced`; `given` sets the attributes below by name."""
 
 
 class ReduceOptions(_Options):
-    """Options of `ProcessGroup.reduce`."""
+    """Options of `ProcessGroup.reduce`; `given` sets the attributes below by name."""
 
     reduceOp: Any = ReduceOp.SUM
     rootRank: int = 0
@@ -79,40 +79,40 @@ class ReduceOptions(_Options):
 
 
 class ReduceScatterOptions(_Options):
-    """Options of `ProcessGroup.reduce_scatter`."""
+    """Options of `ProcessGroup.reduce_scatter`; `given` sets the attributes below by name."""
 
     reduceOp: Any = ReduceOp.SUM
 
 
 class BroadcastOptions(_Options):
-    """Options of `ProcessGroup.broadcast`."""
+    """Options of `ProcessGroup.broadcast`; `given` sets the attributes below by name."""
 
     rootRank: int = 0
     rootTensor: int = 0
 
 
 class AllgatherOptions(_Options):
-    """Options of `ProcessGroup.allgather`."""
+    """Options of `ProcessGroup.allgather`; `given` sets the attributes below by name."""
 
 
 class AllToAllOptions(_Options):
-    """Options of `ProcessGroup.alltoall`."""
+    """Options of `ProcessGroup.alltoall`; `given` sets the attributes below by name."""
 
 
 class GatherOptions(_Options):
-    """Options of `ProcessGroup.gather`."""
+    """Options of `ProcessGroup.gather`; `given` sets the attributes below by name."""
 
     rootRank: int = 0
 
 
 class ScatterOptions(_Options):
-    """Options of `ProcessGroup.scatter`."""
+    """Options of `ProcessGroup.scatter`; `given` sets the attributes below by name."""
 
     rootRank: int = 0
 
 
 class BarrierOptions(_Options):
-    """Options of `ProcessGroup.barrier`."""
+    """Options of `ProcessGroup.barrier`; `given` sets the attributes below by name."""
 
     device_ids: Any = None
     device: Any = None

@@ -16,6 +16,9 @@ def get_rank(group: Any = None) -> int:
     Args:
         group: The group; the default group if None.
 
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> dist.get_rank()
@@ -33,6 +36,9 @@ def get_world_size(group: Any = None) -> int:
     Args:
         group: The group; the default group if None.
 
+    Raises:
+        ValueError: There is no default group, or group is not a group.
+
     Example:
         >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         >>> dist.get_world_size()
@@ -46,6 +52,10 @@ def get_world_size(group: Any = None) -> int:
 
 def get_global_rank(group: Any, group_rank: int) -> int:
     """Return the global rank of the member with a group rank.
+
+    Args:
+        group: The group.
+        group_rank: A rank in the group.
 
     Raises:
         ValueError: There is no such group, or it has no such member.
@@ -61,6 +71,10 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 def get_group_rank(group: Any, global_rank: int) -> int:
     """Return the group rank of the process with a global rank.
 
+    Args:
+        group: The group.
+        global_rank: A rank in the job.
+
     Raises:
         ValueError: There is no such group, or it does not contain the process.
     """
@@ -73,7 +87,14 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_process_group_ranks(group: Any) -> list[int]:
-    """Return the global ranks of a group's members in order; None means the default group."""
+    """Return the global ranks of a group's members in order; None means the default group.
+
+    Args:
+        group: The group; the default group if None.
+
+    Raises:
+        ValueError: There is no such group.
+    """
     return list((default_group() if group is None else _registered(group))._ranks)
 
 

@@ -36,7 +36,11 @@ class _ReduceOpMeta(type):
 
 
 class ReduceOp(metaclass=_ReduceOpMeta):
-    """The operation that combines the members' values, such as `ReduceOp.SUM`."""
+    """The operation that combines the members' values: one of the kinds below, such as SUM.
+
+    Args:
+        op: A kind, such as `ReduceOp.SUM`.
+    """
 
     RedOpType = _Operation
     SUM = _Operation.SUM
@@ -161,5 +165,9 @@ def reduction_of(op: Any, dtype: np.dtype[Any], what: str) -> Reduction:
 
 
 def supports_complex(reduceOp: Any) -> bool:
-    """Return whether a reduction exists for complex numbers, which have no order and no bits."""
+    """Return whether a reduction exists for complex numbers, which have no order and no bits.
+
+    Args:
+        reduceOp: The reduction.
+    """
     return reduceOp in _SUMS

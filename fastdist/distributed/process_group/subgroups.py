@@ -203,6 +203,13 @@ def new_subgroups_by_enumeration(
 ) -> tuple[Any, list[Any]]:
     """Create groups with the given ranks, which must not overlap. All processes must call it.
 
+    Args:
+        ranks_per_subgroup_list: The global ranks of each group; no rank is in two.
+        timeout: The timeout of collectives; the default group's if None.
+        backend: As for init_process_group; the default group's if None.
+        pg_options: Passed to a registered backend.
+        group_desc: A description for errors and debuggers.
+
     Returns:
         This process's group, or None if it is in no group; and a list with all groups, in which
         NON_GROUP_MEMBER stands for groups without this process.

@@ -42,6 +42,15 @@ class profile(KeyAverages):
     Raises  RpcError if a worker is being profiled already; TypeError or RpcError for an unknown
             worker
     Note    a worker that is lost while recording is left out of the time line, with a warning
+
+    Args:
+        workers: Names, ids or WorkerInfos of the workers to record; all if None.
+        record_shapes: Whether to record the input shapes of ops.
+        with_flops: Whether to count the operations of ops.
+        with_stack: Whether to record the Python stack at the start of each event.
+        profile_memory: Whether to record bytes that ops allocate and free.
+        with_modules: Whether to record calls of modules.
+        activities: The devices to record, such as [ProfilerActivity.CPU]; all that exist if None.
     """
 
     def __init__(
@@ -170,11 +179,19 @@ class profile(KeyAverages):
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file for chrome://tracing or Perfetto; it is compressed if the name ends in
         .gz.
+
+        Args:
+            path: The path of the JSON file.
         """
         self.time_line.export_chrome_trace(path)
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write an HTML page with the time line, which opens in any browser, offline."""
+        """Write an HTML page with the time line, which opens in any browser, offline.
+
+        Args:
+            path: The path of the page.
+            title: The title of the page.
+        """
         self.time_line.export_html(path, title)
 
 

@@ -16,8 +16,9 @@ from .served import RPC
 
 
 class TimeLine(NamedTuple):
-    """The work of all workers on one clock; `critical` has the ids() of events on the critical
-    path.
+    """The work of all workers on one clock: events, names of workers, and arrows between events.
+
+    `critical` has the ids() of events on the critical path.
     """
 
     events: EventList
@@ -32,6 +33,9 @@ class TimeLine(NamedTuple):
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file for chrome://tracing or Perfetto; it is compressed if the name ends in
         .gz.
+
+        Args:
+            path: The path of the JSON file.
         """
         from ...profiler.trace import Trace  # only one worker of the group exports a trace
 
@@ -45,7 +49,12 @@ class TimeLine(NamedTuple):
         return page(Trace(*self).as_page("fastdist"))
 
     def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
-        """Write an HTML page that opens in any browser, offline."""
+        """Write an HTML page that opens in any browser, offline.
+
+        Args:
+            path: The path of the page.
+            title: The title of the page.
+        """
         from ...profiler.trace import Trace
 
         Trace(*self).export_html(path, title)

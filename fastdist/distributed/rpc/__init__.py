@@ -28,7 +28,8 @@ handlers.py          maps each kind of request to the function that answers it
 interceptors.py      how autograd, forward mode and the profiler add to messages; rpc does not
                      import them
 devices.py           checks that device maps name existing devices
-metrics.py           counts for get_metrics(); debug_log.py: the log at DEBUG
+debug_info.py        get_debug_info and get_metrics; metrics.py: the counts of the latter;
+                     debug_log.py: the log at DEBUG
 constants.py         defaults, under PyTorch's names
 
 A blocking caller does all the work of its call in its own thread, on a lane that it borrows. The

@@ -57,6 +57,9 @@ class RpcAgent(ABC):
         """Return the WorkerInfo of this worker, or of the worker with this name or id.
 
         Raises  RpcError naming the workers that exist; TypeError for a value that is not a name
+
+        Args:
+            to: The name, id or WorkerInfo of a worker; this worker if None.
         """
         if to is None:
             return self.me.info

@@ -16,8 +16,11 @@ from . import constants
 from .agent import RpcAgent, get_current_agent
 from .call_arguments import To, arguments_of, keywords_of, worker_to_call
 from .constants import UNSET_RPC_TIMEOUT as UNSET_RPC_TIMEOUT
+from .debug_info import enable_gil_profiling as enable_gil_profiling
+from .debug_info import get_debug_info as get_debug_info
+from .debug_info import get_metrics as get_metrics
 from .references.rref import RRef, late_bound
-from .torch_names.argument_errors import incompatible, seconds
+from .torch_names.argument_errors import seconds
 from .torch_names.gather import AllGatherStates, all_gather
 from .torch_names.internal import _internal_rpc_pickler, _use_rpc_pickler, current
 from .torch_names.private_calls import (
@@ -136,13 +139,14 @@ def rpc_sync(
 
     Units   timeout in seconds; 0 waits forever, the default is the options' rpc_timeout
     Raises  the exception of func, with its type, and its traceback as a note; RpcTimeoutError;
-            WorkerLostError naming the worker
+            WorkerLostError naming the worker; RpcNotRunningError before init_rpc; RpcError for an
+            unknown worker, and for an argument that cannot be pickled
 
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
         args: Its positional arguments; inside a context, tensors keep their autograd history.
-        kwargs: Its keyword arguments.
+        kwargs: Its keyword arguments; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
@@ -238,13 +242,18 @@ def rpc_async(
     Args:
         to: The name, id or WorkerInfo of the callee; may be this worker.
         func: A function that the callee can import, a Tensor method, or a builtin.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
+        args: Its positional arguments; none if None.
+        kwargs: Its keyword arguments; none if None.
         timeout: Seconds until RpcTimeoutError; 0 waits forever, -1 takes the options' rpc_timeout
             (60).
 
     Returns:
         A Future: `wait()` returns the result, or raises the exception of func.
+
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+        RpcError: The worker is unknown, or func or an argument cannot be pickled.
+        TypeError: func is not callable, or args is not a tuple.
 
     Threads: any
 
@@ -334,14 +343,19 @@ def remote(
     Args:
         to: The name, id or WorkerInfo of the owner; may be this worker.
         func: A function that the owner can import, or a class, of which an object is created.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
+        args: Its positional arguments; none if None.
+        kwargs: Its keyword arguments; none if None.
         timeout: Seconds that the owner may take to make the value; 0 waits forever, -1 takes the
             options' rpc_timeout (60).
 
     Returns:
         A reference; `to_here()` copies the value, `rpc_sync().method()` calls a method on the
         owner.
+
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+        RpcError: The worker is unknown, or func or an argument cannot be pickled.
+        TypeError: func is not callable, or args is not a tuple.
 
     Threads: any
 
@@ -361,7 +375,8 @@ def remote(
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     """Return the WorkerInfo of a name, or this worker's own.
 
-    Raises  RpcError for an unknown name; TypeError for a value that is not a name, id or WorkerInfo
+    Raises  RpcError for an unknown name; TypeError for a value that is not a name, id or
+            WorkerInfo; RpcNotRunningError if RPC is not initialized on this worker
 
     Args:
         worker_name: A name, an id or a WorkerInfo; this worker's own if None.
@@ -403,7 +418,8 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     Units   timeout in seconds, for the whole wait. 0, the default, waits for the other workers as
             long as they live, and then 15 s for calls under way
     Raises  ShutdownIncomplete naming the workers that did not call shutdown, the calls that did not
-            end, or the workers that were lost; RPC is shut down in any case
+            end, or the workers that were lost; RPC is shut down in any case; RpcNotRunningError if
+            RPC is not initialized on this worker
     Source  PyTorch, torch/distributed/rpc/api.py, shutdown: a group without a world size has no
             barrier there either
 
@@ -434,6 +450,9 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
 def get_rpc_timeout() -> float:
     """Return the default timeout of calls, in seconds.
 
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+
     Example:
         >>> rpc.get_rpc_timeout()
         60.0
@@ -444,29 +463,6 @@ def get_rpc_timeout() -> float:
 def _set_rpc_timeout(timeout: float) -> None:
     """Change the default timeout of calls."""
     get_current_agent().set_rpc_timeout(timeout)
-
-
-def enable_gil_profiling(flag: bool) -> None:
-    """Measure how long requests wait for the interpreter lock, as a metric of the agent.
-
-    Raises  TypeError for a value that is not a bool
-
-    Args:
-        flag: Whether to measure.
-
-    Example:
-        >>> rpc.enable_gil_profiling(True)
-        >>> "agent.gil_average_wait_time_us" in rpc.get_metrics()
-        True
-        >>> rpc.enable_gil_profiling(False)
-    """
-    if not isinstance(flag, bool):
-        why = "expected True or False"
-        raise incompatible("enable_gil_profiling", "(flag: bool) -> None", why, flag)
-    agent: Any = get_current_agent()
-    if not hasattr(agent, "enable_gil_profiling"):
-        raise RpcError(f"the agent {type(agent).__name__} has no such setting")
-    agent.enable_gil_profiling(flag)
 
 
 def _barrier(worker_names: Iterable[str]) -> None:
@@ -484,32 +480,6 @@ def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> No
     Raises  the errors of _all_gather
     """
     _all_gather(None, timeout=timeout)
-
-
-def get_debug_info() -> dict[str, str]:
-    """Return data that helps to debug a hang: metrics, peers, references and contexts.
-
-    Returns:
-        A dict of names and values, both as text.
-
-    Example:
-        >>> "num_autograd_contexts" in rpc.get_debug_info()
-        True
-    """
-    return agents.DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
-
-
-def get_metrics() -> dict[str, str]:
-    """Return this worker's counters, such as the number of threads and of calls under way.
-
-    Returns:
-        A dict of names and numbers, both as text.
-
-    Example:
-        >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1
-        True
-    """
-    return get_current_agent().get_metrics()
 
 
 def _end(agent: RpcAgent) -> None:

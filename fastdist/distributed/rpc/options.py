@@ -62,6 +62,10 @@ class RpcBackendOptions:
 
     Units   rpc_timeout in seconds; 0 removes the limit of calls
     Raises  TypeError for a timeout that is not a number, or a method that is not a string
+
+    Args:
+        rpc_timeout: The default time limit of a call in seconds.
+        init_method: Where workers meet: env://, tcp://HOST:PORT or file:///PATH.
     """
 
     init_timeout: float | None = None
@@ -245,6 +249,10 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
         Raises  ValueError if it would map a device twice, or two devices to one; TypeError for a
                 value that is not a name
+
+        Args:
+            to: The name of the worker that is called.
+            device_map: A dict from devices here to devices there.
         """
         if not isinstance(to, str):
             why = f"expected a worker's name, got {type(to).__name__}"
@@ -273,7 +281,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         }
 
     def set_devices(self, devices: Sequence[DeviceLike]) -> None:
-        """Set the local devices whose streams the agent manages."""
+        """Set the local devices whose streams the agent manages.
+
+        Args:
+            devices: The local devices whose streams the agent manages.
+        """
         self.devices = _to_device_list(devices)
 
     def _set_device_map(self, to: str, device_map: Mapping[Device, Device]) -> None:

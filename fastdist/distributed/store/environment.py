@@ -21,10 +21,12 @@ _TRUE, _FALSE = ("1", "true"), ("", "0", "false")
 class Assignment:
     """One worker's place in a job.
 
-    `launcher` names the source of the values. With `store_hosted` the launcher serves the store,
-    and no rank binds its port. `incarnation` counts the restarts of the whole group and of this
-    worker alone; `round` counts those of the group, and together with `run_id` it separates rounds.
-    Store port 0 stands for any free port, which only a lone worker may use.
+    This worker is `rank` of `world_size`, and `local_rank` on its machine. The store is at
+    `store_host`, `store_port`. `launcher` names the source of the values. With `store_hosted` the
+    launcher serves the store, and no rank binds its port. `incarnation` counts the restarts of the
+    whole group and of this worker alone; `round` counts those of the group, and together with
+    `run_id` it separates rounds. Store port 0 stands for any free port, which only a lone worker
+    may use.
     """
 
     launcher: str
@@ -66,7 +68,7 @@ class _Launcher:
 
 
 def from_env(
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] | None = None,
     *,
     rank: int | None = None,
     world_size: int | None = None,
@@ -79,7 +81,13 @@ def from_env(
     FASTDIST_RESTART_COUNT each take precedence over the launcher's variables.
 
     Raises  RendezvousError naming the variable, its value and the expected value
+
+    Args:
+        environment: The variables by name; those of this process if None.
+        rank: The rank of this worker, if the caller knows it.
+        world_size: The number of workers, if the caller knows it.
     """
+    environment = os.environ if environment is None else environment
     reader = _Reader(environment)
     launcher = next((one for one in _LAUNCHERS if environment.get(one.rank)), _NOBODY)
     if rank is None:
@@ -123,11 +131,15 @@ def round_number(environment: Mapping[str, str] = os.environ) -> int:
     return _Reader(environment).number("FASTDIST_RESTART_COUNT", default=0)
 
 
-def may_workers_return(environment: Mapping[str, str] = os.environ) -> bool:
+def may_workers_return(environment: Mapping[str, str] | None = None) -> bool:
     """Return whether a lost worker of this job is restarted while the others continue.
 
     Raises  RendezvousError if FASTDIST_ALLOW_RESTART has any value but `worker`
+
+    Args:
+        environment: The variables by name; those of this process if None.
     """
+    environment = os.environ if environment is None else environment
     given = environment.get("FASTDIST_ALLOW_RESTART", "")
     if given not in ("", "worker"):
         raise RendezvousError(

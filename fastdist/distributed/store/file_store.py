@@ -46,6 +46,15 @@ class FileStore(LocalStore):
 
     With `world_size`, the last of that many stores to close removes the file. Use a new file for
     each run: entries of an earlier run would look like new ones.
+
+    Args:
+        file_name: The path of the file, which all workers can open.
+        world_size: The number of stores that open the file; the last to close removes it. Never
+            removed if negative.
+        timeout: The default of calls that wait: a timedelta, or seconds.
+        security: How workers that meet here authenticate each other; see docs/guides/security.md.
+        secret: The job's secret; that of the environment, or a new one, if None.
+        certificates: The folder of certificates, for security="certs".
     """
 
     _hears_of_changes = False

@@ -10,7 +10,11 @@ from .store import DEFAULT_TIMEOUT, Timeout
 
 
 class HashStore(LocalStore):
-    """A store for the threads of one process; for tests, and for a world of size one."""
+    """A store for the threads of one process; for tests, and for a world of size one.
+
+    Args:
+        timeout: The default of calls that wait: a timedelta, or seconds.
+    """
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
         super().__init__(timeout)

@@ -16,6 +16,10 @@ class PrefixStore(Store):
     """A store whose key `k` is `prefix/k` of `store`; num_keys counts keys with any prefix.
 
     Note    it uses `store`'s timeout until set_timeout is called on it, and close closes `store`
+
+    Args:
+        prefix: The text before each key.
+        store: The store that has the keys.
     """
 
     def __init__(self, prefix: str, store: Store) -> None:

@@ -60,6 +60,9 @@ class Watch(ABC):
         """Wait for the next change and return it; None at the timeout (the store's by default).
 
         Raises  StoreError if the store is gone or was closed
+
+        Args:
+            timeout: A timedelta, or seconds; the store's timeout if None.
         """
 
     @abstractmethod
@@ -99,19 +102,37 @@ class Store:
         return self._timeout
 
     def set_timeout(self, timeout: Timeout) -> None:
-        """Set the default timeout."""
+        """Set the default timeout.
+
+        Args:
+            timeout: The default of calls that wait: a timedelta, or seconds.
+        """
         self._timeout = timedelta(seconds=seconds(timeout))
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Store value under key, replacing any earlier value."""
+        """Store value under key, replacing any earlier value.
+
+        Args:
+            key: The name, a str.
+            value: The bytes, or a str, which is stored as UTF-8.
+        """
         self.multi_set([key], [value])
 
     def get(self, key: str) -> bytes:
-        """Return the value of key; wait until it exists."""
+        """Return the value of key; wait until it exists.
+
+        Args:
+            key: The name; the call waits for it until the store's timeout (300 s by default).
+        """
         return self._ask(Op.GET, [key_bytes(key)])[0]
 
     def add(self, key: str, amount: int) -> int:
-        """Add amount to the number under key (0 if there is none), and return the sum."""
+        """Add amount to the number under key (0 if there is none), and return the sum.
+
+        Args:
+            key: The name of a counter; a new one begins at 0.
+            amount: The integer to add; may be negative.
+        """
         return int(self._ask(Op.ADD, [key_bytes(key), str(int(amount)).encode()])[0])
 
     def compare_set(
@@ -120,20 +141,38 @@ class Store:
         """Set key to desired_value if it holds expected_value; return the value afterwards.
 
         Note    as in torch, an absent key matches b""; any other expected value is returned instead
+
+        Args:
+            key: The name.
+            expected_value: The value to replace, as a str or bytes.
+            desired_value: The new value, as a str or bytes.
         """
         arguments = [key_bytes(key), value_bytes(expected_value), value_bytes(desired_value)]
         return self._ask(Op.COMPARE_SET, arguments)[0]
 
     def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
-        """Wait until all keys exist."""
+        """Wait until all keys exist.
+
+        Args:
+            keys: The names that must exist.
+            timeout: A timedelta, or seconds; the store's timeout if None.
+        """
         self._ask(Op.WAIT, [key_bytes(key) for key in keys], timeout)
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Return whether all keys exist now."""
+        """Return whether all keys exist now.
+
+        Args:
+            keys: The names.
+        """
         return self._ask(Op.CHECK, [key_bytes(key) for key in keys]) == [b"1"]
 
     def delete_key(self, key: str) -> bool:
-        """Remove key, and return whether it existed."""
+        """Remove key, and return whether it existed.
+
+        Args:
+            key: The name.
+        """
         return self._ask(Op.DELETE, [key_bytes(key)]) == [b"1"]
 
     def num_keys(self) -> int:
@@ -141,15 +180,29 @@ class Store:
         return int(self._ask(Op.NUM_KEYS, [])[0])
 
     def append(self, key: str, value: str | bytes) -> None:
-        """Append value to the value of key."""
+        """Append value to the value of key.
+
+        Args:
+            key: The name; a missing key begins empty.
+            value: The bytes, or a str, to add at the end.
+        """
         self._ask(Op.APPEND, [key_bytes(key), value_bytes(value)])
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Return the values of keys; wait until all of them exist."""
+        """Return the values of keys; wait until all of them exist.
+
+        Args:
+            keys: The names, for which the call waits as get does.
+        """
         return self._ask(Op.GET, [key_bytes(key) for key in keys])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """Set each key to its value, in one operation."""
+        """Set each key to its value, in one operation.
+
+        Args:
+            keys: The names.
+            values: The value of each name, as a str or bytes.
+        """
         if len(keys) != len(values):
             raise StoreError(f"multi_set: {len(keys)} keys and {len(values)} values")
         pairs = [(key_bytes(key), value_bytes(value)) for key, value in zip(keys, values)]
@@ -164,11 +217,20 @@ class Store:
         return [key.decode(errors="replace") for key in self._ask(Op.KEYS, [b""])]
 
     def queue_push(self, key: str, value: str | bytes) -> None:
-        """Put a value at the end of the queue under key."""
+        """Put a value at the end of the queue under key.
+
+        Args:
+            key: The name of the queue.
+            value: The bytes, or a str, to add at the end.
+        """
         self._ask(Op.PUSH, [key_bytes(key), value_bytes(value)])
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Remove and return the first value of the queue under key; wait for one if block.
+
+        Args:
+            key: The name of the queue.
+            block: Whether to wait for a value, until the store's timeout.
 
         Raises:
             StoreTimeoutError: No value came before the timeout.
@@ -180,11 +242,20 @@ class Store:
         return found[0]
 
     def queue_len(self, key: str) -> int:
-        """Return the number of values in the queue under key; 0 if there is no queue."""
+        """Return the number of values in the queue under key; 0 if there is no queue.
+
+        Args:
+            key: The name of the queue.
+        """
         return int(self._ask(Op.QUEUE_LENGTH, [key_bytes(key)])[0])
 
     def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
         """Wait until world_size callers have each called this with the same key.
+
+        Args:
+            key: A name that no other barrier uses.
+            world_size: The number of callers to wait for.
+            timeout: A timedelta, or seconds; the store's timeout if None.
 
         Raises:
             StoreTimeoutError: Some callers are missing at the timeout.
@@ -221,6 +292,10 @@ class Store:
                 every member, if two disagree on the world size, or if the launcher reports the end
                 of a missing member; RankTakenError, at every member or, if all had joined, at the
                 second one only, if two claim one rank
+
+        Args:
+            world_size: The number of members.
+            timeout: A timedelta, or seconds; the store's timeout if None.
         """
         arguments = [key_bytes(group), b"%d" % rank, b"%d" % world_size, value_bytes(value), *more]
         try:
@@ -240,6 +315,8 @@ class Store:
         """Cancel the join of member rank, unless all have joined: it may join with another value.
 
         For a restarted worker whose former life may have joined before it was lost.
+
+        The group, rank and world_size are those that join got.
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 
@@ -308,7 +385,11 @@ class Store:
         return f"refused by the store meanwhile: {shown}{more}" if refusals else ""
 
     def watch(self, prefix: str) -> Watch:
-        """Return a watch on all keys that begin with prefix; close it after use."""
+        """Return a watch on all keys that begin with prefix; close it after use.
+
+        Args:
+            prefix: The beginning of the keys.
+        """
         raise self._lacks("watch")
 
     @property

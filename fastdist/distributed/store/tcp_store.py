@@ -64,7 +64,7 @@ _served_lock = threading.Lock()
 
 
 class TCPStore(Store):
-    """torch's TCPStore: `is_master` serves the dictionary from this process, others connect to it.
+    """torch's TCPStore: `is_master` serves the dictionary at `host_name`, others connect to it.
 
     Each waiting call uses a separate connection, so that no call blocks another. With `world_size`,
     the constructor of the master waits until that many stores have connected, unless
@@ -74,11 +74,11 @@ class TCPStore(Store):
 
     With `is_master`, refused connections are reported to `tell`, by default the log: a line for
     each host and reason. With `goes_on`, a master takes over the secret of a killed one at the
-    port.
+    port. `security` is "curve", "none" or "certs", which needs a folder of `certificates` and the
+    `rank` of this worker; FASTDIST_SECURITY if None. `use_libuv` is ignored.
 
     Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for a missing one;
-            StoreTimeoutError if no store answers within timeout; StoreError if the port cannot be
-            bound
+            StoreTimeoutError if no store answers within timeout; StoreError if the port is taken
     """
 
     def __init__(
@@ -533,7 +533,8 @@ def host_store(
 ) -> tuple[TCPStore, int]:
     """Serve a store from this process, as a launcher does; return the store and its port.
 
-    Port 0 takes a free port. Closing the store ends the service. `tell` is that of TCPStore.
+    Port 0 takes a free port of `host`. Closing the store ends the service. `security`, `secret`,
+    `certificates`, `timeout` and `tell` are those of TCPStore.
     """
     store = TCPStore(
         host,

@@ -29,6 +29,12 @@ class DataParallel(Module):
     Raises  RuntimeError in a call if module's parameters or buffers are on another device
     Note    the threads of a process share Python's global lock: one process per GPU is faster
     Source  PyTorch, torch/nn/parallel/data_parallel.py
+
+    Args:
+        module: The module.
+        device_ids: The devices; all GPUs if None.
+        output_device: The device of the results; the first of device_ids if None.
+        dim: The axis along which inputs are split and results are joined.
     """
 
     def __init__(
@@ -107,7 +113,16 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """Call module once as DataParallel would."""
+    """Call module once as DataParallel would.
+
+    Args:
+        module: The module.
+        inputs: The arguments: a tuple, or one value; split along dim over the devices.
+        device_ids: The devices; all GPUs if None.
+        output_device: The device of the result; the first of device_ids if None.
+        dim: The axis along which tensors are split and joined.
+        module_kwargs: Keyword arguments, which are split like inputs.
+    """
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))
 

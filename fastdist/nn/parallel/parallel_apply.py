@@ -31,6 +31,12 @@ def parallel_apply(
     Note    without devices, a module runs on the device of its input's first tensor. An input that
             is not a tuple or list is passed as one argument
     Source  PyTorch, torch/nn/parallel/parallel_apply.py
+
+    Args:
+        modules: The modules, one for each input.
+        inputs: The arguments of each module: a tuple, or one value.
+        kwargs_tup: The keyword arguments of each module; none if None.
+        devices: The device of each module.
     """
     count = len(modules)
     named = [{}] * count if kwargs_tup is None else list(kwargs_tup)

@@ -18,6 +18,11 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
     Note    each call makes new copies, so changes to a copy (its attributes, or buffers on other
             devices) are lost. A module that appears twice in network appears twice in the copies
     Source  PyTorch, torch/nn/parallel/replicate.py
+
+    Args:
+        network: The module.
+        devices: The devices, one for each replica.
+        detach: Whether the replicas' parameters are outside of the graph.
     """
     places = as_devices(devices)
     modules = list(network.modules())

@@ -22,6 +22,11 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
 
     Note    a tensor shorter than the number of devices has fewer parts
     Source  PyTorch, torch/nn/parallel/scatter_gather.py
+
+    Args:
+        inputs: A tensor, or nested tuples, lists and dicts of tensors.
+        target_gpus: The devices, one for each part.
+        dim: The axis along which tensors are split.
     """
     if isinstance(inputs, Tensor):
         return list(comm.scatter(inputs, target_gpus, dim=dim))
@@ -76,6 +81,11 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
 
     Raises  ValueError for dicts of different sizes, TypeError for values that cannot be joined
     Note    0-d tensors are joined to a vector, with a warning
+
+    Args:
+        outputs: One tensor per device, or nested tuples, lists and dicts of them.
+        target_device: The device of the result.
+        dim: The axis along which tensors are joined.
     """
     if not outputs:
         raise ValueError("gather: expected the result of one device at least, got none")

@@ -263,7 +263,8 @@ def pad_sequence(
 ) -> Tensor:
     """Return sequences stacked into one tensor and padded to the longest.
 
-    Raises  RuntimeError for a value that is not an iterable of tensors
+    Raises  RuntimeError for a value that is not an iterable of tensors, for shapes that do not fit,
+            and for another padding_side
 
     Args:
         sequences: Tensors whose shapes differ only in the first axis.

@@ -113,6 +113,10 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     Returns:
         A tensor, which is data itself if that is a tensor of the right dtype and device.
 
+    Raises:
+        ValueError: Lists have unequal lengths.
+        TypeError: A value is not a number.
+
     Example:
         >>> x = torch.ones(2)
         >>> torch.as_tensor(x) is x
@@ -180,6 +184,11 @@ def full(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        TypeError: size is not a tuple of integers, or fill_value is not a number.
+        RuntimeError: A length is negative.
 
     Example:
         >>> torch.full((2, 2), 7)
@@ -212,6 +221,11 @@ def zeros(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.zeros(2, 3)
@@ -244,6 +258,11 @@ def ones(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.ones(2, 3)
@@ -275,7 +294,12 @@ def empty(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; row-major if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: A length is negative.
+        TypeError: A length is not an integer.
 
     Example:
         >>> torch.empty(2, 3).shape
@@ -308,7 +332,10 @@ def zeros_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.zeros_like(torch.ones(2, dtype=torch.float64))
@@ -342,7 +369,10 @@ def ones_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.ones_like(torch.zeros(2, dtype=torch.int64))
@@ -375,7 +405,10 @@ def empty_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.empty_like(torch.ones(2, 3)).shape
@@ -411,7 +444,10 @@ def full_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
+
+    Raises:
+        TypeError: fill_value is not a number.
 
     Example:
         >>> torch.full_like(torch.zeros(2), 7)

@@ -159,6 +159,8 @@ def rand(
 ) -> Tensor:
     """Return numbers drawn from the uniform distribution over [0, 1).
 
+    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a length like 2.5
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
@@ -167,6 +169,7 @@ def rand(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.rand(2, 3).max() < 1
@@ -191,6 +194,8 @@ def randn(
 ) -> Tensor:
     """Return numbers drawn from the normal distribution with mean 0 and standard deviation 1.
 
+    Raises  RuntimeError for a negative length or an integer dtype, TypeError for a length like 2.5
+
     Args:
         *size: The lengths of the axes, as numbers or as one tuple.
         generator: The generator to draw from; the default one if None.
@@ -199,6 +204,7 @@ def randn(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> generator = torch.Generator().manual_seed(0)
@@ -227,6 +233,8 @@ def randint(
 ) -> Tensor:
     """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
 
+    Raises  RuntimeError if low >= high or one does not fit dtype, TypeError if size is not a tuple
+
     Args:
         low: The smallest number that can be drawn; 0 if it is left out.
         high: The upper bound, which is excluded.
@@ -237,6 +245,7 @@ def randint(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.randint(0, 10, (2, 3)).shape
@@ -337,6 +346,8 @@ def randperm(
 ) -> Tensor:
     """Return the integers from 0 to n - 1 in random order.
 
+    Raises  RuntimeError if n is negative, or does not fit dtype
+
     Args:
         n: The number of integers.
         generator: The generator to draw from; the default one if None.
@@ -345,6 +356,7 @@ def randperm(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.randperm(4).sort().values
@@ -390,7 +402,7 @@ def rand_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.rand_like(torch.zeros(2, 3)).shape
@@ -416,6 +428,8 @@ def randn_like(
     """Return normal numbers of mean 0 and standard deviation 1, with the shape, dtype and device of
     input.
 
+    Raises  RuntimeError if the dtype is neither floating-point nor complex
+
     Args:
         input: The tensor.
         dtype: The dtype of the result; that of input if None.
@@ -423,7 +437,7 @@ def randn_like(
         device: The device of the result; that of input if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape

@@ -52,6 +52,7 @@ def arange(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor with one axis of ceil((end - start) / step) elements.
@@ -181,6 +182,10 @@ def linspace(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: steps is negative.
 
     Example:
         >>> torch.linspace(0, 1, 5)
@@ -248,6 +253,10 @@ def eye(
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: n or m is negative.
 
     Example:
         >>> torch.eye(2)

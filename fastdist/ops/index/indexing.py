@@ -71,13 +71,15 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
-        index: Indices along dim, in int64. No axis except dim may be longer than in input.
+        index: Indices along dim, int64 or int32. No axis but dim may be longer than in input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape of index and the dtype of input.
 
     Raises:
-        RuntimeError: An index is out of range.
+        RuntimeError: An index is out of range, or index has another dtype or number of axes.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 2], [3, 4]])
@@ -244,6 +246,9 @@ def scatter(
     """Return input with src, a tensor or a number, written at index along dim. With reduce "add" or
     "multiply", src is combined with the old values.
 
+    Raises  IndexError if dim is out of range; RuntimeError if an index is out of range or not an
+            integer, or the dtypes of input and src differ
+
     Args:
         input: The tensor.
         dim: The axis to which the indices apply.
@@ -393,6 +398,9 @@ def _(g: Tensor, index: Tensor, input_layout: Layout, dim: int) -> Any:
 @composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None) -> Tensor:
     """Return a copy of the slices of input at the indices `index` along dim.
+
+    Raises  IndexError if dim or an index is out of range; RuntimeError if index is neither int32
+            nor int64, or has several axes
 
     Args:
         input: The tensor.

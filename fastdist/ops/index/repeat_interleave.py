@@ -44,6 +44,11 @@ def repeat_interleave(
         dim: The axis; if None, input is flattened.
         output_size: The length of the result. If given, the call does not wait for a GPU.
 
+    Raises:
+        RuntimeError: A count is negative or not an integer, or the number of counts is not that of
+            slices.
+        IndexError: dim is out of range.
+
     Example:
         >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
         tensor([1, 1, 2, 2])

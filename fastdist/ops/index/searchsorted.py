@@ -120,7 +120,14 @@ def searchsorted(
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence.
+        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape of the values, of int64, or of int32 with out_int32.
+
+    Raises:
+        RuntimeError: The leading axes differ, or the sequence has no axes.
 
     Example:
         >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
@@ -209,6 +216,7 @@ def bucketize(
         boundaries: A vector of numbers in ascending order.
         out_int32: Whether the result is int32 instead of int64.
         right: Whether an element equal to a boundary belongs to the interval after it.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.bucketize(torch.tensor([1, 4]), torch.tensor([2, 5]))
@@ -227,11 +235,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     largest integer.
 
     Dtype   int64; with weights float32 if they are float32, else float64
-    Raises  NotImplementedError for complex weights, which would lose their imaginary part
+    Raises  NotImplementedError for complex weights, which would lose their imaginary part;
+            RuntimeError if input is not one axis of integers that are not negative
 
     Args:
         input: A vector of non-negative integers.
-        weights: A weight for each element of input.
+        weights: A weight for each element of input; all 1 if None.
         minlength: The minimal length of the result.
 
     Example:

@@ -459,6 +459,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     Args:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> x = torch.tensor([-1, 2, 3])
@@ -475,9 +476,12 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the indices of the elements that are not 0. On a GPU this waits for their number.
 
+    Raises  TypeError if input is not a tensor
+
     Args:
         input: The tensor.
         as_tuple: Whether to return one tensor for each axis instead of one row for each element.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64 of shape (count, number of axes), or a tuple of tensors of shape (count,).

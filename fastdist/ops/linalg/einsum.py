@@ -32,6 +32,9 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     Returns:
         A tensor with the axes of the result, in their order.
 
+    Raises:
+        RuntimeError: The equation is invalid, or does not fit the shapes.
+
     Example:
         >>> a, b = torch.ones(2, 3), torch.ones(3, 4)
         >>> torch.einsum("ij,jk->ik", a, b).shape

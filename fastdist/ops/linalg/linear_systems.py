@@ -166,6 +166,10 @@ def inverse(input: Tensor) -> Tensor:
 
     Args:
         input: A square matrix, or a batch of square matrices.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: The matrices are not square, or one is singular.
 
     Example:
         >>> torch.inverse(torch.tensor([[2.0, 0.0], [0.0, 4.0]]))

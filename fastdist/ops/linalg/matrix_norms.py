@@ -46,7 +46,12 @@ def linalg_vector_norm(
         ord: The order.
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
@@ -135,7 +140,12 @@ def linalg_norm(
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is neither floating-point nor complex, or ord does not fit the axes.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))

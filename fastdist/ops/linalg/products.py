@@ -54,6 +54,9 @@ def mm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
     Returns:
         A matrix of shape (n, m), for an input of shape (n, k).
 
+    Raises:
+        RuntimeError: An argument is not a matrix, the inner axes differ, or the dtypes differ.
+
     Example:
         >>> torch.mm(torch.ones(2, 3), torch.ones(3, 1))
         tensor([[3.],
@@ -79,6 +82,9 @@ def bmm(input: Tensor, mat2: Tensor, *, out: GivenOut = None) -> Tensor:
 
     Returns:
         A tensor of shape (b, n, m), for an input of shape (b, n, k).
+
+    Raises:
+        RuntimeError: An argument does not have three axes, or the sizes do not fit.
 
     Example:
         >>> torch.bmm(torch.ones(4, 2, 3), torch.ones(4, 3, 5)).shape
@@ -110,6 +116,9 @@ def dot(input: Tensor, tensor: Tensor, *, out: GivenOut = None) -> Tensor:
         tensor: The second vector.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        RuntimeError: An argument does not have one axis, the lengths differ, or the dtypes differ.
+
     Example:
         >>> torch.dot(torch.tensor([1, 2]), torch.tensor([3, 4]))
         tensor(11)
@@ -140,6 +149,9 @@ def outer(input: Tensor, vec2: Tensor, *, out: GivenOut = None) -> Tensor:
 
     Returns:
         A matrix of shape (n, m).
+
+    Raises:
+        RuntimeError: An argument does not have one axis.
 
     Example:
         >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
@@ -396,6 +408,9 @@ def linear(
         weight: A matrix of shape (out_features, in_features).
         bias: A vector of out_features elements, or None.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: The last axis of input differs from the weight's, or the dtypes differ.
 
     Example:
         >>> F.linear(torch.ones(2, 3), torch.ones(4, 3)).shape

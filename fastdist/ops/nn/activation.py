@@ -40,6 +40,10 @@ def relu(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.relu(torch.tensor([-1.0, 2.0]))
@@ -63,9 +67,13 @@ def sigmoid(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
@@ -95,6 +103,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> F.logsigmoid(torch.tensor([0.0]))
@@ -306,6 +315,9 @@ def silu(input: Tensor) -> Tensor:
     Args:
         input: The tensor.
 
+    Raises:
+        NotImplementedError: input is neither floating-point nor complex.
+
     Example:
         >>> F.silu(torch.tensor([0.0, 1.0]))
         tensor([0.0000, 0.7311])
@@ -357,6 +369,10 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         input: The tensor.
         beta: The steepness.
         threshold: The value of beta * input above which input itself is returned.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is not floating-point.
 
     Example:
         >>> F.softplus(torch.tensor([0.0, 30.0]))

@@ -36,8 +36,8 @@ def scaled_dot_product_attention(
     value. A mask may be combined with is_causal where PyTorch's fused kernel supports it; a key
     must then be allowed by both.
 
-    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask with is_causal
-            where the fused kernel does not support it
+    Raises  ValueError for a dropout_p outside of 0 ... 1; RuntimeError for shapes that do not fit,
+            and for a mask with is_causal where the fused kernel does not support it
     Note    memory grows with n + m, except for a mask and its gradient: see attention_blocks
 
     Args:

@@ -192,6 +192,10 @@ def avg_pool2d(
         ceil_mode: Whether to include windows that begin inside of the image but end outside.
         count_include_pad: Whether added zeros count as elements of a window.
         divisor_override: The divisor of sums, instead of the number of elements.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: The padding is more than half the kernel, or input has neither 3 nor 4 axes.
 
     Example:
         >>> F.avg_pool2d(torch.ones(1, 1, 4, 4), 2).shape

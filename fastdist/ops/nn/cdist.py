@@ -50,6 +50,9 @@ def cdist(
         p: The order of the norm.
         compute_mode: Ignored: distances are exact.
 
+    Raises:
+        RuntimeError: The last axes differ, the batches do not broadcast, or p is negative.
+
     Example:
         >>> torch.cdist(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))
         tensor([[5.]])

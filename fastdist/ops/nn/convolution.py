@@ -125,6 +125,10 @@ def conv2d(
         dilation: The distance between neighbouring elements of the kernel.
         groups: The number of groups into which the channels are divided.
 
+    Raises:
+        RuntimeError: The channels or the dtypes do not fit the weight, the kernel is larger than
+            the padded image, or input has neither 3 nor 4 axes.
+
     Example:
         >>> F.conv2d(torch.zeros(1, 3, 6, 6), torch.zeros(8, 3, 3, 3), padding=1).shape
         fastdist.Size([1, 8, 6, 6])

@@ -390,7 +390,7 @@ def cross_entropy(
     Args:
         input: The unnormalized logits, one for each class.
         target: The index of the class, in int64, or the probability of each class.
-        weight: A weight for each class, of shape (C,).
+        weight: A weight for each class, of shape (C,); all 1 if None.
         size_average: Deprecated; see reduction.
         ignore_index: A class; targets of this class do not contribute.
         reduce: Deprecated; see reduction.
@@ -399,6 +399,7 @@ def cross_entropy(
 
     Raises:
         IndexError: A target is not a class.
+        RuntimeError: The shapes do not fit, or input is not floating-point.
 
     Example:
         >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0]])

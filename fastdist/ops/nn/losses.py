@@ -198,7 +198,10 @@ def mse_loss(
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast, or an argument is complex.
 
     Example:
         >>> F.mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -229,7 +232,7 @@ def l1_loss(
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
 
     Example:
         >>> F.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
@@ -311,7 +314,7 @@ def binary_cross_entropy_with_logits(
     Args:
         input: The tensor.
         target: The probability of 1, of the shape of input.
-        weight: A weight for each element.
+        weight: A weight for each element; all 1 if None.
         size_average: Deprecated; see reduction.
         reduce: Deprecated; see reduction.
         reduction: "mean", "sum", or "none" for one loss per element.

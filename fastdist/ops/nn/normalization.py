@@ -175,6 +175,9 @@ def layer_norm(
         eps: Added to the variance, to avoid division by 0.
         cudnn_enable: Ignored.
 
+    Raises:
+        RuntimeError: The last axes of input are not normalized_shape.
+
     Example:
         >>> F.layer_norm(torch.tensor([[1.0, 2.0, 3.0]]), (3,))
         tensor([[-1.2247,  0.0000,  1.2247]])

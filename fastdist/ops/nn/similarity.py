@@ -26,6 +26,10 @@ def normalize(
         eps: The smallest divisor.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        RuntimeError: input is neither floating-point nor complex.
+        IndexError: dim is out of range.
+
     Example:
         >>> F.normalize(torch.tensor([[3.0, 4.0]]))
         tensor([[0.6000, 0.8000]])

@@ -25,7 +25,12 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is not floating-point, and dtype is None.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.log_softmax(torch.tensor([1.0, 2.0]), dim=0)
@@ -139,7 +144,12 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result.
+        dtype: The dtype to compute in, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is not floating-point, and dtype is None.
 
     Example:
         >>> torch.softmax(torch.tensor([1.0, 2.0, 3.0]), dim=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.dtypes import WORDS, DType, bool_
+from ...core.dtypes import DType, bool_
 from ...core.errors import DTypeError
 from ...dispatch.composite import composite
 from ...dispatch.node_writer import OpNode
@@ -35,9 +35,14 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
         input: The tensor.
         other: The second summand, a tensor or a number.
         alpha: The number by which other is multiplied.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
 
     Example:
         >>> torch.add(torch.tensor([1.0, 2.0]), 1, alpha=10)
@@ -57,12 +62,14 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
 def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
-    Raises  RuntimeError for two bool tensors: use logical_xor
+    Raises  RuntimeError for two bool tensors: use logical_xor; RuntimeError if the shapes do not
+            broadcast
 
     Args:
         input: The tensor.
         other: The subtrahend, a tensor or a number.
         alpha: The number by which other is multiplied.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
@@ -118,9 +125,14 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The right factor: a tensor or a number.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast, in the dtype to which they promote.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: other is neither a tensor nor a number.
 
     Example:
         >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
@@ -234,11 +246,13 @@ def _(node: OpNode) -> str:
 def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return input to the power of exponent.
 
-    Raises  RuntimeError for an integer raised to a Python number that is a negative integer
+    Raises  RuntimeError for an integer raised to a Python number that is a negative integer;
+            RuntimeError if the shapes do not broadcast
 
     Args:
         input: The base: a tensor or a number.
         exponent: A tensor or a number.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the shape to which both broadcast.
@@ -275,6 +289,10 @@ def neg(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input is bool.
 
     Example:
         >>> torch.neg(torch.tensor([1, -2]))
@@ -291,9 +309,13 @@ def abs(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; real for complex input.
+
+    Raises:
+        NotImplementedError: input is bool.
 
     Example:
         >>> torch.abs(torch.tensor([-1.5, 2.0]))
@@ -310,6 +332,10 @@ def sign(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is complex; use sgn.
 
     Example:
         >>> torch.sign(torch.tensor([-3.0, 0.0, 2.0]))
@@ -328,6 +354,13 @@ def reciprocal(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.reciprocal(torch.tensor([2.0, 4.0]))
@@ -341,6 +374,13 @@ def square(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape and dtype; bool gives int64.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.square(torch.tensor([1.0, -3.0]))
@@ -354,9 +394,13 @@ def sqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sqrt(torch.tensor([4.0, 2.0]))
@@ -370,6 +414,13 @@ def rsqrt(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.rsqrt(torch.tensor([4.0, 1.0]))
@@ -431,78 +482,6 @@ def _(dtypes: Sequence[DType]) -> str | None:
         "will perform a true division of tensor1 and tensor2. Write (input + value * "
         "fastdist.trunc(tensor1 / tensor2)).to(input.dtype), or cast to floating."
     )
-
-
-@pointwise(
-    "d = end - input; where(abs(weight) < T(0.5), input + weight * d, end - d * (T(1) - weight))",
-    ["T(1) - weight", "weight", "end - input"],
-    dtype="number",
-    numbers="last",
-    exact="input end weight",
-)
-def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
-    """Return input + weight * (end - input).
-
-    Raises  RuntimeError for integers, for ends of different dtypes, and for a weight of another
-            dtype that is not 0-d
-
-    Args:
-        input: The tensor.
-        end: The result for weight 1.
-        weight: A number or a tensor.
-
-    Example:
-        >>> torch.lerp(torch.tensor([0.0]), torch.tensor([10.0]), 0.25)
-        tensor([2.5000])
-    """
-
-
-@lerp.names_node
-def _(node: OpNode) -> str:
-    return "lerp" if node.has_number("weight") else "lerp.1"
-
-
-# In this error PyTorch uses the C++ names of dtypes.
-_C_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "float16": "c10::Half",
-    "float32": "float",
-    "float64": "double",
-    "bfloat16": "c10::BFloat16",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-    "uint16": "short unsigned int",
-    "uint32": "unsigned int",
-    "uint64": "long unsigned int",
-}
-
-
-@lerp.refusal
-def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
-    input, end, kind = dtypes
-    weight = operands[2]
-    is_tensor = isinstance(weight, Tensor)
-    if not is_tensor and not (isinstance(weight, complex) and not input.is_complex):
-        require_held(weight, input.computes_in)
-    # A 0-d weight is cast, like a number.
-    has_axes = is_tensor and bool(weight._layout.shape)
-    for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):
-        if other is not input:
-            return (
-                f"expected dtype {_C_NAMES[input.name]} for `{name}` but got dtype "
-                f"{_C_NAMES[other.name]}: cast one of them."
-            )
-    if kind.is_complex and not (input.is_complex or is_tensor):
-        return f"value cannot be converted to type {_C_NAMES[input.name]} without overflow."
-    if not input.is_floating_point and not input.is_complex:
-        kernel = "lerp_kernel_tensor" if has_axes else "lerp_kernel_scalar"
-        return f'"{kernel}" not implemented for {WORDS[input]!r}: cast to floating.'
-    return None
 
 
 @pointwise("input * T(pi / 180)", ["T(pi / 180)"], dtype="floating")

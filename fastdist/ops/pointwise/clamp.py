@@ -24,8 +24,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = No
 
     Args:
         input: The tensor.
-        min: The lower bound.
-        max: The upper bound. Where it is below min, the result is max.
+        min: The lower bound; none if None.
+        max: The upper bound; none if None. Where it is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -89,6 +89,10 @@ def clamp_min(input: Tensor, min: Tensor | Number | None, *, out: GivenOut = Non
         input: The tensor.
         min: The lower bound, a number or a tensor.
         out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is complex.
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)

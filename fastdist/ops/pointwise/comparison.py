@@ -13,9 +13,13 @@ def eq(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.eq(torch.tensor([1, 2]), 2)
@@ -30,6 +34,7 @@ def ne(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: A tensor or a number; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
@@ -66,9 +71,13 @@ def isnan(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isnan(torch.tensor([1.0, float("nan")]))
@@ -82,9 +91,13 @@ def isinf(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isinf(torch.tensor([1.0, float("-inf")]))
@@ -98,9 +111,13 @@ def isfinite(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.isfinite(torch.tensor([1.0, float("inf"), float("nan")]))
@@ -133,6 +150,7 @@ def logical_not(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool of the same shape.
@@ -150,9 +168,13 @@ def logical_and(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.logical_and(torch.tensor([1, 0]), torch.tensor([2, 3]))

@@ -29,6 +29,10 @@ def div(
         A tensor of the shape to which both broadcast; integers give the default dtype unless
         rounded.
 
+    Raises:
+        RuntimeError: The shapes do not broadcast, or rounding_mode is unknown.
+        RuntimeError: Integers are divided by 0 and rounded.
+
     Example:
         >>> torch.div(torch.tensor([7, -7]), 2)
         tensor([ 3.5000, -3.5000])

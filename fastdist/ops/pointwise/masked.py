@@ -52,6 +52,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         input: The tensor.
         mask: A tensor of bool that broadcasts with input.
         value: A number or a 0-d tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: mask is not bool, the shapes do not broadcast, or value has several elements.
 
     Example:
         >>> torch.tensor([1.0, 2.0]).masked_fill(torch.tensor([True, False]), 0.0)

@@ -30,6 +30,14 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
+
+    Raises:
+        NotImplementedError: An argument is complex.
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
@@ -52,6 +60,14 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The second tensor; it broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the shape and the dtype to which both broadcast and promote.
+
+    Raises:
+        NotImplementedError: An argument is complex.
+        RuntimeError: The shapes do not broadcast.
 
     Example:
         >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))

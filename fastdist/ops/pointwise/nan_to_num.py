@@ -29,6 +29,9 @@ def nan_to_num(
         neginf: The replacement for -inf; the smallest number of the dtype if None.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        TypeError: nan, posinf or neginf is not a number.
+
     Example:
         >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
         tensor([0., 9.])

@@ -19,6 +19,9 @@ def round(input: Tensor, *, decimals: int = 0, out: GivenOut = None) -> Tensor:
         decimals: The number of decimals; negative ones round to tens, hundreds and so on.
         out: A tensor into which the result is written, in place of a new one.
 
+    Raises:
+        NotImplementedError: input is bool or complex.
+
     Example:
         >>> torch.round(torch.tensor([0.5, 1.5, 2.345]), decimals=0)
         tensor([0., 2., 2.])

@@ -13,6 +13,10 @@ def floor(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.floor(torch.tensor([1.8, -1.2]))
@@ -29,6 +33,10 @@ def ceil(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        NotImplementedError: input is bool or complex.
 
     Example:
         >>> torch.ceil(torch.tensor([1.2, -1.2]))

@@ -18,9 +18,13 @@ def exp(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.exp(torch.tensor([0.0, 1.0]))
@@ -46,9 +50,13 @@ def log(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log(torch.tensor([1.0, 2.0, 0.0]))
@@ -64,6 +72,13 @@ def log2(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log2(torch.tensor([8.0, 1.0]))
@@ -79,6 +94,13 @@ def log10(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log10(torch.tensor([100.0]))
@@ -92,6 +114,13 @@ def log1p(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.log1p(torch.tensor([0.0, 1.0]))
@@ -165,9 +194,13 @@ def sin(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.sin(torch.tensor([0.0, 1.0]))
@@ -181,9 +214,13 @@ def cos(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.cos(torch.tensor([0.0, 1.0]))
@@ -197,6 +234,7 @@ def tan(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.tan(torch.tensor([0.0]))
@@ -227,6 +265,7 @@ def acos(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.acos(torch.tensor([1.0, 0.0]))
@@ -254,6 +293,7 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The x coordinates of the points; a tensor that broadcasts with input.
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.atan2(torch.tensor([1.0]), torch.tensor([1.0]))
@@ -287,9 +327,13 @@ def tanh(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of the same shape; integers give the default dtype.
+
+    Raises:
+        TypeError: input is neither a tensor nor a number.
 
     Example:
         >>> torch.tanh(torch.tensor([0.0, 1.0]))

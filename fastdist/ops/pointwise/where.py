@@ -24,6 +24,10 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         A tensor of the shape to which all three broadcast. With condition alone, a tuple of index
         tensors, as `nonzero(as_tuple=True)` returns.
 
+    Raises:
+        TypeError: An argument is neither a tensor nor a number.
+        RuntimeError: The shapes do not broadcast, or condition is neither bool nor uint8.
+
     Example:
         >>> x = torch.tensor([-1.0, 2.0])
         >>> torch.where(x > 0, x, 0.0)

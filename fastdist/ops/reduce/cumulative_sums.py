@@ -39,7 +39,11 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis along which to add.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.cumsum(torch.tensor([1, 2, 3]), dim=0)

@@ -27,8 +27,13 @@ def diff(
         input: The tensor.
         n: How many times to take differences.
         dim: The axis.
-        prepend: A tensor to insert before input.
-        append: A tensor to append to input.
+        prepend: A tensor to insert before input; nothing if None.
+        append: A tensor to append to input; nothing if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input has no axes, or n is negative.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.diff(torch.tensor([1, 4, 9]))

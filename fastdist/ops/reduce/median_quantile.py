@@ -124,6 +124,10 @@ def median(input: Tensor, dim: Axes = None, keepdim: bool = False, *, out: Given
     Returns:
         A tensor; with dim a pair with the fields `values` and `indices`.
 
+    Raises:
+        IndexError: dim is out of range, or its axis has no elements.
+        RuntimeError: input is bool or complex.
+
     Example:
         >>> torch.median(torch.tensor([3, 1, 4, 2]))
         tensor(2)
@@ -285,6 +289,7 @@ def quantile(
         dim: The axis; all elements if None.
         keepdim: Whether the reduced axes stay, with length 1.
         interpolation: How to interpolate: "linear", "lower", "higher", "midpoint" or "nearest".
+        out: A tensor into which the result is written, in place of a new one.
 
     Example:
         >>> torch.quantile(torch.tensor([1.0, 2.0, 3.0]), 0.5)

@@ -68,6 +68,11 @@ def amax(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range, or an axis to reduce has no elements.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amax(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -83,6 +88,11 @@ def amin(input: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes; all if empty.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range, or an axis to reduce has no elements.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.amin(torch.tensor([[1, 5], [7, 2]]), dim=0)
@@ -227,9 +237,14 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64.
+
+    Raises:
+        IndexError: dim is out of range, or input has no elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmax(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -251,9 +266,14 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         input: The tensor.
         dim: The axis to search along; the flattened tensor if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of int64.
+
+    Raises:
+        IndexError: dim is out of range, or input has no elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.argmin(torch.tensor([[1, 5], [7, 2]]), dim=1)
@@ -305,6 +325,7 @@ def max(
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])
@@ -341,6 +362,7 @@ def min(
 
     Raises:
         RuntimeError: The tensor has no elements.
+        IndexError: dim is out of range.
 
     Example:
         >>> x = torch.tensor([[1, 5], [7, 2]])

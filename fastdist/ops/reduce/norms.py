@@ -54,13 +54,14 @@ def var(
     """Return the variance over dim: the sum of squared deviations divided by (number of elements -
     correction).
 
+    Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number to subtract from the number of elements. None means 1, or 0 if
-            unbiased is False.
+        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -153,13 +154,14 @@ def std(
 ) -> Tensor:
     """Return the standard deviation over dim, the square root of the variance; see var.
 
+    Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: The number to subtract from the number of elements. None means 1, or 0 if
-            unbiased is False.
+        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -469,13 +471,15 @@ def norm(
     """Return the vector norm of order p over dim. "fro" means order 2, and "nuc" the sum of the
     singular values of a matrix.
 
+    Raises  RuntimeError for integers and bool; IndexError if dim is out of range
+
     Args:
         input: The tensor.
         p: The order: a number, inf, "fro" or "nuc".
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in.
+        dtype: The dtype to compute in; that of input if None.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))

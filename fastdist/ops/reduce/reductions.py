@@ -101,7 +101,8 @@ def sum(
         input: The tensor.
         dim: The axis or axes to sum over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to add, and of the result.
+        dtype: The dtype in which to add, and of the result; int64 for integers if None.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim.
@@ -146,13 +147,15 @@ def mean(
 ) -> Tensor:
     """Return the mean over dim, or over all axes. The mean of no elements is NaN.
 
-    Raises  RuntimeError for integers and bool, unless dtype is floating
+    Raises  RuntimeError for integers and bool, unless dtype is floating; IndexError if dim is out
+            of range
 
     Args:
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result.
+        dtype: The dtype in which to compute, and of the result; that of input if None.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor without the axes dim, or with length 1 for each of them if keepdim.
@@ -195,7 +198,11 @@ def prod(
         input: The tensor.
         dim: The axis to multiply along; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to multiply, and of the result.
+        dtype: The dtype in which to multiply, and of the result; int64 for integers if None.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.prod(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -252,9 +259,13 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool; for uint8 input, of uint8.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.all(torch.tensor([[True, False], [True, True]]), dim=1)
@@ -275,9 +286,13 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         input: The tensor.
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A tensor of bool; for uint8 input, of uint8.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.any(torch.tensor([[False, False], [True, False]]), dim=1)
@@ -370,6 +385,10 @@ def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) 
         input: The tensor.
         dim: The axis or axes.
         keepdim: Whether the reduced axes stay, with length 1.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.logsumexp(torch.tensor([1000.0, 1000.0]), dim=0)

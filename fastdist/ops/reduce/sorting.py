@@ -94,9 +94,14 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
         dim: The axis.
         descending: Whether the largest element comes first.
         stable: Ignored: the order of equal elements is always kept.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A pair with the fields `values` and `indices`.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.sort(torch.tensor([3, 1, 2]))
@@ -116,6 +121,14 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
         dim: The axis to sort along.
         descending: Whether the largest element comes first.
         stable: Whether equal elements keep their order; here they always do.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Returns:
+        A tensor of int64 of the shape of input.
+
+    Raises:
+        IndexError: dim is out of range.
+        NotImplementedError: input is complex.
 
     Example:
         >>> torch.argsort(torch.tensor([3, 1, 2]))
@@ -140,9 +153,14 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         dim: The axis.
         largest: Whether to return the largest elements, or the smallest ones.
         sorted: Ignored: the elements are always sorted.
+        out: A tensor into which the result is written, in place of a new one.
 
     Returns:
         A pair with the fields `values` and `indices`.
+
+    Raises:
+        IndexError: dim is out of range, or the axis has fewer than k elements.
+        RuntimeError: input is bool or complex.
 
     Example:
         >>> torch.topk(torch.tensor([3, 1, 4, 1]), 2)
@@ -164,7 +182,7 @@ def unique(
     """Return the distinct elements, or distinct slices along dim, sorted. On a GPU this waits for
     their number.
 
-    Raises  RuntimeError for slices without elements
+    Raises  RuntimeError for slices without elements; IndexError if dim is out of range
 
     Args:
         input: The tensor.

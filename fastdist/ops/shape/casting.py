@@ -74,6 +74,9 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
         input: The tensor.
         other: The tensor whose dtype is used.
 
+    Raises:
+        TypeError: other is not a tensor.
+
     Example:
         >>> torch.tensor([1, 2]).type_as(torch.zeros(1, dtype=torch.float64))
         tensor([1., 2.], dtype=fastdist.float64)
@@ -186,6 +189,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
         input: The tensor.
         other: The tensor to compare with.
 
+    Raises:
+        TypeError: other is not a tensor.
+
     Example:
         >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
         True
@@ -223,6 +229,9 @@ def isclose(
 
     Returns:
         A tensor of bool.
+
+    Raises:
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
 
     Example:
         >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.1]))
@@ -264,6 +273,9 @@ def allclose(
         rtol: The relative tolerance.
         atol: The absolute tolerance.
         equal_nan: Whether NaN is close to NaN.
+
+    Raises:
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
 
     Example:
         >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-7]))
@@ -319,6 +331,9 @@ def is_floating_point(input: Tensor) -> bool:
 
     Args:
         input: The tensor.
+
+    Raises:
+        TypeError: input is not a tensor.
 
     Example:
         >>> torch.is_floating_point(torch.ones(1))

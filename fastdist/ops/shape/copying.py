@@ -38,9 +38,13 @@ def clone(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+        memory_format: The order of the elements in memory; that of input if None.
 
     Returns:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
+
+    Raises:
+        RuntimeError: memory_format is channels_last, and input does not have four axes.
 
     Example:
         >>> x = torch.ones(2)
@@ -243,6 +247,9 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     Args:
         input: The tensor.
         memory_format: The order of the elements in memory.
+
+    Raises:
+        RuntimeError: memory_format is channels_last, and the tensor does not have four axes.
 
     Example:
         >>> torch.zeros(2, 3).t().contiguous().stride()

@@ -177,6 +177,10 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     Args:
         input: The tensor.
         diagonal: The index of the diagonal: 0 is the main diagonal, positive ones are above it.
+        out: A tensor into which the result is written, in place of a new one.
+
+    Raises:
+        RuntimeError: input has neither one nor two axes.
 
     Example:
         >>> torch.diag(torch.tensor([1, 2]))
@@ -200,6 +204,9 @@ def trace(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
+
+    Raises:
+        RuntimeError: The tensor is not a matrix.
 
     Example:
         >>> torch.eye(3).trace()

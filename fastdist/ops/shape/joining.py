@@ -84,7 +84,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> Ten
     """Return tensors joined along an axis; the lengths of their other axes must be equal.
 
     Dtype   the dtype to which all promote
-    Raises  RuntimeError if other axes differ in length, or there are no tensors
+    Raises  RuntimeError if other axes differ in length, or there are no tensors; IndexError if dim
+            is out of range
 
     Args:
         tensors: A list or tuple of tensors.
@@ -230,6 +231,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: GivenOut = None) -> T
 
     Raises:
         RuntimeError: There are no tensors, or their shapes differ.
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.stack([torch.tensor([1, 2]), torch.tensor([3, 4])], dim=1)

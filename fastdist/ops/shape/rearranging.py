@@ -35,6 +35,10 @@ def flip(input: Tensor, *dims: int | Sequence[int]) -> Tensor:
         input: The tensor.
         *dims: The axes, as numbers or as one tuple.
 
+    Raises:
+        IndexError: An axis is out of range.
+        RuntimeError: An axis is given twice.
+
     Example:
         >>> torch.flip(torch.tensor([[1, 2], [3, 4]]), dims=(1,))
         tensor([[2, 1],
@@ -128,6 +132,9 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
         input: The tensor.
         *repeats: The number of repetitions for each axis, as numbers or as one tuple.
 
+    Raises:
+        RuntimeError: There are fewer counts than axes, or a count is negative.
+
     Example:
         >>> torch.tensor([1, 2]).repeat(2, 2)
         tensor([[1, 2, 1, 2],
@@ -206,6 +213,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         start_dim: The first axis to merge.
         end_dim: The last axis to merge.
 
+    Raises:
+        IndexError: start_dim or end_dim is out of range.
+        RuntimeError: start_dim comes after end_dim.
+
     Example:
         >>> torch.zeros(2, 3, 4).flatten(1).shape
         fastdist.Size([2, 12])
@@ -264,6 +275,10 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
         source: One axis or several axes.
         destination: The new position of each of them.
 
+    Raises:
+        IndexError: An axis is out of range.
+        RuntimeError: source and destination differ in length, or an axis is given twice.
+
     Example:
         >>> torch.movedim(torch.zeros(2, 3, 4), 0, -1).shape
         fastdist.Size([3, 4, 2])
@@ -297,6 +312,9 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
         input: The tensor.
         other: The tensor whose shape is taken.
 
+    Raises:
+        RuntimeError: An axis of this tensor that is not 1 differs from the other's.
+
     Example:
         >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
         fastdist.Size([2, 3])
@@ -311,6 +329,9 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     Args:
         input: The tensor.
         size: The shape of the result, as a tuple.
+
+    Raises:
+        RuntimeError: An axis of input that is not 1 differs from size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))
@@ -344,6 +365,9 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
     Args:
         input: The tensor.
         other: The tensor whose shape is taken.
+
+    Raises:
+        RuntimeError: The number of elements differs, or no strides express the shape.
 
     Example:
         >>> torch.arange(4).view_as(torch.zeros(2, 2)).shape

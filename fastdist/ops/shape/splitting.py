@@ -126,6 +126,10 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
         start: The first index.
         length: The number of indices.
 
+    Raises:
+        IndexError: dim or start is out of range.
+        RuntimeError: start + length is beyond the axis, or length is negative.
+
     Example:
         >>> torch.narrow(torch.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
@@ -166,6 +170,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         input: The tensor.
         dim: The axis to remove.
         index: The index along it.
+
+    Raises:
+        IndexError: dim or index is out of range.
 
     Example:
         >>> torch.select(torch.tensor([[1, 2], [3, 4]]), 1, 0)
@@ -292,6 +299,10 @@ def split(
         dim: The axis to divide.
         split_size: The same as split_size_or_sections, under the name that the method uses.
 
+    Raises:
+        RuntimeError: A size is negative, or the sizes do not add up to the length of the axis.
+        IndexError: dim is out of range.
+
     Example:
         >>> [part.tolist() for part in torch.split(torch.arange(5), 2)]
         [[0, 1], [2, 3], [4]]
@@ -356,6 +367,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         chunks: The number of views to make.
         dim: The axis to divide.
 
+    Raises:
+        RuntimeError: chunks is not positive, or input has no axes.
+        IndexError: dim is out of range.
+
     Example:
         >>> [part.tolist() for part in torch.chunk(torch.arange(5), 2)]
         [[0, 1, 2], [3, 4]]
@@ -389,6 +404,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     Args:
         input: The tensor.
         dim: The axis to remove.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> [row.tolist() for row in torch.tensor([[1, 2], [3, 4]]).unbind()]

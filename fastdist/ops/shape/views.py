@@ -116,6 +116,9 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
         dim0: The first axis.
         dim1: The second axis.
 
+    Raises:
+        IndexError: An axis is out of range.
+
     Example:
         >>> torch.zeros(2, 3, 4).transpose(0, 2).shape
         fastdist.Size([4, 3, 2])
@@ -324,6 +327,9 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
         input: The tensor.
         dim: The axis or axes to remove; if None, all axes of length 1.
 
+    Raises:
+        IndexError: An axis is out of range.
+
     Example:
         >>> torch.zeros(1, 2, 1).squeeze().shape
         fastdist.Size([2])
@@ -396,6 +402,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     Args:
         input: The tensor.
         dim: The position of the new axis; -1 means after the last axis.
+
+    Raises:
+        IndexError: dim is out of range.
 
     Example:
         >>> torch.tensor([1, 2]).unsqueeze(1).shape

@@ -234,6 +234,9 @@ def to_dense(
         dtype: The dtype of the result; unchanged if None.
         masked_grad: Whether the gradient is sparse; True if None.
 
+    Raises:
+        TypeError: dtype is not a dtype.
+
     Example:
         >>> torch.eye(2).to_sparse().to_dense()
         tensor([[1., 0.],

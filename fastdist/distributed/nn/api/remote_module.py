@@ -156,6 +156,12 @@ class RemoteModule(_RemoteModule):
     Thread  any; forward and train wait for the other worker
     Raises  AssertionError before rpc.init_rpc; ValueError for another format of remote_device;
             DeviceError. Errors of module_cls are raised by the first call
+
+    Args:
+        remote_device: The worker and the device of the module.
+        module_cls: A class, or function, that the other worker can import.
+        args: Its positional arguments; none if None.
+        kwargs: Its keyword arguments; none if None.
     """
 
     def __init__(

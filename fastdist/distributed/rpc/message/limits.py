@@ -29,6 +29,9 @@ class Limits:
     answers (4 MiB at least), the next calls wait until half of these are read.
 
     Raises  ValueError for a value that is not a number, or too small to work with
+
+    Args:
+        tensors: The most tensors in one message.
     """
 
     message_bytes: int = MAX_BYTES

@@ -128,6 +128,9 @@ class RRef(Generic[T]):
         type_hint: The class of the value, for TorchScript; not used.
         devices: The GPUs on which the value is.
 
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+
     Example:
         >>> rref = rpc.RRef(torch.ones(2))
         >>> rref.is_owner(), rref.owner_name()
@@ -207,6 +210,9 @@ class RRef(Generic[T]):
         Raises  the error of the function that makes the value; RpcTimeoutError; WorkerLostError,
                 or OwnerLostError if the owner was lost before; RpcError after a shutdown, which
                 releases references to other workers' values
+
+        Args:
+            timeout: Seconds to wait; 0 waits forever, -1 takes the options' rpc_timeout (60).
         """
         if self._owned is not None:
             is_unset = timeout == constants.UNSET_RPC_TIMEOUT
@@ -256,15 +262,27 @@ class RRef(Generic[T]):
         return self._owned.wait()  # type: ignore[no-any-return]
 
     def rpc_sync(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
-        """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner and returns its result."""
+        """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner and returns its result.
+
+        Args:
+            timeout: Seconds for each call; 0 waits forever, -1 takes the options' rpc_timeout (60).
+        """
         return self._proxy("rpc_sync", timeout)
 
     def rpc_async(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
-        """Return a proxy: `rref.rpc_async().method(x)` runs on the owner and returns a Future."""
+        """Return a proxy: `rref.rpc_async().method(x)` runs on the owner and returns a Future.
+
+        Args:
+            timeout: Seconds for each call; 0 waits forever, -1 takes the options' rpc_timeout (60).
+        """
         return self._proxy("rpc_async", timeout)
 
     def remote(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
-        """Return a proxy: `rref.remote().method(x)` runs on the owner and returns an RRef."""
+        """Return a proxy: `rref.remote().method(x)` runs on the owner and returns an RRef.
+
+        Args:
+            timeout: Seconds for each call; 0 waits forever, -1 takes the options' rpc_timeout (60).
+        """
         return self._proxy("remote", timeout)
 
     def _proxy(self, how: str, timeout: float) -> RRefProxy:

@@ -1,0 +1,66 @@
+"""What a worker reports about itself: its counters, and data that helps to debug a hang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastdist.core.errors import RpcError
+
+from . import agent as agents
+from .agent import get_current_agent
+from .torch_names.argument_errors import incompatible
+
+
+def get_debug_info() -> dict[str, str]:
+    """Return data that helps to debug a hang: metrics, peers, references and contexts.
+
+    Returns:
+        A dict of names and values, both as text.
+
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+
+    Example:
+        >>> "num_autograd_contexts" in rpc.get_debug_info()
+        True
+    """
+    return agents.DebugInfo(get_current_agent().get_debug_info() | agents.more_debug_info())
+
+
+def get_metrics() -> dict[str, str]:
+    """Return this worker's counters, such as the number of threads and of calls under way.
+
+    Returns:
+        A dict of names and numbers, both as text.
+
+    Raises:
+        RpcNotRunningError: RPC is not initialized on this worker.
+
+    Example:
+        >>> int(rpc.get_metrics()["agent.thread_pool_size"]) >= 1
+        True
+    """
+    return get_current_agent().get_metrics()
+
+
+def enable_gil_profiling(flag: bool) -> None:
+    """Measure how long requests wait for the interpreter lock, as a metric of the agent.
+
+    Raises  TypeError for a value that is not a bool
+
+    Args:
+        flag: Whether to measure.
+
+    Example:
+        >>> rpc.enable_gil_profiling(True)
+        >>> "agent.gil_average_wait_time_us" in rpc.get_metrics()
+        True
+        >>> rpc.enable_gil_profiling(False)
+    """
+    if not isinstance(flag, bool):
+        why = "expected True or False"
+        raise incompatible("enable_gil_profiling", "(flag: bool) -> None", why, flag)
+    agent: Any = get_current_agent()
+    if not hasattr(agent, "enable_gil_profiling"):
+        raise RpcError(f"the agent {type(agent).__name__} has no such setting")
+    agent.enable_gil_profiling(flag)
