@@ -153,6 +153,8 @@ class Workers:
             kind = "name" if isinstance(to, str) else "id"
             lost = self._explain_missed(to)
             near = "" if lost or unread else did_you_mean(to, self._by_name)
+            if not (lost or unread or near) and self.me.world_size == 1:
+                near = "; world_size is 1: `fastdist run -n 2 PROGRAM` starts two workers"
             raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}{unread}")
         return worker
 
