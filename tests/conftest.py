@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# This runs before fastdist is imported, and the processes that tests start inherit it.
-# Kernels are compiled once into a cache inside this checkout, so a fresh clone starts cold.
+# Set this before fastdist is imported; the processes that tests start inherit it. Kernels are
+# compiled once into a cache inside this checkout, so a fresh clone starts cold.
 set_aside_what_is_not_the_tests(os.environ)
 lock_order.install()
 os.environ["FASTDIST_CACHE_DIR"] = str(ROOT / ".kernel-cache")
@@ -160,8 +160,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def forget_what_lives_on() -> None:
-    """Exclude long-lived objects from garbage collection, which would visit all of them each time:
-    300,000 objects after collecting the tests, and later a million, most from compiled code.
+    """Exclude long-lived objects from garbage collection, which would visit each of them every
+    time: 300,000 objects after collecting the tests, and later a million, most from compiled code.
     """
     gc.collect()
     gc.freeze()

@@ -98,8 +98,8 @@ class _Finder:
         first_inside = next((body[0] for body in inner if body), None)
         last = node.end_lineno or node.lineno
         if first_inside is not None:
-            # For a compound statement, its head alone; the head of a decorated function starts
-            # above its name.
+            # A compound statement counts with its head only; the head of a decorated function
+            # starts above its name.
             last = max(node.lineno, _first_line(first_inside) - 1)
         self._lines = (node.lineno, last)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

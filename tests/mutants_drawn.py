@@ -35,7 +35,7 @@ class Mutant:
 def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
     """Return a draw of mutants, the same for the same seed.
 
-    They are ordered by a hash of seed and change, so a change elsewhere does not alter the draw.
+    Mutants are ordered by a hash of seed and change, so a change elsewhere does not alter the draw.
     """
     order: dict[bytes, Mutant] = {}
     likes = Counter[tuple[str, ...]]()

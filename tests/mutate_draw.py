@@ -4,15 +4,15 @@
     python -m tests.mutate dispatch --again FILE [--survived] [--tree BEFORE] [--keep OTHER]
     python -m tests.mutate distributed/device_mesh.py --draw 10 [--test-within 20]
 
-Each break is made in a copy of the tree. The steps of tests/mutate_choice.py run until a test fails
-that passes without the break. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in the file
-that --keep names, and an interrupted run resumes. A caught break is not tried again while its file
-is unchanged; --survivors tries breaks that survived again.
+Each break is made in a copy of the tree. The steps of tests/mutate_choice.py run until a test
+fails that passes without the break. Verdicts are stored in .mutate/PACKAGE-SEED.jsonl, or in the
+file that --keep names, and an interrupted run resumes. A caught break is not tried again while its
+file is unchanged. Neither is a survivor, unless --survivors is given.
 
 --again repeats the breaks of such a file, and finds them by their text if code has moved. With
 --tree they are made in the checkout of another commit and tried with its tests, which compares two
-test suites. A break that survives here and is caught there is one that this suite no longer
-catches; --survived tries only survivors.
+test suites: a break that survives here, but is caught there, is a regression of this suite.
+--survived repeats only the survivors of the file.
 """
 
 from __future__ import annotations

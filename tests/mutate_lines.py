@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-# Environment variables carry these, so that processes which tests start inherit them. Their names
-# begin with PYTEST because the test setup keeps those variables.
+# These are environment variables, so that processes started by tests inherit them. Their names
+# begin with PYTEST because the test setup keeps such variables.
 FOLDER = "PYTEST_MUTATE_FOLDER"  # the folder whose lines are recorded
 NOTES = "PYTEST_MUTATE_NOTES"  # the file of the records: one JSON object per line
 CHOSEN = "PYTEST_MUTATE_CHOSEN"  # JSON: the ids of the tests to run, and their limits in seconds

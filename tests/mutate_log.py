@@ -42,7 +42,7 @@ class TestFile:
 
 @dataclass
 class Lines:
-    """Which tests run which lines of a room, how long they take, and which breaks they caught."""
+    """For the lines of a room: the tests that run them, their times, and the breaks they caught."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))

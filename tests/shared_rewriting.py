@@ -50,5 +50,5 @@ def rewrite_once(config: pytest.Config, path: Path) -> bool:
     try:
         source, code = rewrite._rewrite_test(path, config)
     except (OSError, SyntaxError, ValueError):
-        return False  # pytest reports it when it imports the file
+        return False  # pytest reports the error when it imports the file
     return rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source, kept)

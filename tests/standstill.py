@@ -18,8 +18,8 @@ _FREEZE_S = 20.0
 def freeze(pid: int) -> None:
     """Stop a process by SIGSTOP; return when none of its threads runs any more.
 
-    On busy cores that takes up to 25 ms: the kernel stops all threads once one of them has received
-    the signal, and the others run until then.
+    On busy cores that takes up to 25 ms: the kernel stops all threads once one thread has
+    received the signal, and the others run until then.
 
     Raises  FileNotFoundError if the process has ended
     """

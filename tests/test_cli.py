@@ -1,4 +1,4 @@
-"""The command `fastdist`: its help, its usage errors, and what each subcommand runs."""
+"""The command `fastdist`: its help, its usage errors, and its subcommands."""
 
 from __future__ import annotations
 

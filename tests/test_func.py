@@ -1,4 +1,4 @@
-"""`fastdist.func`: values, pytrees, nesting, and which results keep a graph."""
+"""`fastdist.func`: values, pytrees, nesting, and results that keep a graph."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ Unpack = Callable[[Any], Tensor]
 
 
 class _ThreadHooks(threading.local):
-    # The open hooks, innermost last; per thread, as in PyTorch. A tuple, so that code can restore
-    # the earlier hooks by one assignment, which no Ctrl-C can interrupt (see Note [Ctrl-C and grad
-    # mode]), and then call `count_hooks`.
+    # The open hooks, innermost last; per thread, as in PyTorch. A tuple, because code can restore
+    # the earlier hooks by one assignment, which no Ctrl-C can interrupt: see Note [Ctrl-C and grad
+    # mode]. Afterwards it calls `count_hooks`.
     stack: tuple[tuple[Pack, Unpack], ...] = ()
     # The number of hooks that modes.tracers counts. If it is too high, that only costs time.
     counted = 0

@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Names of parameters that take several tensors in a list or tuple.
 MANY = frozenset({"coordinates", "given", "indices", "matrices", "operands", "tensors"})
-# The functions that find subclasses of Tensor in their lists themselves.
+# The functions that themselves search their lists for subclasses of Tensor.
 LOOKING = frozenset({"cat", "stack"})
 # Common argument types that never override.
 _USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})

@@ -70,7 +70,7 @@ def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
 
 
 def as_dtype_of(like: Tensor, result: Tensor) -> Any:
-    """Return result in the dtype of `like`. Some ops of PyTorch allocate their result in that dtype.
+    """Return result in the dtype of `like`, in which some ops of PyTorch allocate their result.
 
     Raises  RuntimeError if that would be a cast to a lower category, such as floating to integer
     """

@@ -6,8 +6,8 @@
 # gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
 # Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and
-# copy all others. PyTorch instead moves every tensor that it sends through a queue to shared memory. Here a
-# worker that puts its results on a queue may end before they are read.
+# copy all others. PyTorch instead moves every tensor that it sends through a queue to shared
+# memory. Here a worker that puts its results on a queue may end before they are read.
 
 from __future__ import annotations
 

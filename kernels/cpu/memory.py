@@ -44,7 +44,7 @@ Maker = Callable[[Sequence[int], Any], Array]
 LINE_BYTES: Final = 64
 # Arrays of at least this many bytes are aligned to a line; for smaller ones 70 ns are too much.
 LINES_FROM: Final = 16 << 10
-# From this size on NumPy asks for huge pages. Smaller freed arrays are kept by glibc.
+# From this size on NumPy requests huge pages. Smaller freed arrays are kept by glibc.
 BLOCKS_FROM: Final = 4 << 20
 # Slots for NumPy's tables of C functions, which are never freed.
 _SET_HANDLER: Final = 304

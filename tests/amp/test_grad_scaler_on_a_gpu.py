@@ -1,4 +1,4 @@
-"""GradScaler on a GPU: how often the host waits, and the value of the factor."""
+"""GradScaler on a GPU: the number of host waits, and the value of the factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks on saved tensors: what they pack and unpack, and no cost for code without hooks."""
+"""Hooks on saved tensors pack and unpack them, and cost nothing for code without hooks."""
 
 from __future__ import annotations
 

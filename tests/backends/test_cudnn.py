@@ -131,7 +131,7 @@ def test_a_captured_graph_keeps_the_choice_that_it_was_captured_with(fibres: Cud
     cudnn.allow_tf32 = True
     cublas_lt.computed_in.clear()
     captured.replay()
-    assert not cublas_lt.computed_in  # a replay makes no cuBLASLt call
+    assert not cublas_lt.computed_in  # a replay does not call cuBLASLt
     assert asked_for(lambda: F.conv2d(x, weight)) == {TF32}
 
 

@@ -1,4 +1,4 @@
-"""Which float32 products may be computed in TF32."""
+"""Settings decide which float32 products may be computed in TF32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which other threads keep a process from forking: threads that stay, not threads about to end."""
+"""Other threads keep a process from forking if they stay, but not if they are about to end."""
 
 from __future__ import annotations
 

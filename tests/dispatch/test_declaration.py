@@ -127,7 +127,7 @@ def test_a_decorator_without_parentheses_is_refused(decorator: Any) -> None:
 
 
 def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:
-    """Otherwise they would silently shadow the vjp of another op with the same kernel."""
+    """Otherwise a kernel's gradients would silently shadow the vjp of another op that uses it."""
     by_kernel = {op.kernel for op in OPS.values() if getattr(op, "kernel_gradients", False)}
     for module in LATER.values():  # importing these modules registers the other kernels
         import_module(f"fastdist.kernels.cpu.{module}")

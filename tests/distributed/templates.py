@@ -147,7 +147,7 @@ def begin(file: str, rank: int, connection: int, environment: Mapping[str, str])
     """Start a worker for a test file, with the descriptor `connection` and additional environment
     variables.
 
-    It is forked unless one of the variables may only take effect when a process starts.
+    The worker is forked unless a variable may only take effect when a process starts.
     """
     whole = {**os.environ, "PYTHONPATH": _ROOT, **environment}
     if not is_usual(whole):
@@ -193,8 +193,8 @@ def _template(
 ) -> Template:
     """Return the template with this key.
 
-    If it does not exist, start it, or fork it from the template with the key `base` and import the
-    modules `preloaded` in it.
+    If the template does not exist, start it, or fork it from the template with the key `base`
+    and import the modules `preloaded` in it.
     """
     with _templates_lock:
         whose = (os.getpid(), key)
@@ -210,8 +210,8 @@ def _template(
 def is_usual(environment: Mapping[str, str], *read_late: str) -> bool:
     """Return whether a process with this environment may be forked.
 
-    It may differ from the environment of the run only in variables that are read late: those of
-    fastdist, and `read_late`.
+    The environment may differ from that of the run only in variables that are read late: those
+    of fastdist, and `read_late`.
     """
     return _early(environment, read_late) == _early(_USUAL, read_late)
 
@@ -254,7 +254,7 @@ class Template:
                 return
             words = ([_TEMPLATE, *preloaded], environment, os.getcwd())
             self.process = base.fork(words, there.fileno(), (0, 1, 2))
-            _unended.discard(self.process)  # it lives as long as this process
+            _unended.discard(self.process)  # lives as long as this process
 
     def fork(self, words: Words, connection: int, streams: Sequence[int]) -> ForkedWorker:
         """Fork a process with this connection and these standard streams."""
@@ -294,7 +294,7 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
         importlib.import_module(name)
     socket.getaddrinfo("127.0.0.1", None)  # the first call in a process reads files for 5 ms
     gc.collect()
-    gc.freeze()  # or the first collection of each worker would copy all their pages
+    gc.freeze()  # otherwise a worker's first collection would copy all pages
     # The threads belong to OpenBLAS, which ends them before a fork and restarts them when needed.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     # by pidfd: the process id, and the pipe for its exit status
@@ -308,7 +308,7 @@ def serve(descriptor: int, preloaded: Sequence[str] = PRELOADED, leads: bool = F
                 os.close(ready)
                 process, status = forked.pop(ready)
                 code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-                with contextlib.suppress(BrokenPipeError):  # the parent no longer waits for it
+                with contextlib.suppress(BrokenPipeError):  # the parent no longer waits
                     os.write(status, _STATUS.pack(code))
                 os.close(status)
                 continue

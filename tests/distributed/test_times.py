@@ -24,7 +24,7 @@ def test_times_that_one_fact_decides_are_the_same(properties):
 
 
 def test_a_job_ends_before_its_engine_kills_it():
-    least_s = 30.0  # after SIGTERM, Kubernetes and Slurm wait so long before SIGKILL
+    least_s = 30.0  # Kubernetes and Slurm send SIGKILL this long after SIGTERM
     names = ("ending.SHUTDOWN_S", "ending._EXIT_S", "ending.KILLED_S", "rounds._GOODBYE_S")
     assert sum(seconds(f"launch.{name}") for name in names) < least_s
 

@@ -1,4 +1,4 @@
-"""The timeouts of workers, launchers and their threads, and which must be shorter than which.
+"""The timeouts of workers, launchers and their threads, and the required order between them.
 
 `python -m tests.distributed.times` prints them with their values, the shortest first.
 """

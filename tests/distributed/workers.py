@@ -234,7 +234,7 @@ def _live(file: str, connection: Connection) -> None:
 
 
 def _end_at_once() -> None:
-    """Exit immediately if this process succeeded and is one of those that skip interpreter exit."""
+    """Exit immediately after success, if this process was chosen to skip interpreter exit."""
     if not _ended_well or sys.argv[3:] != [templates.AT_ONCE]:
         return
     vars(sys.modules.pop(_MODULE)).clear()

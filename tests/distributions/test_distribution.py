@@ -1,4 +1,4 @@
-"""What all distributions share: argument and value checks, expansion, divergences."""
+"""Common parts of all distributions: argument and value checks, expansion, divergences."""
 
 from __future__ import annotations
 

@@ -205,8 +205,8 @@ def sparse() -> list[Any]:
     return [made.coalesce().values().tolist(), fd.sparse.mm(made, SHARED).tolist()]
 
 
-# Works that change process-wide state cannot run in several threads at once. Neither can
-# forward mode, as in PyTorch: its levels must end in reverse order of their start.
+# Works that change process-wide state cannot run in several threads at once. The same holds
+# for forward mode, as in PyTorch: its levels must end in reverse order of their start.
 ONE_AT_A_TIME = frozenset({"anomaly_mode", "default_dtype", "forward_mode"})
 
 

@@ -1,4 +1,4 @@
-"""What a backward pass computes and which errors it raises, in both loops."""
+"""The gradients and errors of a backward pass, in both loops."""
 
 from __future__ import annotations
 

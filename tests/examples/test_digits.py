@@ -120,7 +120,7 @@ def test_time_calls_bytes_and_memory_of_each_worker_are_told(done: Done, worker:
     # optimizer steps, half of them at each worker. Gradients may return as calls or in answers.
     most = calls if worker == "trainer" else answers
     assert most >= (6 if worker == "trainer" else 3) * 1080
-    # Its tensors take 16 KB.
+    # The job's tensors take 16 KB.
     assert min(sent, received) > 10.0
     # Without compiled Numba kernels the bound is 60 MB, of which 16 MB are pages of libraries.
     assert 0 < memory < 44
@@ -169,15 +169,15 @@ def test_a_killed_worker_ends_the_demo_and_is_named(start: Callable[..., Piped])
 
 
 def test_ctrl_c_ends_the_demo_and_all_its_workers(start: Callable[..., Piped]) -> None:
-    # Its four processes use both cores for a third of a second. If other processes use the cores, a
-    # single end may exceed the 2 s bound, but not the fastest of three.
+    # The job's four processes use both cores for a third of a second. If other processes use the
+    # cores, a single end may exceed the 2 s bound, but not the fastest of three.
     least_s = math.inf
     for _ in range(3):
         process = start(*_ENDLESS)
         assert "epoch  1/1000000" in process.stdout.readline()
         workers = process.workers().values()
         assert len(workers) == 3
-        # As a terminal does: to the whole group.
+        # Like a terminal, signal the whole process group.
         os.killpg(process.pid, signal.SIGINT)
         errors, took_s = _errors_of(process)
         assert process.returncode == 128 + signal.SIGINT

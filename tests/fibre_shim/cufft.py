@@ -1,7 +1,7 @@
 """cuFFT's transforms with CuPy's interface, implemented with NumPy on the CPU.
 
-They have CuPy's parameters. As in CuPy, inputs are not changed and results are new arrays. A length
-below 1 is an error, and so is a stream under capture, which would need a plan.
+The functions have CuPy's parameters. As in CuPy, inputs are not changed and results are new
+arrays. A length below 1 is an error, and so is a stream under capture, which would need a plan.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class ndarray(Operators):
         # As in CuPy, the consumer's stream waits for the current one.
         if stream not in (None, -1):
             waited.append((stream, state.streams[self.device.id][-1].ptr))
-        return SimpleNamespace(_array=self)  # stands for a capsule, which one consumer takes
+        return SimpleNamespace(_array=self)  # a stand-in for a capsule, which one consumer takes
 
     def _view(self, host: np.ndarray) -> ndarray:
         offset = host.__array_interface__["data"][0] - self.data.ptr

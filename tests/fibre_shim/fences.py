@@ -61,7 +61,8 @@ class Fences:
         for span in self._spans:
             inside = span.inside
             changed = np.flatnonzero(inside != span.before)
-            # Only changed bytes: other threads may write between the elements of a view.
+            # Write only changed bytes, since other threads may write between the elements of a
+            # view.
             _bytes_at(span.begin, span.end - span.begin)[changed] = inside[changed]
             for side, fence in (
                 ("before", span.copy[: span.at]),

@@ -90,7 +90,7 @@ _worlds_lock = threading.Lock()
 
 
 def get_unique_id() -> bytes:
-    # With a zero byte inside, and a byte above 127.
+    # The id contains a zero byte, and a byte above 127.
     return next(_numbers).to_bytes(8, "little") + b"\xff" + bytes(119)
 
 

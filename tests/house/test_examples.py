@@ -88,7 +88,7 @@ def test_examples_show_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     examples = {name: doctest.DocTestParser().get_examples(doc_of(name)) for name in NAMES}
     assert [name for name, some in examples.items() if not some] == []
-    # These start and end the worker that the other examples call.
+    # The examples of these names start and end the worker that the other examples call.
     first = [name for name in NAMES if "rpc.init_rpc(" in doc_of(name)]
     wrong = [text for name in first if (text := printed_by(name, examples[name]))]
     place = f"file://{tmp_path}/store"

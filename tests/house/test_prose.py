@@ -1,4 +1,4 @@
-"""Which prose is found in a file, its kind, and its line."""
+"""The prose found in a file, with its kind and line."""
 
 from __future__ import annotations
 

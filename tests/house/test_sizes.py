@@ -56,9 +56,9 @@ class Parsed(NamedTuple):
     """The functions, docstrings and imports of one file."""
 
     functions: list[tuple[str, int, int]]
-    docstrings: list[tuple[str, str]]  # by the name of what they document
+    docstrings: list[tuple[str, str]]  # by the name of the documented object
     imports: list[ast.Import | ast.ImportFrom | ast.Call]  # a call may import a module too
-    annotations: tuple[int, int]  # how many parameters have one, and how many of these are `Any`
+    annotations: tuple[int, int]  # the number of annotated parameters, and of `Any` among them
     is_empty: bool
 
 

@@ -1,4 +1,4 @@
-"""The files of the distribution `torch`: what tools read in them, and what its module does."""
+"""The files of the distribution `torch`, as tools read them, and its module."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""pip accepts the installed `torch` in a real environment and does not replace it, without an
-index.
+"""pip accepts the installed `torch` in a real environment, without an index, and keeps it.
 
 The wheels are made here: a newer torch, two versions of torchvision that need different torch
 versions, and a package that needs torchvision and an extra of torch.

@@ -1,4 +1,4 @@
-"""Time ranges: which listeners receive which ranges from which thread."""
+"""Time ranges: the listeners that receive them, and the threads that they come from."""
 
 from __future__ import annotations
 

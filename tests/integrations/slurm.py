@@ -15,8 +15,8 @@ from typing import Final
 from bench.kept_port import KeptPort
 
 COMMANDS: Final = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "scancel")
-# Both nodes are this machine. The store is on the first one, whose name is 127.0.0.1 as one number:
-# that resolves everywhere, and Slurm accepts it as a host name other than `localhost`.
+# Both nodes are this machine. The store is on the first one, whose name is the number that stands
+# for 127.0.0.1: it resolves everywhere, and Slurm accepts it as a name other than `localhost`.
 NODES: Final = ("0x7f000001", "node2")
 _STARTS_WITHIN_S = 60.0
 

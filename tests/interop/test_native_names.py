@@ -18,8 +18,8 @@ MORE_INTS = RNG.integers(-128, 127, (16, 8)).astype(np.int8)
 SCALES = np.float32([0.1, 0.2, 0.3])
 POINTS = np.int32([0, 1, -1])
 
-# The arguments by function name, made from a function that creates tensors and the library; "+" at
-# the end of a name means that the first argument requires a gradient.
+# By function name, the arguments of a call, made with a tensor constructor and the library. A
+# "+" at the end of a name means that the first argument requires a gradient.
 CALLS: dict[str, Callable[[Any, Any], tuple[Any, ...]]] = {
     "_shape_as_tensor": lambda t, lib: (t(X),),
     "_cast_Long": lambda t, lib: (t(X),),

@@ -93,8 +93,8 @@ def begin(
 ) -> templates.Process:
     """Start `python ARGUMENTS` in a folder, with descriptors for its stdout and stderr.
 
-    It leads a process group. It is forked unless a variable may only take effect when a process
-    starts.
+    The program leads a process group. It is forked unless a variable may only take effect when a
+    process starts.
     """
     whole = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
     if not templates.is_usual(whole, *_READ_LATE):
@@ -248,7 +248,7 @@ def _name_of(process: int) -> str:
     try:
         return Path(f"/proc/{process}/comm").read_text().strip()
     except OSError:
-        return ""  # it has just ended
+        return ""  # the process has just ended
 
 
 class ForkedChild(subprocess.Popen[bytes]):
@@ -269,7 +269,7 @@ class ForkedChild(subprocess.Popen[bytes]):
 class Spare:
     """A fork of the launcher from before it used anything, especially ZeroMQ; it forks the workers.
 
-    They become children of the launcher, because the intermediate process ends immediately.
+    The workers become children of the launcher, because the intermediate process ends.
     """
 
     def __init__(self) -> None:
@@ -333,7 +333,7 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(os.environ.pop(_FOLDER, os.curdir))
-    # Its environment in /proc is that of the template, so it gets a name with its rank.
+    # The worker's environment in /proc is the template's, so its name shows its rank.
     name = f"{_WORKER}{environment.get('RANK', '')}"
     ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
     be(arguments)
@@ -341,7 +341,7 @@ def _begin_worker(words: tuple[list[str], dict[str, str]], streams: Sequence[int
 
 def be(arguments: Sequence[str]) -> NoReturn:
     """Run `python ARGUMENTS` in this process, and exit."""
-    if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter reads it when it imports
+    if os.environ.get("OMP_NUM_THREADS") == "1":  # a new interpreter would read this
         # OpenBLAS starts threads in this call. If the program blocks a signal and waits for it,
         # these threads must not receive it: an interpreter without imports has no such threads.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

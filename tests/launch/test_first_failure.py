@@ -1,4 +1,4 @@
-"""Which worker `fastdist run` reports as the first to fail, if several fail at different speeds."""
+"""`fastdist run` reports the worker that failed first, if several fail at different speeds."""
 
 from __future__ import annotations
 

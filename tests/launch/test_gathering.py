@@ -1,4 +1,4 @@
-"""Cards of node runs: which ones fit together, and which are missing at the timeout."""
+"""Cards describe the nodes of a run: matching cards, and cards missing at the timeout."""
 
 from __future__ import annotations
 

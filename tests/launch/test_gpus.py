@@ -1,4 +1,4 @@
-"""`fastdist run --gpus-per-worker`: which worker sees which GPU, on all kinds of machines."""
+"""`fastdist run --gpus-per-worker` assigns GPUs to workers on all kinds of machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How processes of a job prove that they belong to it, and that the proof is never shown."""
+"""Processes of a job prove that they belong to it, and the proof is never shown."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path
         pid = int(process.stdout.readline().split()[-1])
         process.send_signal(signal.SIGTERM)
         assert "asked 0 by 15" in process.stdout.readline()
-        # After a second: by then the other signal has arrived.
+        # Printed after a second; by then the other signal has arrived.
         assert "SIGTERM came; waits for rank 0" in process.stderr.readline()
         os.kill(pid, signal.SIGUSR1)
         assert "saved 0" in process.stdout.readline()
@@ -233,7 +233,7 @@ def test_a_scheduler_s_signal_to_one_node_stops_both_and_lets_all_save(
     nodes = [start(number, SAVES) for number in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
     nodes[node].process.send_signal(signal.SIGTERM)
-    # All workers are signalled at the same time, before any of them has ended.
+    # All workers get the signal at the same time, before one has ended.
     for rank in range(3):
         nodes[rank // 2].wait_for(f"asked {rank} by 15\n")
     for pid in pids:

@@ -1,7 +1,7 @@
-"""A row for each class of `nn.__all__`, with its constructor and call. Run it to write PyTorch's
-results.
+"""A row for each class of `nn.__all__`, with its constructor and call.
 
-`python -m tests.nn.module_rows torch`, if torch is installed, writes module_results.json. The file
+`python -m tests.nn.module_rows torch`, if torch is installed, writes PyTorch's results to
+module_results.json. The file
 has the outputs, the gradients of inputs and parameters, and the state dict of each row. Weights and
 inputs come from formulas. This file imports nothing of fastdist.
 """

@@ -1,4 +1,4 @@
-"""Backward hooks of a Module: what they see and change, and when they are not called."""
+"""Backward hooks of a Module: their arguments, their effects, and cases without a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruned parameters: which entries are zeroed, how masks compose, and errors."""
+"""Pruned parameters: zeroed entries, composed masks and errors."""
 
 from __future__ import annotations
 

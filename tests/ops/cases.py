@@ -1,4 +1,4 @@
-"""Sample calls of ops: how each is called, NumPy's result, and the inputs."""
+"""Sample calls of ops: the call, NumPy's result, and the inputs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def results_of(torch: Any, call: Callable[..., Any], sample: Sample) -> dict[str
     values: list[Any] = []
     for dtype in DTYPES:
         if dtype in HALVES and sample.is_differentiable:
-            continue  # test_table.py compares them with float64
+            continue  # test_table.py compares these with float64
         found = found_of(torch, call, sample, dtype)
         if found is None:
             made[dtype] = None

@@ -58,7 +58,7 @@ def test_a_batch_of_calls_gives_what_each_call_gives(
         assert found.shape == expected.shape and found.dtype is expected.dtype
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
     if one is CASES["one_hot"][0]:
-        return  # its length is the largest value over all calls, so an empty batch is rejected
+        return  # the largest value sets the length, so an empty batch is rejected
     with properties("a batch of none"):
         none = [x.new_zeros((0, *x.shape)) for x in first]
         found = vmap(one.ours, randomness="different")(*none)
@@ -83,7 +83,7 @@ def test_a_batch_of_a_pointwise_op_is_one_call(row: Row) -> None:
             other = [*first[:which], *second[which:]]
             expected = fd.stack([function(*first), function(*other)])
             with warnings.catch_warnings():
-                if not row.public.startswith("binary"):  # these check that inputs are probabilities
+                if not row.public.startswith("binary"):  # these ops require probabilities
                     warnings.filterwarnings("error", message="There is a performance drop")
                 found = vmap(function, in_dims=dims)(*given)
             fd.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12, equal_nan=True)

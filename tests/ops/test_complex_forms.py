@@ -1,4 +1,4 @@
-"""Ops on complex numbers without a kernel of their own: NumPy's values, right derivatives."""
+"""Ops on complex numbers without a complex kernel: NumPy's values and right derivatives."""
 
 from __future__ import annotations
 

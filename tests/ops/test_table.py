@@ -168,7 +168,7 @@ def check_half_type(
     found = one.ours(*halves)
     wide = one.ours(*as_tensors([h.double().numpy() if is_number_array(a) else a
                                  for h, a in zip(halves, arrays)], fd.float64))  # fmt: skip
-    # These have other result dtypes: a requested float64, 2.0**int, or zeros in the default dtype.
+    # These ops have other result dtypes: a requested float64, 2.0**int, or the default dtype.
     if name not in ("to", "cast", "float_power", "ldexp", "cat"):
         assert found.dtype is dtype
     np.testing.assert_allclose(

@@ -174,7 +174,7 @@ def _is_close(found: np.ndarray, expected: list[Any], tolerance: float) -> bool:
 
 
 def test_what_pytorch_gives_is_kept_for_every_case() -> None:
-    """`python -m tests.ops.make_dtype_results torch` writes it, if PyTorch is installed."""
+    """`python -m tests.ops.make_dtype_results torch` writes the file, if PyTorch is installed."""
     assert TORCH.keys() <= SAMPLES.keys()
     assert {op_of(name) for name in SAMPLES.keys() - TORCH.keys()} == NOT_IN_PYTORCH, (
         "run: python -m tests.ops.make_dtype_results torch; what PyTorch has not goes into "

@@ -82,7 +82,7 @@ def test_pointwise_results_have_the_layouts_of_the_cpus(name: str) -> None:
     row = ROWS[name]
     op = function_of(row)
     count = len(row.domains)
-    mixed = [(4, 3)] if row.public.startswith("binary") else [(3,)]  # these do not broadcast
+    mixed = [(4, 3)] if row.public.startswith("binary") else [(3,)]  # these ops do not broadcast
     for shapes in ([(2, 3)] * count, [*mixed, *[(4, 3)] * (count - 1)], [(3, 0)] * count):
         tensors = [fd.from_numpy(np.full(shape, 0.5, np.float32)) for shape in shapes]
         found = op(*on_meta(tensors))

@@ -20,9 +20,9 @@ from .tails import CASES, POINTS, ours
 
 RESULTS = json.loads(Path(__file__).with_name("tail_results.json").read_text())
 FEW = (-700.0, -38.0, -9.0, -0.75, 0.75, 9.0, 38.0, 700.0)
-# In float32 these save only their result, which rounds to 1: see Note [Tails] of derive.py.
+# In float32 these ops save only their result, which rounds to 1: see Note [Tails] of derive.py.
 BY_RESULT = ("sigmoid", "tanh", "glu", "expm1")
-# These keep their tails in float64 only: they are differences of terms that float32 rounds.
+# These ops keep their tails in float64 only: they subtract terms that float32 rounds.
 WIDE_ONLY = ("gelu", "erfcx", "log_ndtr", "tanhshrink", "cdf of ContinuousBernoulli")
 ALONG_ROWS = (
     *("softmax", "log_softmax", "logsumexp", "cross_entropy"),

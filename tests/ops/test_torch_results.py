@@ -138,7 +138,7 @@ def numbers(values: list[Any]) -> np.ndarray:
 
 
 def test_pytorch_s_results_are_there_for_every_row() -> None:
-    """`python -m tests.ops.make_torch_results torch` writes them, if PyTorch is installed."""
+    """`python -m tests.ops.make_torch_results torch` writes the file, if PyTorch is installed."""
     assert ROWS.keys() - {*NOT_IN_PYTORCH} == TORCH["special"].keys()
     assert TORCH["integers"].keys() == TORCH["special"].keys() | INTEGER_ROWS
 

@@ -1,4 +1,4 @@
-"""What all optimisers share: groups, state dicts, gradients and copies."""
+"""Common parts of all optimisers: groups, state dicts, gradients and copies."""
 
 from __future__ import annotations
 

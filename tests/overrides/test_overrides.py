@@ -80,7 +80,7 @@ def asked_for() -> list[Any]:
 # ---- Every public name --------------------------------------------------------------------------
 
 
-# Packages whose functions take no Tensors, or implement overriding differently.
+# Packages whose functions have no Tensor arguments, or implement overriding differently.
 NOT_OPS = ("core", "dispatch", "random_numbers")
 
 

@@ -58,7 +58,7 @@ def test_a_profile_of_the_group_takes_activities_alone(given: Any) -> None:
 
 
 def test_a_flag_may_be_anything_that_is_true_or_not() -> None:
-    # Regression: a flag that was no bool ended all recordings of the process.
+    # Regression: a flag that was not a bool ended all recordings of the process.
     p = recorded(record_shapes="yes", with_flops=0, with_stack=None)
     assert p.events()[-1].input_shapes == [[3], [3]]
     assert recorded().events()[-1].input_shapes == []

@@ -325,7 +325,7 @@ def _errors() -> dict[str, BaseException]:
             try:
                 found[name] = pickle.loads(pickle.dumps(kind("why")))
             except TypeError:
-                continue  # it needs more than a text; its class is among the public names
+                continue  # the class needs more than a text; it is among the public names
     return found
 
 

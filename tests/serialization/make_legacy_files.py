@@ -52,7 +52,7 @@ def write(torch: Any) -> None:
             parameter.copy_(
                 torch.arange(float(parameter.numel())).reshape(parameter.shape) + number
             )
-    with mock.patch("inspect.getsourcelines", side_effect=OSError):  # else it saves the source code
+    with mock.patch("inspect.getsourcelines", side_effect=OSError):  # else the source is saved
         torch.save(model, FILES / "legacy_module.pt", **old)
     quantised = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
     torch.save(quantised, FILES / "legacy_quantised.pt", **old)

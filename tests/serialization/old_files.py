@@ -56,7 +56,7 @@ class _KeyedPickler(pickle.Pickler):
 
 
 class Key:
-    """A reference to a tensor or storage of a tar archive, inside its value."""
+    """A reference to a tensor or storage of a tar archive, inside the archive's value."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -71,8 +71,8 @@ def tar(
 ) -> bytes:
     """Return a tar archive of storages, parts of storages, and tensors.
 
-    These are tuples (key, kind, elements, bytes), (key, key of the whole, offset, length), and
-    (key, key of the storage, sizes, strides, offset).
+    The arguments are lists of tuples (key, kind, elements, bytes), (key, key of the whole,
+    offset, length), and (key, key of the storage, sizes, strides, offset).
     """
     files = {"sys_info": pickle.dumps({"protocol_version": 1000}, 2)}
     stored = pickle.dumps(given.get("num_storages", len(storages)), 2)

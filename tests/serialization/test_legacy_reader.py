@@ -130,7 +130,7 @@ def part(first: int, count: int) -> bytes:
 
 
 def test_parts_of_storages_share_memory() -> None:
-    # As in files from before 0.4.
+    # Files from before 0.4 have such parts.
     whole = tensor(stored("Float", "a", 4), [4])
     other = tensor(stored("Float", "a", 4, part(1, 2)), [2])
     found = load(legacy(joined(whole, other), FOUR))
@@ -140,7 +140,8 @@ def test_parts_of_storages_share_memory() -> None:
 
 
 def test_files_that_python_2_wrote() -> None:
-    # There texts are bytes, an OrderedDict is made from lists, and GPU storages have a module.
+    # In such files texts are bytes, an OrderedDict is made from lists, and GPU storages have a
+    # module.
     key = b"U\x06weight"
     storage = joined(
         b"U\x07storage", named("torch.cuda", "FloatStorage"), b"U\x01a", b"U\x03cpu",

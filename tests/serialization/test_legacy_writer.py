@@ -42,7 +42,7 @@ def test_a_path_is_written_whole_and_a_module_loads(tmp_path: Path) -> None:
 
 
 def test_the_parts_of_a_file_are_those_of_pytorchs() -> None:
-    # For the same values, both have equal pickles at the start and the same bytes after them.
+    # For the same values, PyTorch and fastdist write equal pickles and then the same bytes.
     for protocol in PROTOCOLS:
         ours = io.BytesIO(saved(fastdist.arange(3.0), pickle_protocol=protocol))
         theirs = io.BytesIO((FILES / f"legacy_{protocol}.pt").read_bytes())

@@ -41,7 +41,7 @@ _READ_LATE = (
 class ForkedPytest(forked_programs.ForkedPopen):
     """A replacement for `subprocess.Popen` in which `python -m pytest` is a fork of the template.
 
-    Its PYTHONPATH counts, not the template's. Other programs are started.
+    The PYTHONPATH of the fork counts, not the template's. Other programs are started.
     """
 
     def _fork(self, words: types.SimpleNamespace) -> templates.Process | None:

@@ -1,4 +1,4 @@
-"""Breaks that a test detects, undetected breaks, and changes without effect are told apart."""
+"""Detected breaks, undetected breaks, and changes without effect are distinguished."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_breaks_are_found_in_subfolders(tmp_path: Path) -> None:
     }
 
 
-# ---- a room of its own ---------------------------------------------------------------------------
+# ---- a separate folder ---------------------------------------------------------------------------
 
 SMALL = Room("fastdist/small", ("tests/small",))
 PRODUCT = '''"""A room."""

@@ -1,4 +1,4 @@
-"""Anonymous memory that processes can map, and how long a mapping keeps it."""
+"""Anonymous memory that processes can map, and its lifetime under a mapping."""
 
 from __future__ import annotations
 

@@ -333,9 +333,7 @@ class ProcessGroup(Messages, GroupBase):
         opts: Any = None,
         timeout: Any = None,
     ) -> Work:
-        """Send rows of one tensor to each member, and fill another tensor with the received
-        rows.
-        """
+        """Send rows of a tensor to each member, and fill another one with the received rows."""
         opts = options_for(AllToAllOptions, opts, timeout)
         require_target("all_to_all_single", "output", output)
         require_readable("all_to_all_single", "input", input)
@@ -355,9 +353,7 @@ class ProcessGroup(Messages, GroupBase):
         return self._run("all_to_all_single", agreed, act, [output], opts)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
-        """Send one tensor to each member, and fill a list with the tensors that the members
-        send.
-        """
+        """Send one tensor to each member, and fill a list with the tensors received from them."""
         opts = AllToAllOptions() if opts is None else opts
         outs, inputs = _as_list(output_tensors), _as_list(input_tensors)
         require_tensors("all_to_all", "output_tensor_list", outs, require_target)

@@ -434,7 +434,7 @@ def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int)
     "index.indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True
 )
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
+    """Return input with slices of source, times alpha, added at the indices `index` along dim."""
 
 
 @add_slices.plan
@@ -503,7 +503,7 @@ def _(
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
-    """Return input with the slices of source, times alpha, added at the indices `index` along dim."""
+    """Return input with slices of source, times alpha, added at the indices `index` along dim."""
     return add_slices(input, index_vector("index_add", index), source, dim, alpha)
 
 

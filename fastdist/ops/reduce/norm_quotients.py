@@ -110,7 +110,7 @@ def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> 
     the derivative divided by the norm.
 
     `made` and `quotient` take the same arguments: the norm is the first one and g the last one.
-    `quotient` is linear in g. It returns None where the gradient at 0 is not a multiple of the norm.
+    `quotient` is linear in g. It returns None if the gradient at 0 is not a multiple of the norm.
     """
 
     def derive(*given: Any) -> Any:

@@ -220,7 +220,7 @@ def _vectors(
         return None
     if any(place.dtype.kind != "i" for place in named):
         return None
-    # np.ascontiguousarray copies some of the indices; loops check all of them alike.
+    # np.ascontiguousarray copies some of the indices; loops check copied ones as well.
     return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
 
 

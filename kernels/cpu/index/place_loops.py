@@ -99,7 +99,7 @@ def _putting(met: Any) -> Any:
 def _putting_in_line(met: Any) -> Any:
     @compiled("index_put")
     def put(x: Any, i: Any, out: Any) -> Any:
-        """Do the same as for arrays, by a loop of fewer instructions for a vector."""
+        """Combine x with the vector out at i, by fewer instructions than for other arrays."""
         n = np.int64(len(out))
         for k in range(len(i)):
             first = i[k]

@@ -33,9 +33,9 @@ _MAX_NDIM: Final = 64
 
 # Note [Words instead of arrays]
 # The functions below keep their tables in 64-bit words on the stack and pass their addresses. With
-# NumPy arrays instead, Numba takes 6 s to compile them, not 2.3 (once per machine), and wrappers
-# for callers from Python and C, which the helpers do not have, would add to that. A plan consists
-# of: base addresses (count), shape (64), strides (64 x count, one axis after the other).
+# NumPy arrays instead, Numba takes 6 s to compile them, not 2.3 (once per machine). The helpers
+# have no wrappers for callers from Python and C, which would add to that. A plan consists of: base
+# addresses (count), shape (64), strides (64 x count, one axis after the other).
 _step = compiled(inline=True)
 _part = compiled(alone=False)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]

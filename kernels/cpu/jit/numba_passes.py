@@ -97,7 +97,7 @@ class _Typing(_Context):  # type: ignore[misc]
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """Return the signature of a call; for operators on numbers from the cache."""
-        # Numba asks with the operator or with its type. The type object can change when Numba
+        # Numba calls this with the operator or with its type. The type object can change when Numba
         # learns more about it, and is only valid in the context that resolved it.
         kind = func if isinstance(func, _types.BaseFunction) else self._lookup_global(func)
         is_operator = getattr(kind, "typing_key", None) in _OPERATORS

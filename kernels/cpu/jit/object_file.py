@@ -257,7 +257,7 @@ def _target(
     if at is None:
         raise _refuse(f"a relocation is by {symbol.name!r}, which is in no section that is loaded")
     size = sections[symbol.section].size
-    # A distance is relative to the end of its field, so the sum may point just before the section.
+    # A distance counts from the end of its field, so value + addend may be just before the section.
     if symbol.value > size or not -PAGE <= symbol.value + addend <= size + PAGE:
         raise _refuse(f"{symbol.name!r} is at {symbol.value} of a section of {size} bytes")
     return at + symbol.value

@@ -50,8 +50,8 @@ _PIECES: Final = 4
 
 
 class _Block(NamedTuple):
-    """Some queries of one head: their rows, the keys that they see, and how many keys the first
-    sees.
+    """Some queries of one head: their rows, the keys that they see, and the number of keys that
+    the first query sees.
     """
 
     rows: slice
@@ -209,8 +209,8 @@ class _Mask:
         self._add = tools.loop("masked_by_bool" if is_bool else "masked")
 
     def add_to(self, scores: Array, unit: _Unit) -> Array | None:
-        """Add the mask's part for a block to its scores. Return which queries see no key, whose
-        scores become 0; None if all queries see a key.
+        """Add the mask's part for a block to its scores. Return the flags of queries that see no
+        key, whose scores become 0; None if all queries see a key.
         """
         samples, heads, rows, keys = self._mask.shape
         some: Array = self._mask[unit.n % samples, unit.h % heads]
@@ -268,8 +268,8 @@ class _Scores:
         return _matrix_in(room, rows.stop - rows.start, keys.stop)
 
     def of(self, unit: _Unit, query: Array) -> tuple[Array, Array | None]:
-        """Return the scores of a block, computed from its queries, and which of the queries see no
-        key; None if all do.
+        """Return the scores of a block, computed from its queries, and the flags of queries that
+        see no key; None if all queries see a key.
         """
         scores = self.place(unit)
         self._keys.multiply(query, unit, scores)

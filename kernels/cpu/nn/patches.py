@@ -1,7 +1,7 @@
 """The patches of images under a sliding kernel, as columns (im2col), and their sums (col2im).
 
-A convolution is a product with these columns. They take as many times the memory of the images as
-the kernel has elements, so they are made in blocks that are small enough to stay in a cache.
+A convolution is a product with these columns. With k kernel elements, they take k times the memory
+of the images, so they are made in blocks that are small enough to stay in a cache.
 """
 
 from __future__ import annotations

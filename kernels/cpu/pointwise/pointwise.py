@@ -247,8 +247,8 @@ def _is_as_wide(dtype: Any, other: Any) -> bool:
 
 
 def _exponent_of(body: Body) -> int | None:
-    """Return the index of the input that is the exponent of all powers in a body, and nothing
-    else.
+    """Return the index of the input that is the exponent of all powers in a body, and has no other
+    use there.
     """
     powers = [one for one in walk(body.tree) if isinstance(one, Call) and one.primitive == "pow"]
     names = {one.id for power in powers for one in walk(power.args[1]) if isinstance(one, Name)}
@@ -258,5 +258,5 @@ def _exponent_of(body: Body) -> int | None:
 def kernel_for(body: Body) -> PointwiseKernel:
     """Return the kernel of a body, the same object each time."""
     kernel: PointwiseKernel | None = body.readings.get("cpu")
-    # setdefault, because two threads may get here at once, and both must return the same kernel.
+    # setdefault, because two threads may get here together, and both must return the same kernel.
     return kernel or body.readings.setdefault("cpu", PointwiseKernel(body))

@@ -253,8 +253,8 @@ class RowCode:
 
 
 def _build_loop(loops: Sequence[_Loop]) -> None:
-    """Build a loop over a row of each of loops, for the same steps, and the scalars they
-    reduce to.
+    """Build one loop over a row for each of loops, all with the same steps, and the scalars that
+    these reduce to.
     """
     one = loops[0]
     build, n, zero = one.builder, one.code.n, ir.Constant(I64, 0)

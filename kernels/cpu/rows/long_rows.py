@@ -91,7 +91,7 @@ def _compiled(name: str, dtype: Any) -> Launch:
         from .row_kernels import row_loop
 
         loop = row_loop(name, dtype.name)
-        for checks in (False, True):  # both within the announced wait
+        for checks in (False, True):  # make both versions during the announced wait
             loop.prepare(1, 1, 0.0, 0.0, checks=checks)  # type: ignore[attr-defined]
         return loop
 

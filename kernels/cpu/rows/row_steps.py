@@ -218,10 +218,11 @@ _ABOUT = (
     Let("off", "rest / n"),
     Let("spread", "squares - rest * off"),
 )
-# One pass around the mean of the first elements suffices, unless that is one deviation or more from
-# the mean (then squares lose digits of the difference), or too large for float32 squares. In these
-# cases a second pass in float64 follows, also around the first elements, which is accurate enough:
-# if 16 of n numbers are at most one deviation off, the mean is at most sqrt(n / 16) deviations off.
+# One pass around the mean of the first elements is accurate enough, except in two cases. If this
+# mean is one deviation or more from the row's mean, squares lose digits; and float32 squares may
+# overflow. Then a second pass in float64 follows, also around the first elements. That is accurate
+# enough: if 16 of n numbers are at most one deviation off, the mean is at most sqrt(n / 16)
+# deviations off.
 _SPREAD = (
     First("centre", "x"),
     *_ABOUT,
@@ -492,10 +493,10 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "slope"),
     ),
 }  # fmt: skip
-# For inputs that come from memory, the kernels in APART read several rows at once. Those in PAIRED,
-# for smaller inputs, read two streams: one row is summed while the other's partial sums are joined.
-# Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15 and 46
-# with one stream (one core of an AMD EPYC, Zen 4).
+# For inputs that come from memory, the kernels in APART read several rows at a time. Those in
+# PAIRED, for smaller inputs, read two streams: one row is summed while the other's partial sums are
+# joined. Finding the largest of 1e5 and 1e6 numbers in rows of 1000 takes 3.9 and 43.7 us, and 4.15
+# and 46 with one stream (one core of an AMD EPYC, Zen 4).
 APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
 PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom", "layer_norm", "layer_norm_gradient")
 KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]

@@ -90,8 +90,8 @@ def cumsum(facts: CallFacts) -> Run | None:
 
 
 def cumsum_gradient(facts: CallFacts) -> tuple[Run | None, ...] | None:
-    """Return the function for the gradient of cumulative sums: those of g from the last
-    number on.
+    """Return the function for the gradient of cumulative sums: the cumulative sums of g, from the
+    last number on.
     """
     rows = _scanned(facts)
     if rows is None:

@@ -1,2 +1,1 @@
-"""Kernels for small arrays, with choices that are made once per layout instead of per call.
-"""
+"""Kernels for small arrays, with choices that are made once per layout instead of per call."""

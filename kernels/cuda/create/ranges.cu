@@ -32,8 +32,8 @@ evenly(Stored* out, Wide start, Wide end, Wide step, Task task) {
     const bool is_first = i < task.size / 2;
     const long long behind = is_first ? i : task.size - 1 - i;
     const Wide count = cast<Wide>(cast<Held>(Wide(behind)));
-    // An fma with 0 rounds the product separately; without steps the product is exact and keeps its
-    // sign.
+    // An fma that adds 0 rounds the product, and prevents the compiler from contracting it with the
+    // sum below. It would turn a product of -0 into +0, so for 0 steps there is no fma.
     const Wide along = behind ? Wide(fma(count, step, Wide(0))) : step * Wide(0);
     const Wide moved = cast<Wide>(cast<Held>(along));
     const Held found = cast<Held>(is_first ? start + moved : end - moved);

@@ -443,8 +443,8 @@ def _stack(x: Any) -> Any:
 
 
 def _finite_stack(x: Any) -> tuple[Any, Any]:
-    """Return a stack with zeros in place of matrices that are not finite, and which ones are
-    finite.
+    """Return a stack with zeros in place of matrices that are not finite, and a flag for each
+    matrix that says whether it is finite.
     """
     import cupy
 

@@ -193,7 +193,7 @@ def attending(numbers: Numbers) -> PreparedTable:
 
 @functools.lru_cache(maxsize=256)
 def going_back(numbers: Numbers) -> PreparedTable:
-    """Return the prepared launches of its gradient in tiles with these numbers."""
+    """Return the prepared launches of attention's gradient in tiles with these numbers."""
 
     @only_launches
     def kernel(g: Any, query: Any, key: Any, value: Any, mask: Any, seed: Any, *rest: Any) -> None:
@@ -376,8 +376,8 @@ def source_of_attention(
     *,
     drops: bool = False,
 ) -> str:
-    """Return the CUDA source for weights of a floating dtype, with or without dropout, a dtype of
-    masks, and the number of a row's elements that a thread holds in registers.
+    """Return the CUDA source for dtypes of weights and masks. A thread holds `held` elements of a
+    row in registers; `drops` says whether there is dropout.
     """
     kinds = [dtype] if mask is None or mask == np.bool_ else [dtype, mask]
     real = computing_type(dtype)

@@ -68,8 +68,8 @@ struct Piece {
     }
 };
 
-// The rows of a tile that a thread has: `who` is its index among COUNT; RUN adjacent rows at a
-// time.
+// The rows of a tile that a thread has, in runs of RUN adjacent rows. `who` is the index of the
+// thread among COUNT threads.
 template <int RUN, int COUNT> struct Side {
     int who;
     __device__ int at(int k) const { return (k / RUN * COUNT + who) * RUN + k % RUN; }
@@ -128,8 +128,8 @@ __device__ void multiply(const Some* left, Left l, const Some* right, Right r,
     }
 }
 
-// Writes a thread's part of a matrix with the shape of the scores to a tile with rows of LONG
-// numbers, from which the threads of its group read it.
+// Writes a thread's part of a matrix with the shape of the scores to a tile, from which the threads
+// of its group read it. The tile has rows of LONG numbers.
 template <int LONG, int HEIGHT, int SPAN, int RUN, int COUNT, typename Left>
 __device__ void share(const Real (&from)[HEIGHT][SPAN], Left l, Side<RUN, COUNT> r, Some* tile) {
     constexpr int SOME = RUN < PACK ? RUN : PACK, WIDE = LONG / PACK;

@@ -209,9 +209,9 @@ def source_of_tiles(
     packed: bool = False,
     slopes: bool = False,
 ) -> str:
-    """Return the CUDA source for attention in tiles, or for one of its gradients, by dtype, the
-    dtype of masks, whether there is dropout, and whether rows, and those of gradients, can be read
-    16 bytes at a time.
+    """Return the CUDA source for attention in tiles, or for one of its gradients. `drops` says
+    whether there is dropout; `packed` and `slopes`, whether rows, and rows of gradients, can be
+    read 16 bytes at a time.
     """
     real = C_TYPES[dtype]
     threads, lanes, rows, keys, width, blocks, steps = tiles

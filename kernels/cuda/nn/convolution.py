@@ -128,11 +128,11 @@ def forget() -> None:
 # Note [Columns of all images]
 # The columns of one image give a small product if the image is small: the late layers of a network
 # have 16 to 256 positions. So the columns of many images form one matrix, (rows, n * positions),
-# which is multiplied by the weight at once. The product, (o, n * positions), is copied into (n, o,
-# positions), where bias is added; y, which the adjoints multiply, is copied the other way. Both are
-# far smaller than the columns. by_weight sums over positions and images, and always uses this form.
-# Images with many positions give large enough products, which are computed as a batch, directly
-# from and into images. There, a kernel with one element and stride 1 needs no columns.
+# which is multiplied by the weight in one product. The result, (o, n * positions), is copied into
+# (n, o, positions), where bias is added; y, which the adjoints multiply, is copied the other way.
+# Both are far smaller than the columns. by_weight sums over positions and images, and always uses
+# this form. Images with many positions give large enough products, which are computed as a batch,
+# directly from and into images. There, a kernel with one element and stride 1 needs no columns.
 
 
 def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
@@ -284,7 +284,7 @@ def _rows(form: _Form) -> Sizes:
 
 
 def _packed(array: Slot) -> Any:
-    """Return an array in C order: a copy if it is not."""
+    """Return array if it is in C order, else a copy in C order."""
     copy = Scratch(array.shape, array.dtype)
     steps = zip(array.shape, array.strides, copy.strides, strict=True)
     if all(length == 1 or own == packed for length, own, packed in steps):

@@ -105,8 +105,8 @@ def plan_rows_gradient(
 
 @functools.lru_cache(maxsize=256)
 def source_of_cross_entropy(dtype: DType, loss: DType, held: int = 0, pack: int = 1) -> str:
-    """Return the CUDA source for dtypes of elements and losses, the number of elements that a
-    thread holds in registers, and the number of adjacent elements that it loads at a time.
+    """Return the CUDA source for dtypes of elements and losses. A thread holds `held` elements in
+    registers, and loads `pack` adjacent ones at a time.
     """
     return f"""{rows_header([dtype, loss], computing_type(dtype), held, pack)}
 typedef {C_TYPES[dtype]} Stored;

@@ -104,9 +104,8 @@ def source_of_normalization(
     held: int = 0,
     pack: int = 1,
 ) -> str:
-    """Return the CUDA source for a dtype of elements, dtypes of parameters (None for a missing
-    one), the number of elements that a thread holds in registers, and the number of adjacent
-    elements that it loads at a time.
+    """Return the CUDA source for dtypes of elements and parameters (None for a missing one). A
+    thread holds `held` elements in registers, and loads `pack` adjacent ones at a time.
     """
     kinds = [dtype, weight or dtype, bias or dtype]
     return f"""{rows_header(kinds, computing_type(dtype), held, pack)}

@@ -70,8 +70,8 @@ unfold(const Stored* __restrict__ images, Stored* __restrict__ columns, Task t) 
     }
 }
 
-// Returns the grid position at which a kernel element covers image position `from`, which is
-// counted from the element's position at the first grid position; -1 if there is none.
+// Returns the grid position at which a kernel element covers an image position, or -1. `from` is
+// the distance of the image position from the one that the element covers at grid position 0.
 __device__ inline Place place_of(Place from, const Task& t, int axis) {
     if (from < 0) return -1;
     const Index stride = Index(t.stride[axis]);

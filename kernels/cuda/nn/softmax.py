@@ -61,9 +61,8 @@ def source_of_softmax(
     wide: bool = False,
     apart: bool = False,
 ) -> str:
-    """Return the CUDA source for a floating dtype of x and out, the number of merged axes of rows,
-    the number of elements that a thread holds in registers, and the number of adjacent elements
-    that it loads at a time.
+    """Return the CUDA source for x and out of a floating dtype. `kept` is the number of merged axes
+    of rows. A thread holds `held` elements in registers, and loads `pack` adjacent ones at a time.
     """
     return f"""{rows_header([dtype], computing_type(dtype), held, pack, apart=apart)}
 typedef {C_TYPES[dtype]} Stored;

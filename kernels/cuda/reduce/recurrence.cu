@@ -5,7 +5,7 @@
 // A group of `lanes` adjacent threads of one warp reads `lanes` elements of a row, or of a chunk of
 // it, at a time. Each thread then performs all these steps in order, with the elements that it gets
 // from the other threads by shuffles. A tree, as in scan.cu, would multiply factors before they
-// meet y: an infinite factor, or a product that overflows, would give NaN where single steps do
+// act on y: an infinite factor, or a product that overflows, would give NaN where single steps do
 // not. A step waits only for one multiplication and addition, because the shuffles do not depend on
 // y.
 //

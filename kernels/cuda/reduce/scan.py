@@ -117,8 +117,8 @@ def _scan(
 def source_of_scan(
     dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, joined: str, wide: bool = False
 ) -> str:
-    """Return the CUDA source for x and out of one dtype, the number of merged axes of rows, and the
-    number of adjacent elements that a thread loads at a time.
+    """Return the CUDA source for x and out of one dtype. `kept` is the number of merged axes of
+    rows, and `pack` the number of adjacent elements that a thread loads at a time.
     """
     return _source("headers/sums.cuh", dtype, kept, pack, joined, wide=wide)
 
@@ -178,8 +178,8 @@ def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -
 def source_of_extremes(
     dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, largest: bool, wide: bool = False
 ) -> str:
-    """Return the CUDA source for x and out of one dtype, the number of merged axes of rows, and the
-    number of adjacent elements that a thread loads at a time.
+    """Return the CUDA source for x and out of one dtype. `kept` is the number of merged axes of
+    rows, and `pack` the number of adjacent elements that a thread loads at a time.
     """
     joined = "LARGEST" if largest else "SMALLEST"
     return _source("headers/extremes.cuh", dtype, kept, pack, joined, wide=wide)
@@ -226,8 +226,8 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def source_of_recurrence(
     dtype: np.dtype[Any], kept: int = 1, *, backwards: bool, wide: bool = False
 ) -> str:
-    """Return the CUDA source for arrays of one floating or complex dtype, and the number of merged
-    axes of rows.
+    """Return the CUDA source for arrays of one floating or complex dtype. `kept` is the number of
+    merged axes of rows.
     """
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -1,4 +1,4 @@
-"""Memory that one process lends to another: who owns a block, and when it is freed."""
+"""Memory that one process lends to another: the owner of each block, and its release."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_what_is_sent_again_is_not_lost_with_the_earlier_connection(both: Both) 
     both.later[-1][1]()
     block = borrow(sent, 1 << 16)
     assert block is not REVOKED
-    # It has arrived, so it must not be sent again: its receiver may have changed it.
+    # The block has arrived and its receiver may have changed it, so it must not be sent again.
     assert not both.arena.renew_if_untaken(5)
     del block
     assert not both.arena.renew_if_untaken(5)

@@ -45,7 +45,7 @@ def test_a_child_has_copies(both: Both) -> None:
     others.pop()[:] = -1.0
     assert both.lent() == 1
     for _ in range(4):
-        both.send(np.zeros(1 << 16))  # where the previous array was
+        both.send(np.zeros(1 << 16))  # at the place of the previous array
     os.write(told, b"!")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     np.testing.assert_array_equal(first, numbers())

@@ -21,6 +21,6 @@ def group(request: pytest.FixtureRequest) -> Iterator[Group]:
 
 @pytest.fixture
 def workers_hold_nothing(group: Group) -> Iterator[None]:
-    """Check after the test that it left no context and no pass in a worker."""
+    """Check after the test that no context and no pass is left in a worker."""
     yield
     assert group.run_all(wait_for_no_context) == [NOTHING] * 3

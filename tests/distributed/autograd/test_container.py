@@ -152,7 +152,7 @@ def test_each_shard_has_its_own_lock_and_is_changed_and_counted_under_it(contain
             beside = pool.submit(container.get_or_create_context, 1)
             assert beside.result(10).id == 1  # a context of the next shard
             theirs = shard.contexts[0] = DistAutogradContext(0)
-        # The second look-up, under the lock, finds it.
+        # The second look-up, under the lock, finds the context.
         assert made.result(10) is theirs and total.result(10) == 2
 
 

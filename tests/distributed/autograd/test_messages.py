@@ -267,7 +267,7 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
     life(5).is_dead = True
     handle_lost_worker(life(5))
     for shard in container.shards:
-        shard.released.clear()  # as after a minute
+        shard.released.clear()  # as a minute later
     came = arrived(asked, [leaf().detach()], [True])
     with pytest.raises(
         WorkerLostError, match=r"^worker 'w5' \(rank 5\), in whose context this was sent, was lost"
@@ -311,7 +311,7 @@ def test_a_worker_that_is_lost_while_its_request_begins_brings_no_context(
 def test_a_request_that_comes_too_late_to_run_is_known_to_a_pass_all_the_same(
     agent: FakeAgent,
 ) -> None:
-    # Its sender runs a pass that waits for a message about these tensors.
+    # The sender of this request runs a pass that waits for a message about these tensors.
     with da.context():
         left = request(MessageType.PYTHON_CALL, leaf())
     message = Message(

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
 @contextmanager
 def asking_after(timeout_s: float) -> Iterator[None]:
-    """Set how long a root waits before it queries workers; calls inside get the same timeout."""
+    """Set how long a root waits before it queries workers; calls in the block get this timeout."""
     rpc._set_rpc_timeout(timeout_s)
     try:
         yield
@@ -147,7 +147,7 @@ def test_a_pass_of_one_process_says_that_it_does_not_reach_the_others() -> None:
 
 
 def fail_in_queue(a: Tensor) -> None:
-    """Let a call time out that still waits for a thread at its callee."""
+    """Let a call time out while it waits for a thread at its callee."""
     threads = get_current_agent().options.num_worker_threads  # type: ignore[attr-defined]
     gate = f"queued in {da.current_context_id()}"
     held = [outside(rpc.rpc_async, "w1", be_held, (gate,)) for _ in range(threads)]
@@ -158,7 +158,7 @@ def fail_in_queue(a: Tensor) -> None:
 
 
 def be_held(gate: str) -> str:
-    """Block a pool thread; a thread that waits for a call would serve other calls meanwhile."""
+    """Block a pool thread: unlike a thread that waits for a call, it serves no other calls."""
     opened = threading.Event()
     waits = rpc.rpc_async("w0", wait_at, (gate,))
     waits.when_done(lambda done: opened.set())  # not run by a thread of the pool

@@ -168,7 +168,7 @@ def test_23_forward_mode_and_vmap_are_local_and_right() -> None:
         bare = seeded(Mlp)
         model = DDP(seeded(Mlp))
         x, tangent = batch(rank), batch(7)
-        with levels:  # of forward mode; all threads share them
+        with levels:  # levels of forward mode; all threads share them
             out, derivative = fd.func.jvp(model, (x,), (tangent,))
             expected, wanted = fd.func.jvp(bare, (x,), (tangent,))
         assert out.tolist() == expected.tolist() and derivative.tolist() == wanted.tolist()

@@ -1,4 +1,4 @@
-"""Details of the reducer: its hooks, hooks of buckets, timers, and what it rejects."""
+"""Details of the reducer: its hooks, hooks of buckets, timers and errors."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_no_message_comes_before_it_left_whatever_clocks_and_ways() -> None:
 
 
 def test_sightings_that_messages_rule_out_give_way() -> None:
-    # It drifted by 400 since the message, but the sighting claims an error of at most 10.
+    # Worker 1's clock drifted by 400 since the message, but the sighting claims an error of 10.
     seen = {0: Sighting(0, 0, 0), 1: Sighting(0, -1_000, 10)}
     found = fit(seen, [Passage(0, 100, 1, 705)], 0)
     assert -1_000 < found[1] <= -605 + 640 and 705 + found[1] >= 100

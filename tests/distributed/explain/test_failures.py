@@ -1,4 +1,4 @@
-"""For a failed pass, `explain` shows what failed, where, and which workers were lost."""
+"""For a failed pass, `explain` shows the failure, its place, and the lost workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AEGIS-128L: the draft's test vectors, and which records are opened and rejected.
+"""AEGIS-128L: the draft's test vectors, and accepted and rejected records.
 
 These tests need the libsodium of pyzmq's wheels, or another one from version 1.0.19 on.
 """

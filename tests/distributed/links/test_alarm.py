@@ -1,4 +1,4 @@
-"""The timeouts of a call: when it warns and gives up, and which members it names."""
+"""The timeouts of a call: warnings, failures, and the members that they name."""
 
 from __future__ import annotations
 

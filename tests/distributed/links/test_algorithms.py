@@ -1,4 +1,4 @@
-"""Which algorithm a group's members agree on."""
+"""The members of a group agree on an algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leaders of machines: how many messages a sum takes, and what is rejected."""
+"""The leaders of machines: the number of messages for a sum, and rejected messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk connections: which members get one, what they carry, and what ends them."""
+"""Bulk connections: the members that get one, their data, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealed records: which are opened, and which are rejected."""
+"""Valid sealed records are opened, and all others are rejected."""
 
 from __future__ import annotations
 

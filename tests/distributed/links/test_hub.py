@@ -1,4 +1,4 @@
-"""Members that end, freeze or leave: which others notice it, how soon, and what is left."""
+"""When members end, freeze or leave, the others notice it in time, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages from other machines: which are kept, how long, and in which order they are taken."""
+"""Messages from other machines: their order, how long they are kept, and dropped messages."""
 
 from __future__ import annotations
 

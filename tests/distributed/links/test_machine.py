@@ -18,7 +18,7 @@ from fastdist.distributed.process_group.transport import Call
 
 
 class Words:
-    """The words of a segment; some change when one of them is read for the second time.
+    """The words of a segment; some change when a certain word is read for the second time.
 
     The first read happens before the wait.
     """

@@ -26,7 +26,7 @@ def test_messages_of_a_pair_and_tag_arrive_in_order_whatever_their_sizes(machine
             for number, size in enumerate(sizes):
                 array = np.full(size, number, np.int32)
                 member.transport.send(member.message(number), array, 3, 7)
-                array[:] = -1  # the sender may change it
+                array[:] = -1  # the sender may change its array
         elif member.rank == 3:
             for number, size in enumerate(sizes):
                 array = np.full(size, -2, np.int32)
@@ -189,7 +189,7 @@ def test_close_ends_what_other_threads_wait_for() -> None:
         for thread in threads:
             thread.start()
         member.transport.send(member.message(), np.ones(1), 1, 0)
-        # The other member has read it and leaves, or waits for the same barrier in vain.
+        # The other member has read the message and leaves, or waits for the same barrier in vain.
         member.transport.close()
         for thread in threads:
             thread.join()

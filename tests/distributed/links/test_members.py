@@ -1,4 +1,4 @@
-"""Which members share a machine, how members are named, and texts about their calls."""
+"""Members that share a machine, the names of members, and texts about their calls."""
 
 from __future__ import annotations
 

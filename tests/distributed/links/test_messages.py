@@ -1,4 +1,4 @@
-"""Messages that reach a group: which are accepted or rejected, and what each one does."""
+"""Messages that reach a group: accepted and rejected ones, and their effects."""
 
 from __future__ import annotations
 

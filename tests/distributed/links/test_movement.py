@@ -1,4 +1,4 @@
-"""Movement of data: which bytes of which piece are needed, and how large they may be."""
+"""Movement of data: the needed bytes of each piece, and the limits of sizes."""
 
 from __future__ import annotations
 

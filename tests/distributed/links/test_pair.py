@@ -228,7 +228,7 @@ def test_a_call_that_was_tampered_with_is_not_believed(
     errors = _errors_of_sums(monkeypatch, bulk.AUTHENTICATED, tampering)
     assert not any(isinstance(one, CollectiveMismatchError) for one in errors)
     texts = [str(one) for one in errors]
-    # The other member detects an error first if this one stops sending.
+    # The other member detects an error first if the tampering member stops sending.
     expected = "not what its sender sealed", "a record of kind"
     assert any(one in text for text in texts for one in expected[: 1 + (place > 0)]), texts
 

@@ -1,4 +1,4 @@
-"""How a hub detects that another process is lost, and which groups it notifies."""
+"""A hub detects that another process is lost, and notifies the groups concerned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meetings of many machines: which leaders send how often, and what all know afterwards."""
+"""Meetings of many machines: the number of messages of each leader, and the results at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head of a message: its fields, and what is rejected before it is used."""
+"""The head of a message: its fields, and heads that are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sender a listener attributes a message to, and the connections of one member."""
+"""The sender to which a listener attributes a message, and the connections of one member."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_members_report_how_far_they_are_and_why_they_failed(
     made.add(Part(), progress_of(Event()))  # type: ignore[arg-type]
     made._look()
     assert json.loads(store.get("called.0")) == [4, "all_reduce", "a.py:3"]
-    # Within a second it does not check again, unless something is late.
+    # The watch does not check again within a second, unless something is late.
     made.add(Part(), progress_of(Event(), CALL._replace(sequence=5)))  # type: ignore[arg-type]
     clock.now += 0.99
     made._look()

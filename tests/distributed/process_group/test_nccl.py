@@ -356,7 +356,7 @@ def test_with_detail_a_mismatch_is_an_error_with_the_lines_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-    monkeypatch.setattr(debug_level, "_debug_level", None)  # it is read once per process
+    monkeypatch.setattr(debug_level, "_debug_level", None)  # read once per process
 
     def member(rank: int) -> str:
         dist.all_reduce(given(rank, 1))

@@ -1,4 +1,4 @@
-"""Rounds of init_process_group: which members meet after some were restarted or gave up."""
+"""Rounds of init_process_group: the members that meet after some were restarted or gave up."""
 
 from __future__ import annotations
 

@@ -298,8 +298,8 @@ def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -
     x = fastdist.tensor(np.ones((300, 300)))
     client = rpc._get_current_rpc_agent().client  # type: ignore[attr-defined]
     write = client.write
-    # This introduces the lane of later calls; their messages then reach a peer that has forgotten
-    # it.
+    # This introduces the lane of later calls; their messages then reach a peer that has
+    # forgotten the lane.
     assert rpc.rpc_async("w1", total, (x,)).wait() == 90_000
     client.write = lambda *request: write(*request) or threading.Event().wait(linger_s)
     rpc.rpc_sync("w1", forget_connections)

@@ -128,7 +128,7 @@ def group() -> Iterator[Group]:
 
 def start_again(group: Group, rank: int) -> Worker:
     worker = group.workers[rank] = group.another(rank)
-    worker.run(whoami_there)  # by now it has started and finished its imports
+    worker.run(whoami_there)  # by now the worker has finished its imports
     return worker
 
 
@@ -149,10 +149,10 @@ def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
         assert group[2].end() == -signal.SIGKILL
         again = start_again(group, 2)
         again.run(note_returns)
-        assert again.run(own_returns) == ([], 0)  # its environment variables do not count restarts
+        assert again.run(own_returns) == ([], 0)  # the environment does not count restarts
         init_s = again.run(join, world_size)
         assert again.run(own_returns) == (["w2"], life + 1)
-        # The others learn of its return without a call, by a notice.
+        # The others learn of the worker's return without a call, by a notice.
         assert [group[rank].run(returns) for rank in (0, 1)] == [["w2"]] * 2
         pids = [group[rank].run(call, "w2") for rank in (0, 1)]
         assert init_s < IN_WITHIN_S
@@ -223,7 +223,7 @@ def test_who_comes_back_finds_the_group_that_its_job_is_in_by_now(
     pids = [group[rank].run(call, "w2") for rank in (0, 1)]
     assert pids == [("w2", again.process.pid)] * 2
     group.run_all(leave)
-    # In the next group, the restarted worker has the same name for its groups as the others.
+    # In the next group, the restarted worker numbers its groups like the other workers.
     group.run_all(join, world_size)
     assert again.run(own_returns) == (["w2"], 1)
     assert group[0].run(own_returns) == ([], 0)

@@ -56,7 +56,7 @@ def group() -> Iterator[Group]:
 
 
 class Waiters:
-    """Calls of every kind to w1 that are under way when something happens to it."""
+    """Pending calls of every kind to w1, which is then killed, frozen or cut off."""
 
     def __init__(self) -> None:
         self.ended: list[tuple[float, BaseException]] = []
@@ -142,7 +142,7 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
         assert kind == "WorkerLostError" and "worker 'w1' (rank 1) was lost" in text
         assert when - killed < 0.2, f"{when - killed:.3f} s"
     group[0].run(call_the_dead)
-    # The survivors leave without it, and report that as an error.
+    # The survivors leave without w1, and report that as an error.
     for rank in (0, 2):
         group[rank].start(leave_without, "w1")
     for rank in (0, 2):

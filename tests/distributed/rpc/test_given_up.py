@@ -1,4 +1,4 @@
-"""A worker that was frozen for too long wakes: it is notified, and takes no further actions."""
+"""A worker that was frozen for too long wakes: it is notified, and does nothing more."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_who_is_out_of_a_dynamic_group_leaves_its_place_to_its_successor(
     woke = freeze(group)
     ended = group[1].run(hear)
     assert [kind for _, kind, _ in ended] == ["GivenUpError"] and ended[0][0] - woke < 6
-    group[0].run(lose, "w1")  # the store still lists it
+    group[0].run(lose, "w1")  # the store still lists w1
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
     group.workers[1] = group.another(1)
@@ -332,7 +332,7 @@ def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(
     assert kind == "GivenUpError" and text.startswith(_WORD) and when - woke < HEARS_WITHIN_S
     frozen.run(shutdown_raises)
     assert frozen.end() == 0
-    # It learned from all others that it was given up; no worker is notified of its return.
+    # The others told the woken worker that it was given up; none is notified that it woke.
     assert group[0].run(call_it, 1) == group[2].run(call_it, 1) == "w1"
     group[0].run(open_gate, GATES[0])
     group.run_all(leave)

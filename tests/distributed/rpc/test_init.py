@@ -110,7 +110,7 @@ def test_every_rank_ends_in_time_and_names_the_ranks_that_never_came(absent: lis
     try:
         here = [worker for worker in group.workers if worker.rank not in absent]
         for worker in here:
-            worker.run(take_secret, SECRETS[0])  # makes it finish its imports
+            worker.run(take_secret, SECRETS[0])  # so the worker has finished its imports
         for worker in here:
             worker.start(try_init)
         for told, took_s in [worker.result() for worker in here]:

@@ -142,7 +142,7 @@ def leave_with_calls_under_way() -> list[int]:
             assert all_came.wait(60)
             watcher = threading.Thread(target=note_the_shutdown)
             watcher.start()
-            rpc.shutdown(timeout=60)  # no other worker leaves yet; this one does not wait for them
+            rpc.shutdown(timeout=60)  # does not wait for the others, which do not leave yet
             watcher.join(60)
             return ran
         assert has_come.wait(60)

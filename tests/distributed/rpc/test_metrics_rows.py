@@ -112,7 +112,7 @@ def busy_threads(found: dict[str, str]) -> int:
 def threads_that_wait_are_told_from_those_that_work() -> None:
     futures = [rpc.rpc_async("w1", wait_at, ("threads",)) for _ in range(3)]
     rpc.rpc_sync("w1", wait_for_arrivals, ("threads", 3))
-    # These three, and the thread that reads the metrics.
+    # The three calls, and the thread that reads the metrics.
     until(lambda: busy_threads(rpc.rpc_sync("w1", metrics)) == 4)
     rpc.rpc_sync("w1", open_gate, ("threads",))
     assert [future.wait() for future in futures] == ["threads"] * 3

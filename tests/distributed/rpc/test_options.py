@@ -172,7 +172,7 @@ def test_options_of_another_backend_are_refused_before_anybody_is_waited_for() -
             world_size=2,
             rpc_backend_options=OptionsOfAnother(),
         )
-    # They still have the attributes that the rendezvous reads.
+    # Such options still have the attributes that the rendezvous reads.
     options = OptionsOfAnother()
     assert options.meeting_s() == 60 and options.security is options.certificates is None
 

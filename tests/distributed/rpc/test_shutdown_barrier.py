@@ -1,4 +1,4 @@
-"""The barrier of a graceful shutdown: when it ends or gives up, and its reports."""
+"""The barrier of a graceful shutdown: its end, its timeouts and its reports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Life:
         self.member, self.is_self = member, member is seen_by
         self.id, self.name = member.info.id, member.info.name
         self.record = SimpleNamespace(incarnation=id(member))
-        self.is_surely_over = True  # if it is dead
+        self.is_surely_over = True  # if the life is dead
         self.is_met = False
 
     @property
@@ -277,7 +277,7 @@ def test_the_next_rank_leads_when_the_leader_dies() -> None:
 
 
 def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
-    # w0 has told w1 that the barrier is over, and both have left before w2 reads it.
+    # w0 has notified w1 that the barrier is over, and both leave before w2 reads its notice.
     group = make_group()
     group[0].dead = True
 
@@ -309,7 +309,7 @@ def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> No
 
 
 def test_a_member_that_is_held_up_at_its_last_report_is_waited_for() -> None:
-    # As if its processor were taken away; all other reports stay the same.
+    # Delay the member's last report, as if it had no processor; all other reports stay the same.
     group = make_group()
     group[1].counts.request_came()
 
@@ -444,7 +444,7 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
     waits[0].start()
     came.wait(20)
     while not (group[1].barrier._gathering and group[1].barrier._gathering.awaited):
-        pass  # it leads now, and waits for the third worker
+        pass  # w1 leads now, and waits for the third worker
     group[0] = Member(group, 0)
     group[1].barrier.member_returned(group[1].life_of(group[0]))
     together = threading.Barrier(2)
@@ -483,8 +483,8 @@ def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_l
     leader.workers.may_return = lambda life: life.is_dead
     for member in (lost, other):
         report_to(leader, member)
-    # Its calls end before the waiters for a loss are notified; the leader starts its round in
-    # between.
+    # The lost member's calls end before the waiters for a loss are notified. The leader starts
+    # its round between the two.
     lost.dead = True
     all_came = lead(leader)
     assert not all_came.done()

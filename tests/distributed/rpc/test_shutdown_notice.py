@@ -104,7 +104,7 @@ def test_whose_answer_is_missing_is_named() -> None:
 
 
 def serve_while_the_leader_works() -> list[str]:
-    """Wait in the barrier for a leader that has not come; its request there is a call too."""
+    """Wait in the barrier for a leader that has not come; the leader's request is a call too."""
     leaving.FIRST_S = leaving.FIRST_WITHOUT_LIMIT_S = FIRST_S
     rank = os.environ["RANK"]
     os.environ.pop("LOCAL_RANK", None)
@@ -246,7 +246,7 @@ def serve_on_one_node() -> list[int]:
 
     def note_due() -> str:
         if not way.barrier.is_waiting_for_others:
-            return ""  # it has not learned from the store yet which worker of the node asks
+            return ""  # the worker does not know yet which worker of its node asks
         found = str(find_out())
         due.append(1)
         if len(due) == 3:

@@ -58,8 +58,8 @@ def test_a_timeout_that_is_none_is_told_so() -> None:
 def init_with_devices_that_are_not_there(folder: str) -> list[str]:
     """Return the error text of each mistake about devices.
 
-    Each mistake uses a new store, since the worker that detects a mistake moves on before the
-    others.
+    Each mistake uses a new store, because workers that detect a mistake move on before the
+    other workers.
     """
     import fastdist  # noqa: F401 - the devices are its own
 

@@ -59,7 +59,7 @@ def raw_key(path: str, name: str) -> bytes:
 def write_certificate(path: str, name: str, text: str) -> None:
     file = Path(path, f"{name}.key")
     file.write_text(text)
-    file.chmod(0o644)  # with a common umask the group could write it, and it would be rejected
+    file.chmod(0o644)  # with a common umask the file would be group-writable and rejected
 
 
 @pytest.mark.parametrize("letters", ["'" * 40, "#" * 40])

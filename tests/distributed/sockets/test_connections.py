@@ -107,7 +107,7 @@ def test_admissions_that_have_not_spoken_count() -> None:
 
 
 def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out() -> None:
-    # All lanes of a peer break and reconnect, and it closes them before sending a message.
+    # All lanes of a peer break and reconnect; the peer closes them before sending a message.
     connections = Connections(3, clock=Clock())
     for descriptor in range(3):
         come(connections, "1", descriptor)

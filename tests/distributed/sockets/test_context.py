@@ -1,4 +1,4 @@
-"""The single ZeroMQ context: it counts sockets, ends without a wait, and is told of forks."""
+"""The single ZeroMQ context: it counts sockets, ends without a wait, and handles forks."""
 
 from __future__ import annotations
 

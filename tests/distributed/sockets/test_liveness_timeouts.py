@@ -1,4 +1,4 @@
-"""How long silence may last, according to options and environment variables."""
+"""The allowed length of a silence, by options and environment variables."""
 
 from __future__ import annotations
 

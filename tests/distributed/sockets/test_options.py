@@ -1,4 +1,4 @@
-"""fastdist's socket options, and what bind and connect reject."""
+"""fastdist's socket options, and errors of bind and connect."""
 
 from __future__ import annotations
 

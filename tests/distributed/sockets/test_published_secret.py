@@ -72,7 +72,7 @@ def test_a_secret_that_comes_as_an_older_one_is_removed_stays(
 def test_what_a_killed_owner_left_is_removed_by_the_next_one(base: Path) -> None:
     alive = publish_secret("127.0.0.1", 4410, JobSecret.generate())
     killed = publish_secret("127.0.0.1", 4411, JobSecret.generate())
-    os.close(killed)  # as the end of its process does
+    os.close(killed)  # as if the process had ended
     own = publish_secret("127.0.0.1", 4412, JobSecret.generate())
     assert files_in(base) == ["store-127.0.0.1-4410.secret", "store-127.0.0.1-4412.secret"]
     withdraw_secret("127.0.0.1", 4410, alive)

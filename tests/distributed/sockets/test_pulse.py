@@ -1,4 +1,4 @@
-"""Whether the process behind a connection runs: its libzmq answers without keys and Python."""
+"""A pulse shows whether a connection's process runs: libzmq answers without keys or Python."""
 
 from __future__ import annotations
 

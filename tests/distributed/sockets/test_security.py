@@ -110,7 +110,7 @@ def test_nobody_new_is_let_in_when_the_handler_has_died(router: Socket) -> None:
     assert handler is not None
     handler.stop()
     stranger = CurveSecurity.for_rank(JobSecret.generate(), "job", 1, 3)
-    stranger._secret = SECRET  # it knows the server's key, but has another secret key
+    stranger._secret = SECRET  # the stranger has the server's public key
     assert first_verdict(endpoint_of(router), stranger) in FAILED
     assert first_verdict(endpoint_of(router), member(1)) in FAILED
 

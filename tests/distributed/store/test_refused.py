@@ -121,7 +121,7 @@ def test_a_member_with_a_secret_is_named_to_a_host_without_security() -> None:
 def wait_until_counted(host: Host, reason: refusals.Reason, count: int) -> None:
     """Wait until a thread of the host has counted `count` clients.
 
-    A request to the host would end its search for their addresses.
+    A request to the host would end its search for the clients' addresses.
     """
     assert host.store._server is not None
     counts, found = host.store._server._refusals._counts, 0
@@ -243,7 +243,7 @@ def test_a_master_that_waits_for_its_members_says_in_its_error_who_was_refused(p
 
 
 def test_members_that_wait_for_long_are_not_told_of_as_refused(host: Host) -> None:
-    """They probe the store's port each second to check whether its process runs."""
+    """Members probe the store's port each second to check whether its process runs."""
     with TCPStore("127.0.0.1", host.port, timeout=3.5, secret=host.store.job_secret) as member:
         with pytest.raises(StoreTimeoutError):
             member.wait(["what nobody sets"])

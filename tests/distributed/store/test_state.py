@@ -1,4 +1,4 @@
-"""The dictionary without I/O: when requests are answered or expire, and that no state leaks."""
+"""The dictionary without I/O: answers, timeouts, and no leaked state."""
 
 from __future__ import annotations
 

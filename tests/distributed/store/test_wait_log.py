@@ -1,4 +1,4 @@
-"""The line that names missing workers: when it appears, where, and which worker prints it."""
+"""The line that names missing workers: its time, its place, and the worker that prints it."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
     given = sample("float32", 1, 1, length, length)
     threads(1)
     try:
-        in_blocks(*given, None, 0.3, is_causal)  # compiles and loads, without measuring that memory
+        in_blocks(*given, None, 0.3, is_causal)  # compile and load before measuring
         tracemalloc.start()
         in_blocks(*given, None, 0.3, is_causal)
         most = tracemalloc.get_traced_memory()[1]

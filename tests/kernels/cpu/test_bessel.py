@@ -31,7 +31,7 @@ def test_values_are_exact_but_for_the_last_digits(
     with np.errstate(over="ignore"):
         expected = theirs(AT)
     found = np.array([function(float(x)) for x in AT])
-    # For oscillating functions, relative to the amplitude at that point.
+    # Errors of oscillating functions are relative to the amplitude at that point.
     size = np.maximum(np.abs(expected), np.minimum(1.0, AT**-0.5) if theirs(40.0) < 0.15 else 0.0)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(found[~finite], expected[~finite])

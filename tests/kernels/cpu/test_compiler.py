@@ -174,7 +174,7 @@ def test_two_processes_that_save_at_once_do_not_get_each_others_code(
         theirs.save("float64", "their code")
         save_data(name, data)
 
-    monkeypatch.setattr(theirs, "_load_index", dict)  # as before our index existed
+    monkeypatch.setattr(theirs, "_load_index", dict)  # as if no index existed yet
     monkeypatch.setattr(ours, "_save_data", save_when_they_have_saved)
     ours.save("float32", "our code")
     monkeypatch.undo()

@@ -537,7 +537,7 @@ def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
 def test_every_operand_of_a_kernel_is_named_in_its_steps(name: str) -> None:
     kernel = row_steps.KERNELS[name]
     if isinstance(kernel, Short):
-        return  # it has no source steps
+        return  # the kernel has no source steps
     said = repr(kernel.texts if isinstance(kernel, Columns) else kernel.steps)
     # An operand of kind `outside` is used by every step that takes indices.
     assert all(operand in said for operand, kind in kernel.operands if kind != "outside")

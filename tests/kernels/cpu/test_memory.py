@@ -159,7 +159,7 @@ def test_what_is_kept_goes_before_memory_is_said_to_be_short() -> None:
 
 
 def test_empty_cache_gives_back_what_is_kept() -> None:
-    # More than glibc caches: new memory from the system is zeroed.
+    # The array is larger than glibc's caches, so freed memory returns to the system and is zeroed.
     filled(10 * BLOCK, 7)
     fastdist.cpu.empty_cache()
     assert not memory.empty((10 * BLOCK,), FLOAT).any()

@@ -145,9 +145,9 @@ def measure_on(architecture: str, text: str) -> Cost:
 def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[str, ...]:
     """Return the architectures for which an ordinary run compiles a source; `--slow` takes all.
 
-    It is one architecture, chosen by the name, since a mistake in a source fails on each. All are
-    compiled if they may differ: if the source depends on the architecture, or its kernels need
-    nearly all registers of a thread, or more.
+    An ordinary run takes one architecture, chosen by the name, since a mistake in a source fails on
+    each. It takes all if they may differ: if the source depends on the architecture, or its kernels
+    need nearly all registers of a thread, or more.
     """
     asks = any(word in text for word in ("__CUDA_ARCH__", "asm"))
     if asks or any(cost.frame_bytes or cost.registers >= MANY_REGISTERS for cost in known):

@@ -63,8 +63,8 @@ def samples(dtype: str, mask: str, keys: int = KEYS) -> list[Any]:
 def results(dtype: str, keys: int = KEYS, mask: Any = None) -> tuple[list[Any], list[Any]]:
     """Return arrays for the outputs of attention and for its gradients.
 
-    Kept weights are empty. The gradients are by query, key, value and mask; that of a mask is empty
-    unless the mask has numbers.
+    The array for kept weights is empty. The gradients are by query, key, value and mask; the
+    gradient by a mask is empty unless the mask is numeric.
     """
     wide = WIDE.get(np.dtype(dtype), np.dtype(dtype))
     slopes = [(2, 4, 7, 3), (2, 2, keys, 3), (2, 2, keys, 5)]

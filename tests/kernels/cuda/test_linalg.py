@@ -145,7 +145,7 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
     *[
         (name, [x], [((2, 3), "c16"), *[((2, 3, 3), "c16")] * (name == "eig"), ((2,), "i4")], ())
         for name in ("eig", "eigvals")
-        # With distinct eigenvalues, since the vectors of repeated ones depend on the build of
+        # Use distinct eigenvalues, since the vectors of repeated ones depend on the build of
         # LAPACK.
         for x in (drawn(2, 3, 3), pair(drawn(2, 3, 3), np.full((3, 3), np.nan)))
     ],

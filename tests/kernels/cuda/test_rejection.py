@@ -42,7 +42,7 @@ def narrowed(numbers: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def require_equal(name: str, given: tuple[Any, ...], *part: int) -> None:
-    # In float64, since NumPy does not compare NaNs of every dtype as equal.
+    # Compare in float64, since NumPy does not compare NaNs of every dtype as equal.
     found, wanted = (make(name, given, *part).astype(np.float64) for make in (drawn, expected))
     np.testing.assert_array_equal(found, wanted)
 

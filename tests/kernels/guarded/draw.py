@@ -102,7 +102,7 @@ class Draw:
     def indices(
         self, shape: Sequence[int], high: int, low: int = 0, dtype: str = "i8", wrong: float = 0.5
     ) -> fd.Tensor:
-        """Return indices in [low, high); with probability wrong, one of them is out of range."""
+        """Return indices in [low, high); with probability wrong, a single one is out of range."""
         array = np.zeros(shape, dtype)
         if array.size:
             array[...] = self.numpy.integers(low, max(high, low + 1), shape)

@@ -90,7 +90,7 @@ def fault_of(
     except ERRORS as raised:
         error = raised
         show(f"{type(error).__name__}: {error}\n")
-        error.__traceback__ = None  # it holds arrays, whose canaries are checked when freed
+        error.__traceback__ = None  # an exception keeps arrays alive
     except Exception as raised:
         return f"raised {type(raised).__name__}: {raised}"
     if call.is_wrong is False and error is not None and not isinstance(error, MemoryError):
@@ -140,7 +140,7 @@ def _fault_at(place: Place, guard: Guard) -> str | None:
     try:
         call = make(*place)
     except MemoryError:
-        return None  # its arguments are larger than the memory limit
+        return None  # the arguments are larger than the memory limit
     except Exception as error:
         return f"could not be made: {type(error).__name__}: {error}"
     return fault_of(call, guard)

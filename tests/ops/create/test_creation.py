@@ -335,7 +335,7 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
     assert fd.tensor(_Foreign(np.array(1, dtype))).shape == ()
 
 
-# From PyTorch 2.13, which counts from both ends, in the requested dtype.
+# The results are PyTorch 2.13's, which counts from both ends in the requested dtype.
 @pytest.mark.parametrize(
     ("start", "end", "steps", "dtype", "expected"),
     [

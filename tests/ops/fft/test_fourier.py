@@ -135,7 +135,7 @@ def test_autocast_on_the_cpu_transforms_halves_in_float32() -> None:
     with fd.autocast("cpu"):
         assert fft.fft(x).dtype is fd.complex64
         with pytest.raises(RuntimeError, match="Unsupported dtype BFloat16"):
-            fft.hfft2(x.reshape(2, 2))  # PyTorch does not cast for this one
+            fft.hfft2(x.reshape(2, 2))  # PyTorch does not cast for hfft2
 
 
 def test_a_batch_is_transformed_at_once_along_any_axes() -> None:

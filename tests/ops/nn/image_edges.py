@@ -1,7 +1,7 @@
 """Images, windows and patches with empty batches, and 0-d tensors: see edge_cases.py.
 
-Their sizes have meanings (channels, kernel, positions), so the suite cannot set arbitrary ones to
-0.
+The sizes of images have meanings (channels, kernel, positions), so the suite cannot set
+arbitrary ones to 0.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _SEQUENCES = {"gru", "lstm", "rnn_relu", "rnn_tanh"}
 # affine_grid, which has no empty result in PyTorch.
 INNER = {name for name in IMAGES if name in OPS and name not in EMPTY} | {"affine_grid"}
 WITHOUT_EMPTY = INNER | _SEQUENCES
-# These raise another class of error, as PyTorch does; only sparse tensors lead to gather_add.
+# These ops raise another class of error, like PyTorch; only sparse tensors lead to gather_add.
 REFUSED_OTHERWISE = {"embedding_bag", "gather_add", "interpolate", "multi_head_attention_forward"}
 
 

@@ -265,7 +265,7 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, drop
         out.sum().backward()
         return out
 
-    train()  # compiles and loads, without measuring that memory
+    train()  # compile and load before measuring
     tracemalloc.start()
     try:
         assert type(train().grad_fn).__name__ == "ScaledDotProductFlashAttentionForCpuBackward0"
@@ -284,7 +284,7 @@ def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_
 ) -> None:
     given = [fd.zeros(1, 4, length, 64, requires_grad=True) for _ in range(3)]
     size_bytes = given[0].numel() * 4
-    attend(*given).sum().backward()  # compiles and loads, without measuring that memory
+    attend(*given).sum().backward()  # compile and load before measuring
     tracemalloc.start()
     try:
         with fd.no_grad():
@@ -302,7 +302,7 @@ def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_
 def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> None:
     given = [fd.zeros(1, 1, 1024, 16) for _ in range(3)]
     mask = fd.zeros(*lead, 1024, 1024, requires_grad=True)
-    attend(*given, mask).sum().backward()  # compiles and loads, without measuring that memory
+    attend(*given, mask).sum().backward()  # compile and load before measuring
     mask.grad = None
     tracemalloc.start()
     try:

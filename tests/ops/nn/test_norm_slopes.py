@@ -118,7 +118,7 @@ def test_ops_without_kernels_for_devices_serve_the_cpu_alone(
         monkeypatch.setattr(op, "_plan", note(op))
     for name, (shape, call) in {**CALLS, "known": ((6, 4, 3), known)}.items():
         if name == "norm" and device == "meta":
-            continue  # it depends on values whether its gradient has a derivative
+            continue  # values decide whether the gradient of this op has a derivative
         # No other test has this number of rows, because the plan of a call is cached by layout.
         x = fd.ones(23, *shape[1:], device=device).requires_grad_()
         w = fd.ones(4, device=device).requires_grad_()

@@ -403,7 +403,7 @@ SPECIAL = [
         differentiable=False,
         tolerance=1e-5,
     ),
-    # Their derivatives use another method than their values: tested in test_special.py.
+    # The derivatives use another method than the values: tested in test_special.py.
     Row("gamma_slope", (POSITIVE, POSITIVE), slope, differentiable=False, tolerance=1e-5),
     Row("valued", (POSITIVE, POSITIVE), lambda x, y: y + 0 * x, differentiable=False),
     Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),

@@ -213,7 +213,7 @@ def check_out(row: Row) -> None:
         "celu",
         "selu",
     ):
-        return  # these have no out= in PyTorch
+        return  # PyTorch's ops of these names have no out=
     tensors = tensors_of(sample(row, SHAPES[0]), fd.float32)
     function = function_of(row)
     expected = function(*tensors)

@@ -3,9 +3,8 @@
 # Note [A worker is a life]
 # A rank may have several lives, one after another. This worker's data about another worker belongs
 # to one life of it: the lanes and their calls, the lent memory, the references that it holds, the
-# contexts that it reached. So this data is stored in a Worker or under a Worker as key. The end of
-# a life is one event, delivered to all holders of such data in one order. The next life is another
-# Worker.
+# contexts that it reached. So a Worker has this data, or is its key. The end of a life is one
+# event, delivered to all holders of such data in one order. The next life is another Worker.
 
 from __future__ import annotations
 
@@ -271,9 +270,8 @@ class Worker:
             source=self._me.rank,
             incarnation=self._me.incarnation,
             lane=number,
-            # "to": the intended life, as a restarted worker must not take calls to its earlier
-            # life. "greeting": the order, as an earlier connection may be read after the one that
-            # replaced it.
+            # "to": a restarted worker must not take calls to its earlier life. "greeting": an
+            # earlier connection may be read after the one that replaced it.
             metadata={"to": f"{self.record.incarnation:x}", "greeting": next(self._greetings)},
         ).encode()
 

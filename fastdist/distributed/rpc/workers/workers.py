@@ -46,7 +46,7 @@ class Workers:
     """The present life of each rank of the group, including this worker's own.
 
     In a small static group all members are known from the beginning. In other groups the store is
-    queried for a member that is not known, or that is dead and may have a successor.
+    queried for a member that is unknown, or dead with a possible successor.
 
     `submit(function, *arguments)` runs slow functions, and users' functions, on another thread;
     `lender_to(worker)` returns the lender of memory to a worker, if both may share memory.
@@ -124,8 +124,7 @@ class Workers:
     def find_life(self, rank: int, incarnation: object) -> Worker | None:
         """Return the life of a rank with an incarnation; None if that is not the present one.
 
-        Note    this worker does not notice the end of a life that it never connected to, so it
-                reads the store
+        Note    reads the store, as the end of a life that was never connected goes unnoticed
         """
         found = self._by_id.get(rank)
         if not is_life(found, incarnation) and (
@@ -284,9 +283,7 @@ class Workers:
         return worker
 
     def _require_room(self) -> None:
-        """Check that this process may open the descriptors for one more peer.
-
-        Open descriptors are counted only now and then.
+        """Check that this process may open the descriptors for one more peer, counted now and then.
 
         Raises  RpcError
         """
@@ -297,8 +294,7 @@ class Workers:
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
         """Return the intended life; the rank may have a new one that is not known here.
 
-        This worker does not notice the end of a life that it never connected to, and the next life
-        may have joined.
+        This worker does not notice the end of a life that it never connected to.
         """
         if known is None:
             return self.get(to)  # type: ignore[arg-type]
@@ -441,8 +437,7 @@ class Workers:
                 return f"; who that is could not be read from the store: {error}"
             with self._lock:
                 before = self._known(to)
-                # A static group never frees a rank. If the store lacks it, the store is a new one
-                # on another host that does not have all members yet.
+                # A static group frees no rank: one is missing only in a new store, for a while.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
@@ -450,12 +445,10 @@ class Workers:
         return ""
 
     def _take_in(self, records: Sequence[Record]) -> list[tuple[Worker | None, Worker]]:
-        """Set the members to `records`; return pairs of a former life and the life that follows it.
+        """Set the members to `records`; return pairs: a former life, or None if it was removed from
+        the table earlier, and the life that follows it.
 
-        The former life is None if it was removed from the table earlier.
-
-        Note    a dead worker stays in the table while the group has it, so that it does not look
-                like a new member
+        Note    a dead worker stays while the group has it, so that it does not seem a new member
         """
         there = {record.incarnation for record in records}
         with self._lock:

@@ -99,7 +99,7 @@ def test_a_root_that_is_interrupted_while_it_waits_leaves_no_pass(goes_back: boo
         os.kill(os.getpid(), signal.SIGINT)
 
     with da.context() as context_id:
-        # If no gradients return to the root, its own part has ended while it waits.
+        # Without a gradient for the root, the root's own part has ended while it waits for w1.
         z = rpc.rpc_sync("w1", held, (a,) if goes_back else ())
         other = threading.Thread(target=interrupt)
         other.start()
@@ -195,7 +195,7 @@ def test_the_word_of_a_failed_pass_goes_to_each_worker_and_not_round_in_circles(
         z.register_hook(fail)
         with pytest.raises(RuntimeError, match=r"^Error on Node 0: Simulate error"):
             da.backward(context_id, [z.sum()])
-        # Each worker notifies both others; the root may send a second notice before its pass has
+        # Each worker notifies both others. The root may send a second notice before its pass has
         # ended.
         for _ in range(50):
             for worker in ("w1", "w2"):

@@ -1,4 +1,4 @@
-"""Whatever fails, passes end quickly with the reason, and leave no pass and no context."""
+"""After any failure, passes end quickly with the reason, and leave no pass and no context."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
 
 
 def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
-    # The owner has already been asked about the levels that the lost worker sent.
+    # The owner has been queried about the levels that the lost worker sent.
     life(2).is_dead = True
     store.register((THEIRS,), life(2), (life(THEIRS >> 48).record.incarnation,))
     assert store.number_of_mirrors() == 0

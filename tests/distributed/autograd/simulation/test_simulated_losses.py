@@ -252,7 +252,7 @@ def test_memory_that_gradients_lent_comes_back_when_the_request_for_them_counts_
             run_for(1.0)
         caller.world.soon(caller, lose_a_pass)
         run_for(1.0)
-        gc.collect()  # the error of a failed call keeps its objects alive in a cycle
+        gc.collect()  # an exception keeps objects of a failed call alive in a cycle
         run_for(100.0)
         assert callee.num_lent() == 0, f"seed {seed}"
 

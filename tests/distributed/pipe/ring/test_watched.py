@@ -130,7 +130,7 @@ def test_a_message_larger_than_the_ring_goes_in_pieces_and_others_wait(house: Ho
     received = None
     while received is None:
         assert time.monotonic() < deadline
-        lane.events()  # like its reader when the bell rings
+        lane.events()  # like the lane's reader when the bell rings
         received = house.receive(0.01)
     assert received.frames == [b"x" * 3 * CAPACITY]
     assert lane.events() == WRITABLE

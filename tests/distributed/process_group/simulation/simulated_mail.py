@@ -1,7 +1,8 @@
-"""Simulated connections between processes: each keeps order, several have none, and all may break.
+"""Simulated connections between processes. Any connection may break.
 
-Connecting takes a moment. When an end dies, some of the messages under way may still arrive. The
-other end learns of the death a little later, before or after these messages.
+One connection keeps the order of messages; several connections have no common order. Connecting
+takes a moment. When an end dies, some of the messages under way may still arrive. The other end
+learns of the death a little later, before or after these messages.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class SimListener:
         self._is_woken = False
         if not self._came:
             return None
-        # In the order of first arrivals, so that memory addresses have no influence.
+        # `_came` has the order of first arrivals, so that memory addresses have no influence.
         key = world.rng.choice(list(self._came))
         frames = self._came[key].popleft()
         if not self._came[key]:

@@ -165,7 +165,7 @@ class Job:
         self.network.process_ended(ended)
         ended.descriptors.clear()
         for member in self.living():
-            # Its descriptor for the ended process becomes readable.
+            # Each member's descriptor for the ended process becomes readable.
             sync.wake(member)
         self.on_death(ended)
 

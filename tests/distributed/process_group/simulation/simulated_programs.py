@@ -315,7 +315,7 @@ class Groups:
     def _is_excused(self, pid: int, outcome: Outcome) -> bool:
         """Return whether a process was lost or late, or had failed itself."""
         if outcome.member.was_frozen and isinstance(outcome.error, CollectiveTimeoutError):
-            # Its own deadline passed while it was frozen, before it could read arrived messages.
+            # The member's deadline passed while it was frozen, before it could read messages.
             return True
         for one in self.job.members:
             if one.pid == pid and (one.dead or one.was_cut or one.was_frozen or one.was_late):

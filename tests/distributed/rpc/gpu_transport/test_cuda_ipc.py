@@ -219,7 +219,7 @@ def free() -> int:
 def free_of_the_lost() -> int:
     assert slab_bytes()[0] == 0
     deadline, never = time.monotonic() + 20, threading.Event()
-    while free() and time.monotonic() < deadline:  # until its death is known
+    while free() and time.monotonic() < deadline:  # until the peer's death is known
         never.wait(0.01)
     return free()
 

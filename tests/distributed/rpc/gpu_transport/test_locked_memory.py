@@ -36,7 +36,7 @@ def is_last() -> bool:
 
 @pytest.fixture(params=KINDS)
 def group(request: pytest.FixtureRequest) -> Iterator[Group]:
-    # Without the arena channel: copies to an arena would leave the ring immediately.
+    # Disable the arena channel, since copies to an arena would leave the ring immediately.
     group = Group(__file__, 2, {**told(request.param), "FASTDIST_CHANNELS": "basic,cuda_basic"})
     try:
         group.run_all(join)

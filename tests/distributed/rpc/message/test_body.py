@@ -1,4 +1,4 @@
-"""Calls are sent by their function's name, tensors without a pickle; the gate checks names."""
+"""Calls are sent as function names, and tensors without a pickle; the gate checks the names."""
 
 from __future__ import annotations
 

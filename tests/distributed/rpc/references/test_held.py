@@ -39,7 +39,7 @@ def _can_happen(held: HeldReference, event: Event, past: list[Event]) -> bool:
     if event is Event.TELLS:
         return held.state is State.ARRIVED
     if event is Event.REFUSED:
-        return not past  # checked on arrival
+        return not past  # only the first event can be this one
     return not (event is Event.UNSENT and past)
 
 

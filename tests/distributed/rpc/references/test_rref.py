@@ -167,7 +167,7 @@ def an_error_says_where_it_was_raised_and_keeps_nothing_of_its_function() -> Non
         with pytest.raises(ValueError, match="never made") as raised:
             rref.to_here()
         assert "in fail_with_a_counter" in raised.value.__notes__[0]
-        # The thread that reported the error may hold it for a moment.
+        # The thread that reported the error may hold the value for a moment.
         deadline = time.monotonic() + DEADLINE_S
         while rpc.rpc_sync("w1", is_anything_left_of_functions):
             assert time.monotonic() < deadline, function

@@ -24,7 +24,7 @@ DEATH_S = 11.0
 
 @dataclass
 class Op:
-    """One call, its outcome, and where it ran."""
+    """One call, its outcome, and the life that it called."""
 
     key: int
     worker: Worker
@@ -32,7 +32,7 @@ class Op:
     timeout_s: float
     began: float
     frozen_s_before: float = 0.0
-    made: float = 0.0  # slightly later, when a thread of the worker runs
+    made: float = 0.0  # slightly after `began`: when a thread makes the call
     ended: list[tuple[float, Any]] = field(default_factory=list)
 
 
@@ -176,7 +176,7 @@ class Calls:
     def come_back(self, worker: Worker) -> None:
         is_over = not (worker.dead or worker.left or worker.frozen)
         if is_over or self.group.present(worker.rank) is not worker:
-            return  # it has woken up, or has been replaced meanwhile
+            return  # the worker has woken up, or was replaced
         if self.group.leaves_its_place(worker):
             self.came_back(self.group.start(worker.rank))
         else:

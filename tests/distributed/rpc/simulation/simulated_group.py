@@ -144,7 +144,7 @@ class Worker(Process):
 
     @property
     def is_out(self) -> bool:
-        """Return whether it has ended, is leaving, or was given up by the others."""
+        """Return whether this worker has ended, is leaving, or was given up by the others."""
         return self.dead or self.left or self.agent.workers.given_up is not None
 
     def gave_up(self, other: Worker) -> bool:
@@ -444,7 +444,7 @@ def simulated_machine() -> Iterator[None]:
         _handlers_of_rooms.update(handlers._handlers)
         patch.setattr(forward_grad, "end_callbacks", [_level_ended])
         patch.setattr(directory, "silence_hooks", [])
-        # The collector need not visit all older objects for the few that a world leaves.
+        # The garbage collector need not visit older objects after each world.
         gc.freeze()
         try:
             yield

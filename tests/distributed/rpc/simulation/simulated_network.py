@@ -36,7 +36,7 @@ _TWICE_AFTER_S = (0.0, 0.003, 0.1, 1.0, 10.0, 70.0)
 
 
 class Network:
-    """Which processes can reach each other."""
+    """The links between processes, their faults, and the messages under way."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -136,7 +136,7 @@ class Link:
             self.world.at(when, self.client, self.lane.put, self._to_client.popleft())
         self._to_server.clear()
         self._to_client.clear()
-        # The other end may notice it with a delay.
+        # The other end may notice the break with a delay.
         listener, route = server_listener(server), self.route
         self.world.at(self.world.now + rng.random() * 2.5, server, listener.lose, route)
         self._tell(monitor.DISCONNECTED)

@@ -72,7 +72,7 @@ class Shutdowns(Calls):
     def leave(self, worker: Worker) -> None:
         if worker.left:
             return
-        worker.left = True  # it starts no calls after this
+        worker.left = True  # starts no calls after this
         leaving = Leaving(worker, self.world.now)
         self.leavings.append(leaving)
         try:
@@ -93,7 +93,7 @@ class Shutdowns(Calls):
             self.check_that_all_left_together()
 
     def all_come_at_last(self) -> bool:
-        """Return whether workers were lost only before their shutdown, and all of them are back."""
+        """Return whether workers were lost only before their shutdown, and all have returned."""
         came = [leaving.worker for leaving in self.leavings]
         lost = {worker for worker in self.group.workers if worker not in came}
         are_back = all(self.group.present(worker.rank) in came for worker in lost)

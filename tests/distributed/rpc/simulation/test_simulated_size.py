@@ -171,7 +171,8 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
         called: list[str] = []
 
         def call_next(worker: Worker) -> None:
-            # Not a neighbour in the tree in most cases, since neighbours know each other already.
+            # Call a worker that is rarely a neighbour in the tree, since neighbours know each
+            # other.
             other = worker.agent.get_worker_info(f"w{(worker.rank + size // 2) % size}")
             called.append(worker.agent.call(other, name_of, (), {}, 0.0))
 

@@ -55,7 +55,7 @@ def call_with_picklers() -> None:
     if init() == 0:
         own = internal._InternalRPCPickler()
         own._register_reducer(Celsius, reduce_celsius)
-        own._register_reducer(Celsius, lambda value: (Celsius, (0.0,)))  # the first one counts
+        own._register_reducer(Celsius, lambda value: (Celsius, (0.0,)))  # the first reducer counts
         assert api._default_pickler is internal._internal_rpc_pickler
         with pytest.raises(RpcError, match="cannot send"):
             rpc.rpc_sync("w1", degrees_of, (Celsius(20.0),))

@@ -40,7 +40,7 @@ def profile_w1() -> None:
         rpc.rpc_sync("w1", fd.add, (x, x))
         inner = rpc.remote("w1", rpc._server_process_global_profile)
         inner.rpc_sync().__enter__()
-        # Another thread than the one that entered may run these; each request has separate events.
+        # These calls may run on other threads than __enter__; each request has separate events.
         both = [rpc.rpc_async("w1", subtract_here, (x,)) for _ in range(2)]
         fd.futures.wait_all(both)
         inner.rpc_sync().__exit__(None, None, None)

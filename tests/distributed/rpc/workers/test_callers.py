@@ -1,4 +1,4 @@
-"""Which connection a caller's lane uses when several are read in arbitrary order."""
+"""The choice of a caller's connection when several are read in arbitrary order."""
 
 from __future__ import annotations
 

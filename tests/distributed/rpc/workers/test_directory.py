@@ -1,4 +1,4 @@
-"""Of several processes that claim a name or rank of a dynamic group, exactly one gets it."""
+"""Exactly one of several processes gets a name or rank of a dynamic group that all claim."""
 
 from __future__ import annotations
 

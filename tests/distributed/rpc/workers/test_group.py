@@ -127,7 +127,7 @@ def test_what_was_read_early_does_not_replace_what_was_read_later(
     def come_again() -> None:
         come(store, member("a", 1, 102))
         other.start()
-        other.join(0.1)  # it may have to wait until this reader has finished
+        other.join(0.1)  # the other thread may have to wait for this reader
 
     meanwhile(come_again)
     assert members.find("another stranger") is None
@@ -300,7 +300,7 @@ def test_a_member_is_met_under_the_lock_of_the_tables_and_once(members: Workers)
 
     def meet_and_note() -> None:
         met.append(members._lock._is_owned())  # type: ignore[attr-defined]
-        # Another caller may be waiting for the lock; it must find the worker met.
+        # Another caller that waits for the lock must find that the worker is met.
         meet()
 
     worker.meet = meet_and_note  # type: ignore[method-assign]

@@ -415,7 +415,7 @@ def test_who_hosts_a_store_anew_waits_for_nobody_once_it_is_told_of_its_group() 
     with ThreadPoolExecutor(1) as threads:
         back = threads.submit(join_static, store, alive(0, 9), 30.0, 1.0, lambda earlier: True)
         while not store.num_keys():
-            pass  # until it has registered and waits
+            pass  # until the process has registered and waits
         be_in_again(store, group, [others[0]])
         assert incarnations(back.result(20.0)) == [9, 2]
     assert incarnations(group) == [9, 2]

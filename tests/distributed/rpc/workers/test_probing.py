@@ -1,4 +1,4 @@
-"""What an agent finds out about a port that accepts no connection."""
+"""An agent's findings about a port that accepts no connection."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_clock_leaves_out_what_a_busy_machine_held_up(monkeypatch: pytest.Monk
     for _ in range(100):
         now += 0.1
         due = now
-        now += 0.3  # until it gets a core
+        now += 0.3  # until the thread gets a core
         clock.look(due=due)
         ran_s += 0.1
     assert clock.now() == pytest.approx(100.0 + ran_s)

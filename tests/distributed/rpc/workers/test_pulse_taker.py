@@ -21,7 +21,7 @@ def test_a_knock_that_is_not_answered_yet_is_closed_with_who_waits_for_it() -> N
     pulse.knock = knock
     progress.watch(knock.fileno(), pulse.heard)
     taker.stop()
-    # Its descriptor number may be reused immediately.
+    # The number of the knock's descriptor may be reused immediately.
     assert knock.fileno() == -1 and not progress.readers
 
 

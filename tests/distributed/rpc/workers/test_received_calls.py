@@ -165,7 +165,7 @@ def test_an_answer_is_kept_until_its_own_call_has_ended_whatever_ended_behind_it
     lane.accept_request(10, request())
     lane.forget_below(12, (3, 10, 11))
     result = lane.reconcile(range(12))
-    assert result.answers == [(b"3",)]  # under way; its connection may still break
+    assert result.answers == [(b"3",)]  # the connection of this answer may still break
     assert result.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert result.never_received == [11]
     assert not lane.accept_request(3, request()) and not lane.accept_request(10, request())

@@ -1,4 +1,4 @@
-"""Whether a worker was given up, according to the reports of others."""
+"""Reports of other workers decide whether a worker was given up."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_bucket_that_fills_again_is_not_collected() -> None:
         timeouts.add("gone", deadline)
         timeouts.remove("gone", deadline)
         timeouts.add(call_id, deadline)
-    for call_id in range(2000, 3000):  # enough empty ones for a collection
+    for call_id in range(2000, 3000):  # enough empty buckets for a collection
         timeouts.add("gone", call_id * BUCKET_S)
         timeouts.remove("gone", call_id * BUCKET_S)
     assert len(timeouts) == 1 + len(keeps)

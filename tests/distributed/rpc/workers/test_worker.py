@@ -155,7 +155,7 @@ def test_a_beat_that_fails_is_not_the_last_one(met: Any, monkeypatch: pytest.Mon
     beat = met.peer._beat
     for _ in range(3):
         with pytest.raises(OSError, match="Too many"):
-            beat()  # the progress thread logs it and continues
+            beat()  # the progress thread logs the error and continues
         ((_, _, beat),) = met.progress.alarms
         met.progress.alarms.clear()
     assert len(beats) == 3
@@ -172,7 +172,7 @@ def test_a_peer_whose_silence_could_not_be_told_is_lost_all_the_same(met: Any) -
         alarms, met.progress.alarms = sorted(met.progress.alarms), []
         met.progress.skipped_s += 0.5
         for _, _, look in alarms:
-            with contextlib.suppress(RuntimeError):  # the progress thread logs it and continues
+            with contextlib.suppress(RuntimeError):  # the progress thread logs the error
                 look()
         if met.told:
             break

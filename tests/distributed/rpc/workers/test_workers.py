@@ -1,4 +1,4 @@
-"""How other workers are found, met, replaced and lost."""
+"""Other workers are found, met, replaced and lost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -
     for _ in range(2):
         with pytest.raises(FastdistError, match="no descriptor is left"):
             workers.reach(OTHER.rank)
-        # Otherwise it would accept calls whose answers are never read.
+        # Otherwise the worker would accept calls whose answers are never read.
         with pytest.raises(FastdistError, match="no descriptor is left"):
             context.pipe.add_pending(1, None)
     assert workers.met() == []
@@ -242,7 +242,7 @@ def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: 
     workers = workers_of(Group(store, ME, [ME, OTHER], restarts=True))
     before = meet(workers, 1)
     before._step(Event.PROCESS_ENDED)
-    assert workers.reach(1) is before  # it has not rejoined yet
+    assert workers.reach(1) is before  # the worker has not rejoined yet
     again = replace(OTHER, incarnation=301)
     for one in (ME, OTHER):
         StoreDirectory(store).claim(one)
