@@ -8,7 +8,7 @@ from typing import Final
 import fastdist as fd
 from fastdist import Tensor
 
-# Each function makes a tensor from one that counts up, on any device.
+# Each function makes a tensor from a tensor that counts up, on any device.
 DENSE: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "channels_last": lambda x: x.reshape(2, 3, 4, 5).to(memory_format=fd.channels_last),
     "one image": lambda x: x.reshape(1, 6, 4, 5).to(memory_format=fd.channels_last),

@@ -27,7 +27,7 @@ _JOBS = (
 _JOB_PROCESSES = 3
 # Tests in these folders that compute in one process, with a simulated clock and network.
 _SIMULATED = "/test_simulat"
-# These parse all source files, so one process runs them and parses each file once.
+# Tests in these files parse all source files, so one process runs them and parses each file once.
 _PARSING = (
     *("house/test_docstrings.py", "house/test_layers.py", "house/test_sizes.py"),
     "core/test_moved_modules.py",

@@ -84,7 +84,8 @@ def nothing_left_behind(scope: str, wider: bool = False) -> Iterator[None]:
     """Fail if the block leaves resources behind.
 
     With `wider`, a longer-lived object may have opened more of the resources it already had: a pool
-    another thread, an agent another lane. The check around that object's lifetime covers them.
+    may have started a thread, or an agent a lane. The check around that object's lifetime covers
+    them.
     """
     before = hold()
     yield

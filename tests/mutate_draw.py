@@ -328,7 +328,8 @@ def _tried(root: Path, run: Run, todo: Sequence[tuple[Key, Mutant]]) -> Iterator
                 benches.put(bench)
             return Found(mutant, key[-1], caught, by, round(time.monotonic() - begin, 1))
 
-        # Stored immediately: an interrupted run loses only the breaks that are being tried.
+        # Store each verdict immediately: an interrupted run loses only the breaks that are being
+        # tried.
         for future in as_completed([pool.submit(try_one, *one) for one in todo]):
             if (found := future.result()) is not None:
                 yield found

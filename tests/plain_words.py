@@ -170,7 +170,7 @@ def smells_in(path: Path, prose: Prose) -> Iterator[Smell]:
 
 
 def package_of(path: Path) -> str:
-    """Return the package that counts a file: two folders, or three in fastdist/distributed."""
+    """Return the package under which a file counts: its first two or three folders."""
     folders = path.parts[:-1]
     if not folders:
         return "pages"
@@ -178,7 +178,7 @@ def package_of(path: Path) -> str:
 
 
 def files(root: Path, given: Iterable[Path] = ()) -> list[Path]:
-    """Return the files with prose under some paths; without paths, those of the whole tree."""
+    """Return the files with prose under some paths, by default under the whole tree."""
     tops = list(given) or [*(root / folder for folder in FOLDERS), *sorted(root.glob("*.md"))]
     found = []
     for top in tops:

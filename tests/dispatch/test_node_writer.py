@@ -37,7 +37,7 @@ class Preemption:
 
 
 def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any:
-    """Return the gradients, "released" after that error, or None if `number` is too high."""
+    """Return the gradients, "released" if the graph was freed, or None if `number` is too high."""
     node = result.grad_fn
     assert node is not None
     node = node.next_functions[0][0]  # result is a sum of the op's outputs

@@ -19,7 +19,7 @@ from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.members import members
 from tests.distributed.workers import Group
 
-# The size of large tensors, about the same for each dtype: arenas take half as many bytes.
+# The size of large tensors, about the same for each dtype; arenas lend from half this size on.
 LARGE_BYTES = 2 * LEAST_BYTES
 NAMES = [dtype.name for dtype in dtypes.ALL]
 GRADED = [one.name for one in dtypes.ALL if one.may_have_gradient and not one.is_float8]

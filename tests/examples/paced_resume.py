@@ -1,4 +1,4 @@
-"""The job of fastdist.examples.resume, slowed down to the reader of its output."""
+"""The job of fastdist.examples.resume, slowed down to the speed of the reader of its output."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Life:
         environment = {}
         if pace is not None:
             os.mkfifo(pace)
-            # Open for reading too, so that neither side waits for the other to open it.
+            # Open the pipe for reading too, so that neither side waits for the other to open it.
             self._pace = os.open(pace, os.O_RDWR)
             os.write(self._pace, b"." * (AHEAD - 1))
             command = ["run", "-n", str(len(WORKERS)), "-m", "tests.examples.paced_resume"]

@@ -29,12 +29,12 @@ _FLAGS: Final = (
     *("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
     # A checked longjmp treats the jump between stacks as an error.
     "-U_FORTIFY_SOURCE",
-    # Some systems enable this, but not for sources without libraries: a precompiled header can only
-    # be used with the flags of its compilation.
+    # Some systems enable stack protection, but not for sources without libraries. A precompiled
+    # header can only be used with the flags of its compilation.
     "-fno-stack-protector",
 )
-# Thousands of sources run for milliseconds each: -O1 makes compilation take half as long again, and
-# does not save time in running.
+# Thousands of sources run for milliseconds each: with -O1 compilation takes 1.5 times as long,
+# and running takes as long as before.
 _QUICKLY: Final = "-O0"
 # Products of tiles run much longer. On an AMD EPYC (Zen 4) their tests took 51 s of CPU without
 # optimisation and 22 s with it when the sources were compiled already; otherwise 61 s and 44 s.
@@ -148,7 +148,7 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
     target = _CACHE / f"{key}{suffix}"
     if target.exists():
         return target
-    # Private, since its files contain code that runs as this user.
+    # The folder is private, since its files contain code that runs as this user.
     _CACHE.mkdir(mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
         made = Path(folder) / target.name
@@ -169,7 +169,7 @@ def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link
 def _compiler() -> str:
     """Return the version of g++, cached by the file of g++.
 
-    Each worker that uses fibres needs it.
+    Each worker that uses fibres needs the version.
     """
     path = shutil.which("g++")
     if path is None:

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 _WIDTH: Final = 256
-# As a float -1e34, as a double -1e268: visible in sums, and invalid as an index.
+# This byte, repeated, is -1e34 as a float and -1e268 as a double: visible in sums, and invalid as
+# an index.
 _RUBBISH: Final = 0xF7
 # Kernels check the alignment of their arrays.
 _ALIGNMENT: Final = 64

@@ -71,7 +71,8 @@ def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def host_traffic(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which each wait of the host and each copy from or to it appends a name.
 
-    All functions of this shim that wait or copy are covered; CuPy's others raise AttributeError.
+    All functions of this shim that wait or copy are covered; CuPy's other functions raise
+    AttributeError.
     """
     downloads = (cupy.MemoryPointer, "copy_to_host_async")
     return _calls(monkeypatch, *_WAITS, *_UPLOADS, downloads)

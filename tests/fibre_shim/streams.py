@@ -208,7 +208,7 @@ class Stream:
         self.ptr = 0 if null else Stream._made
         all_streams[self.ptr] = self
         self.captured: Capture | None = None
-        # By device, since `null` stands for the default streams of all devices.
+        # The keys are devices, since `null` stands for the default streams of all devices.
         self._pending: dict[int, list[threading.Event]] = {}
 
     def unfinished(self) -> list[threading.Event]:
@@ -308,7 +308,7 @@ def late(work: Callable[[], object], stream: Stream) -> None:
         stream.captured.add(work, stream)
 
 
-# Reentrant, because freeing memory at the end of a copy may check the pool again.
+# The lock is reentrant, because freeing memory at the end of a copy may check the pool again.
 _arriving = threading.RLock()
 
 

@@ -13,7 +13,7 @@ from tests.properties import in_one_test
 
 pytestmark = [
     pytest.mark.interop("torch"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # for torch's jit
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # from torch's jit
 ]
 
 TURNS: dict[str, Callable[[Any], Any]] = {

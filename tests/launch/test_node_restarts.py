@@ -12,7 +12,7 @@ import pytest
 from tests.launch.test_nodes import job_at
 from tests.launch.test_restarts import AGAIN, WORKER
 
-# Shorter than the default, since two tests wait for it.
+# Shorter than the default, since two tests wait for this time.
 _LOST_S = 3
 _LOST_BOUND_S = _LOST_S + 4.0
 _WAITS = WORKER + "    signal.pause()\n"

@@ -16,7 +16,7 @@ from tests.ops.dtype_samples import COMPLEX, DTYPES, HALVES, REFUSALS, Sample, s
 from tests.ops.make_torch_results import call_of
 
 PLACE = Path(__file__).with_name("dtype_results.json")
-# The cotangent for complex results; that of real results is 1.
+# The cotangent for complex results; real results have the cotangent 1.
 COTANGENT = 1 + 0.5j
 
 

@@ -72,7 +72,7 @@ def grid(*axes: list[Any]) -> list[list[Any]]:
 
 
 def listed(tensor: Any) -> list[Any]:
-    """Return the elements of a tensor; those that JSON cannot represent as strings."""
+    """Return the elements of a tensor; elements that JSON cannot represent become strings."""
     return [
         str(one) if isinstance(one, float) and not math.isfinite(one) else one
         for one in tensor.detach().reshape(-1).tolist()

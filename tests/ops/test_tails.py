@@ -111,7 +111,7 @@ def rows_of(gap: float, count: int, length: int, dtype: Any) -> tuple[Any, Any]:
 def test_a_row_with_one_large_share_keeps_the_tail_of_its_logarithm(
     dtype: Any, shape: tuple[int, int]
 ) -> None:
-    """By compiled loops and by NumPy, along the last axis and along another one."""
+    """Test compiled loops and NumPy, along the last axis and along another one."""
     x, places = rows_of(30.0, *shape, dtype)
     wide = x.numpy().astype(np.float64)
     at = np.arange(shape[0]), places.numpy()

@@ -126,7 +126,7 @@ RIGHT_DTYPES = {
 def expected_at(name: str, what: str, points: list[Any], theirs: np.ndarray) -> np.ndarray:
     """Return PyTorch's values, corrected where they are wrong."""
     right = {str(point): value for point, value in RIGHT.get(name, {}).get(what, {}).items()}
-    # As text, so that NaN equals NaN and -0.0 equals 0.0.
+    # Compare numbers as text, so that NaN equals NaN and -0.0 equals 0.0.
     words = [str(point).replace("-0.0", "0.0") for point in points]
     values = [right.get(word, value) for word, value in zip(words, theirs)]
     assert len(values) == len(theirs)

@@ -1,4 +1,4 @@
-"""The keys of the time line's page move the view, choose spans and open the help with the keys.
+"""Keys of the time line's page move the view, choose spans and open the help, which lists them.
 
 Node.js, if installed, runs the script of the page, with stand-ins for the browser's objects.
 """

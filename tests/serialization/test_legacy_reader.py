@@ -130,7 +130,7 @@ def part(first: int, count: int) -> bytes:
 
 
 def test_parts_of_storages_share_memory() -> None:
-    # Files from before 0.4 have such parts.
+    # Files from before PyTorch 0.4 may store parts of storages.
     whole = tensor(stored("Float", "a", 4), [4])
     other = tensor(stored("Float", "a", 4, part(1, 2)), [2])
     found = load(legacy(joined(whole, other), FOUR))

@@ -40,7 +40,7 @@ class CpuReport:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> Iterator[None]:
-        # Read once per file, since work left to a module's fixtures belongs to the file.
+        # Read the CPU time once per file, since the work of module fixtures belongs to the file.
         if self._begun is None:
             self._begun = cpu_seconds()
         result = yield

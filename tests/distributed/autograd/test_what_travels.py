@@ -110,7 +110,7 @@ def test_gradients_say_where_the_map_leads_them(kind: str) -> None:
     x = fastdist.ones(2, device=f"{kind}:1", requires_grad=True)
     with da.context() as context_id:
         z, _ = rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
-        # Not auto mode: its requests to begin a pass carry no devices.
+        # Do not use auto mode, since its requests to begin a pass carry no devices.
         da.backward(context_id, [z.sum()], mode="fast")
         (known,) = da._current_context()._recv_functions()
     # The device of the result on w1, which was device 0.

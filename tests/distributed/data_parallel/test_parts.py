@@ -320,7 +320,7 @@ def test_how_models_differ_is_said(
     assert words in str(raised.value)
     with pytest.raises(RuntimeError, match="buffers"):
         same_model.require_same_model(Others(), named, "buffers")  # type: ignore[arg-type]
-    # Names may differ: only what is reduced is compared.
+    # Names may differ, since only the reduced tensors are compared.
     monkeypatch.setattr(same_model, "all_gather_object", lambda found, own, group: (
         found.__setitem__(slice(None), [own, [("v", *row[1:]) for row in own]])
     ))  # fmt: skip

@@ -123,7 +123,7 @@ def test_messages_of_a_lane_keep_their_order(ends: Ends) -> None:
 def test_buffers_of_every_size_arrive_whole_and_writable(ends: Ends, size: int) -> None:
     lane = ends.connect()
     payload = bytes(range(256)) * (size // 256) + b"\7" * (size % 256)
-    # In a thread, since a large message needs a concurrent reader.
+    # Send in a thread, since a large message needs a concurrent reader.
     sender = threading.Thread(
         target=lane.send, args=(Message(1, buffers=[payload]).encode(), soon())
     )

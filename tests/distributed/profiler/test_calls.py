@@ -346,7 +346,7 @@ def check_deadlines(x: fd.Tensor) -> None:
     with dist_autograd.context():
         found.append(ask())
     for *limited, unlimited in found:
-        # Longer than the default, so it is the call's own timeout.
+        # The time left is longer than the default, so it is the call's own timeout.
         assert all(left is not None and 60 < left <= 1000 for left in limited), found
         assert unlimited is None, found
 

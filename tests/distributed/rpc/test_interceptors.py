@@ -1,4 +1,4 @@
-"""An interceptor for some types of requests gets only those; any other one gets all requests."""
+"""An interceptor that names request types gets only those requests; any other gets all requests."""
 
 from __future__ import annotations
 

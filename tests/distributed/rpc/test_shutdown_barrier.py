@@ -32,7 +32,7 @@ from tests.standstill import Standstill
 
 
 class Answer(Future[Reply]):
-    """A Future whose wait ends with the call's timeout, as those of an agent do."""
+    """A Future whose wait ends with the call's timeout, like a Future of an agent's call."""
 
     timeout_s: float | None = None
 
@@ -373,7 +373,7 @@ def test_the_late_end_of_a_life_takes_nothing_from_the_report_of_the_next() -> N
     waits[0].start()
     while not group[0].barrier._reported:
         pass
-    # The waiter for the next life learns of the former one's end only now.
+    # The waiter for the next life learns only now that the former life has ended.
     group[0].barrier._member_lost(group[0].life_of(former))
     waits.append(threading.Thread(target=group[0].wait, args=(20.0, threading.Barrier(1))))
     waits[1].start()

@@ -491,7 +491,7 @@ def test_who_was_there_before_does_not_wait_for_a_store_that_has_ended(
 
 
 def test_a_host_that_exits_normally_leaves_no_secret_behind() -> None:
-    # Started, not forked, so that a separate interpreter exits.
+    # Start a program instead of forking one, so that a separate interpreter exits.
     ran = subprocess.run(
         [sys.executable, "-c", HOST], input="", capture_output=True, text=True, check=True
     )

@@ -294,7 +294,7 @@ def test_large_products_have_the_same_bits_for_any_number_of_threads(
     before, found = fastdist.get_num_threads(), []
     try:
         for count in (1, 2, 1):
-            # Threads of the pool and of the BLAS.
+            # This sets the threads of the pool and of the BLAS.
             fastdist.set_num_threads(count)
             made = in_blocks(*given, None, 0.1, is_causal, keeps=keeps)
             found.append([x.tobytes() for x in made])

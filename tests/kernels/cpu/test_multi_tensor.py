@@ -92,7 +92,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_a_launch_leaves_the_bits_of_its_lines(
     dtype: str, threads: int, launches: list[bool]
 ) -> None:
-    # Enough for two threads, which split a row between them.
+    # The last row is long enough for two threads, which split it.
     rows = rows_of(ADAM, [*LENGTHS, (3 * 65536,)], dtype)
     numbers = [[*NUMBERS[:-1], 1e-8 * (1 + i)] for i in range(len(rows))]
     expected = copied(rows)

@@ -12,7 +12,7 @@ from fastdist.kernels.cpu.reduce.sorting import nth, sort, topk
 @pytest.mark.parametrize("k", [0, 1, 5, 60, 100])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "uint8", "bool"])
 def test_equals_keep_their_order(dtype: str, k: int, largest: bool) -> None:
-    # Few distinct values, so that most choices are between equals; one row has a single value.
+    # Use few distinct values, so that most choices are between equals; one row has a single value.
     x = np.random.default_rng(0).integers(0, 5, (3, 100, 4)).astype(dtype)
     x[1] = 1
     whole, order = np.empty_like(x), np.empty(x.shape, np.int64)

@@ -42,7 +42,7 @@ def check(x: np.ndarray, *windows: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("one", [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 1), (3, 2, 0, 1)])
 @pytest.mark.parametrize("width", [3, 10, 14, 17, 40, 71])
 def test_usual_windows(dtype: str, one: tuple[int, int, int, int], width: int) -> None:
-    # Few distinct values, so that many are equal and the first one must be chosen.
+    # Use few distinct values, so that many are equal and the first one must be chosen.
     x = np.random.default_rng(width).integers(0, 9, (2, 6, width)).astype(dtype)
     check(x, one, one)
 

@@ -167,7 +167,7 @@ def test_extremes_come_with_their_places(
             monkeypatch.setattr(
                 reductions, "launch", lambda launches, seed=seed: run(launches, seed)
             )
-            # Output memory with gaps, which belong to another array.
+            # The output memory has gaps, which belong to another array.
             found, where = np.empty((len(places), 2), dtype), np.empty((3, len(places)), "int64")
             getattr(reductions, name)(x, found[:, 1], where[1], axis)
             np.testing.assert_array_equal(found[:, 1], expected)

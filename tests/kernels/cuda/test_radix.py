@@ -67,7 +67,7 @@ def test_chunks_of_several_tiles_are_ordered(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_many_chunks_are_added_up_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A block of `begin` processes 256 of them at a time.
+    # Small tiles give 313 chunks; a block of `begin` processes 256 chunks at a time.
     monkeypatch.setattr(radix, "_TILES", {32: 16, 64: 8})
     launches = plan_order_of_numbers(*[Scratch((5000,), np.dtype(np.int64))] * 3, 9)
     assert [one.grid for one in launches] == [(313, 1), (256, 1), (313, 1)]

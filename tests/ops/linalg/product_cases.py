@@ -15,7 +15,7 @@ WEIGHT = np.array([0.5, 1.0, 2.0])
 
 
 def nll(likely, target, weight=None, ignored=-100, mean=True):
-    """Return the definition, sample by sample."""
+    """Return the negative log likelihood by its definition, sample by sample."""
     total = weights = 0.0
     likely = np.moveaxis(likely, 1, -1).reshape(-1, likely.shape[1])
     for row, chosen in zip(likely, target.ravel()):

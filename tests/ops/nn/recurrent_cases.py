@@ -103,7 +103,7 @@ CASES = {
     ],
     "gru": layers_case("gru", 3, gru_step),
     "rnn_tanh": layers_case("rnn_tanh", 1, elman_step(np.tanh)),
-    # Positive inputs, since finite differences are wrong at the kink of relu.
+    # Use positive inputs, since finite differences are wrong at the kink of relu.
     "rnn_relu": layers_case("rnn_relu", 1, elman_step(relu), low=0.1),
     "lstm_cell": [
         case(

@@ -111,7 +111,7 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
 @pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float32, fd.float64])
 @pytest.mark.parametrize("more", [{}, {"is_causal": True}, {"attn_mask": fd.ones(3, 3) == 1}])
 def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> None:
-    # As whole matrices, and, for long rows, in blocks.
+    # Test attention as whole matrices, and for long rows in blocks.
     for times in (1, 100):
         q = fd.ones(1, 3 * times, 0, dtype=dtype, requires_grad=True)
         v = fd.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=dtype, requires_grad=True)

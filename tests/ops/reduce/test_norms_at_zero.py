@@ -105,7 +105,7 @@ def test_first_derivatives_at_0_stay_0() -> None:
 
 
 def test_a_row_of_0_leaves_the_derivatives_of_other_rows() -> None:
-    """Along directions that do not move the zero row."""
+    """Test along directions that do not move the zero row."""
     x = fd.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=fd.float64, requires_grad=True)
     (slope,) = fd.autograd.grad(x.norm(dim=1).sum(), x, create_graph=True)
     (found,) = fd.autograd.grad(slope[1, 0], x)

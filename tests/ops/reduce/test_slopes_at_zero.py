@@ -233,7 +233,7 @@ def test_kernels_have_the_hessians_by_rows_and_scale(name: str, mode: str) -> No
 
 
 def test_distances_of_many_rows_go_by_product_and_have_the_hessian() -> None:
-    """In float32, along one direction; two rows are equal."""
+    """Test in float32 along one direction; two rows are equal."""
     fd.manual_seed(1)
     x, v = fd.randn(2, 27, 2)
     x[3] = x[7]
@@ -249,7 +249,7 @@ def test_distances_of_many_rows_go_by_product_and_have_the_hessian() -> None:
 
 @pytest.mark.parametrize("mode", [BY_PRODUCT, BY_DIFFERENCES])
 def test_distances_of_rows_from_themselves_do_not_bend(mode: str) -> None:
-    """They are 0 wherever the row moves, so they do not contribute to a Hessian."""
+    """Such distances are 0 wherever the row moves, so they do not contribute to a Hessian."""
     x = rows_and_scale()[1:4]
     eye = fd.eye(3, dtype=fd.float64)
 

@@ -60,7 +60,8 @@ SIZES = [0, 1, 15, 16, 17, 4000, CAPACITY - 33, CAPACITY - 32, CAPACITY - 16, CA
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_frame_of_every_size_comes_as_it_was(ring: Ring, size: int) -> None:
-    # Each time at another offset, so that frames and headers wrap around the end of the memory.
+    # Each turn starts at another offset, so that frames and headers wrap around the end of the
+    # memory.
     for turn in range(40):
         frame = random.Random(turn).randbytes(size)
         assert ring.carry([frame]) == [frame]

@@ -218,7 +218,7 @@ def test_times_are_values_that_anybody_may_send(strict: None) -> None:
 
 @pytest.mark.parametrize("kind", [str, float])
 def test_many_that_are_found_by_the_same_long_key_are_read(strict: None, kind: type) -> None:
-    # Each refers to the key, which is pickled once but hashed each time.
+    # All dicts refer to one key, which is pickled once but hashed each time.
     key = (*map(kind, range(100)),)
     found = [{key: number} for number in range(20_000)]
     assert deserialize(*serialize(found, []), []) == found

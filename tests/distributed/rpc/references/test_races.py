@@ -61,7 +61,7 @@ def wait_until_no_value_is_here() -> None:
 
 def send_the_last_reference_to_oneself() -> None:
     init()
-    # The message waits for the only thread; it holds the last reference to the value then.
+    # The message waits for the only thread; meanwhile it holds the last reference to the value.
     first = rpc.rpc_async("w0", hold, (0.5,))
     second = rpc.rpc_async("w0", use, (rpc.RRef(Counter()),))
     gc.collect()

@@ -1,4 +1,4 @@
-"""The work of a group to join, call, wait and leave grows as n log n; that of one worker as log n.
+"""To join, call, wait and leave takes O(n log n) work in a group, and O(log n) in one worker.
 
 Agents are real; their sockets, threads, clock and connections to the store are simulated. Each
 phase is measured at sizes that double: messages and their bytes, requests to the store and their

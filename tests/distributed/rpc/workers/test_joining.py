@@ -82,7 +82,7 @@ def init_with_a_world_size_at_rank_0_alone() -> str:
 
 @pytest.mark.seed("T27")
 def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
-    """The earlier one waits in vain for a second static member, or forms a dynamic group alone."""
+    """The earlier process waits in vain for a static member, or forms a dynamic group alone."""
     told = run_group(init_with_a_world_size_at_rank_0_alone, 2)
     refused = [text.startswith(MIXED.partition(" The group")[0]) for text in told]
     assert sorted(refused) == [False, True], told

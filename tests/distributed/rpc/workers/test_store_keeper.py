@@ -68,7 +68,7 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
 
     alarms, secret = Alarms(), JobSecret.generate()
     host = TCPStore("127.0.0.1", 0, is_master=True, secret=secret)
-    # The timeout is much longer than a check may take, for which a restarted worker waits.
+    # Use a timeout much longer than a check; a restarted worker waits for the next check.
     with closing(TCPStore("127.0.0.1", host.port, timeout=120, secret=secret)) as served:
         host.close()
         keys = keys_of_group(served, 0)
