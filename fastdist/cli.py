@@ -186,6 +186,8 @@ def _become(arguments: Sequence[str]) -> NoReturn:
 
 
 def _demo(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "digits":
+        arguments = arguments[1:]
     if arguments and (arguments[0] == "--list" or not arguments[0].startswith("-")):
         from fastdist.examples.catalogue import run_by_name
 

@@ -85,8 +85,9 @@ def test_demo_runs_the_digits_on_three_workers(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(launch_main, "main", run)
     assert cli.main(["demo", "--epochs", "1"]) == 5
+    assert cli.main(["demo", "digits", "--epochs", "1"]) == 5
     expected = ["-n", "3", "-m", "fastdist.examples.digits", "--epochs", "1"]
-    assert seen == [(expected, "fastdist demo")]
+    assert seen == [(expected, "fastdist demo")] * 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from types import FrameType, TracebackType
@@ -19,6 +20,11 @@ from .caller_warning import is_ours
 F = TypeVar("F", bound=Callable[..., Any])
 
 SWITCH = "FASTDIST_TRACEBACKS"
+# The beginnings of our files' names; the code of generated public functions has `<fastdist add>`.
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = (_PACKAGE + os.sep, "<fastdist ")
+# Programs of the demo: their functions are what a user's are elsewhere.
+_EXAMPLES = os.path.join(_PACKAGE, "examples", "")
 
 
 class _State:
@@ -68,6 +74,36 @@ def was_folded(error: BaseException) -> bool:
     explanation, too.
     """
     return hasattr(error, "_fastdist_folded")
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return an error's traceback as text for another worker, without our frames.
+
+    An error that has no other frames and no cause is a line that says how to see ours: the caller
+    has its message.
+    """
+    shown = traceback.TracebackException.from_exception(error)
+    if _State.folds:
+        num_frames = len(shown.stack)
+        _leave_out_ours(shown)
+        is_alone = shown.__cause__ is None and shown.__context__ is None
+        if num_frames and not shown.stack and is_alone and not shown.exceptions:
+            return f"(raised inside fastdist; {SWITCH}=full on that worker shows where)"
+    return "".join(shown.format()).rstrip("\n")
+
+
+def _leave_out_ours(shown: traceback.TracebackException) -> None:
+    """Remove our frames from an error's text, its causes' and that of a group's errors."""
+    left = [shown]
+    while left:
+        one = left.pop()
+        one.stack[:] = [frame for frame in one.stack if not _is_ours(frame.filename)]
+        linked = (one.__cause__, one.__context__, *(one.exceptions or ()))
+        left += [other for other in linked if other is not None]
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_OURS) and not file.startswith(_EXAMPLES)
 
 
 def folds(function: F) -> F:

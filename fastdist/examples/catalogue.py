@@ -64,7 +64,10 @@ def run_by_name(arguments: Sequence[str]) -> int:
 def listed() -> str:
     """Return a line for each program, from the first line of its file."""
     one, several = ([f"  {name:<23} {_about(name)}" for name in names] for names in (NAMES, JOBS))
-    end = "Start one with `fastdist demo NAME`; --help lists its options."
+    end = (
+        "Start one with `fastdist demo NAME`; --help lists its options. `fastdist demo` alone "
+        "starts digits, on three processes."
+    )
     return "\n".join(["in one process:", *one, "over several processes:", *several, end])
 
 

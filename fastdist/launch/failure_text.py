@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -18,7 +19,18 @@ _CHAINS = (b"The above exception was the direct cause of ", b"During handling of
 _ASIDES = (b"Exception in thread ", b"Exception ignored in", b"Error in atexit", b"Exception in at")
 # A class, alone or with its message; all above it is indented.
 _RAISED = re.compile(rb"(?:  \| )?([^\s:|+][^\s:]*(?::.*)?)", re.DOTALL)
-_LOST = re.compile(rb"(?:[^\s:]+\.)?WorkerLostError: .*?(?:\(rank |worker )(\d+)")
+# An error that says which other worker was lost: its rank follows the worker's name or comes first.
+_LOST = re.compile(
+    rb"(?:[^\s:]+\.)?(?:(?:Worker|Owner)LostError: .*?(?:\(rank |worker )"
+    rb"|CollectiveLostError: rank )(\d+)"
+)
+_PLACE = re.compile(rb'  File "([^<"][^"]*)", line (\d+)')
+_THREAD = b"Thread 0x"
+_PACKAGE = os.fsencode(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+_STANDARD = os.fsencode(os.path.dirname(os.__file__) + os.sep)
+_INSTALLED = os.fsencode(os.path.join("", "site-packages", ""))
+# The beginning of a text of `refer_to`.
+_REFERENCE = re.compile(rb"the last (?:traceback|line) that it wrote is (?:above|in .*?): ")
 _HELD_LIMIT_BYTES = 256 << 10
 
 
@@ -33,7 +45,8 @@ class FailureText:
     def __init__(self) -> None:
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._before = b""
+        # The last line that is not blank.
+        self.last_line = b""
         # The shown part of the last traceback, while its error line has not come yet.
         self._cut: list[bytes] = []
         # The time of the first held line; None if no line is held.
@@ -56,7 +69,7 @@ class FailureText:
             return [text]
         if self.since is None:
             self.since = self.began = now
-        elif text.startswith(_HEADLINES) and not self._before.startswith((*_CHAINS, *_ASIDES)):
+        elif text.startswith(_HEADLINES) and not self.last_line.startswith((*_CHAINS, *_ASIDES)):
             self.began = now
         self._follow(text)
         self._held.append(text)
@@ -75,7 +88,7 @@ class FailureText:
 
     def _follow(self, text: bytes) -> None:
         if text.strip():
-            self._before = text
+            self.last_line = text
         if self.since is None and self._cut and len(self._cut) < _HELD_LIMIT_BYTES >> 6:
             self._cut = [*self._cut, text]
             self.shown = what_was_raised(self._cut)
@@ -87,12 +100,19 @@ def what_was_raised(text: Sequence[bytes]) -> bytes:
     """Return the error line of a traceback; nothing if the text was cut off before it.
 
     The last traceback counts, except those that Python itself prints while it exits. In a text
-    without a traceback it is the last line.
+    without a traceback it is the last line, or the line that `refer_to` was given.
     """
     raised = _all_raised(text)
     if raised or any(line.startswith(_STARTS) for line in text):
         return raised[-1] if raised else b""
-    return next((line for line in reversed(text) if line.strip()), b"")
+    last = next((line for line in reversed(text) if line.strip()), b"")
+    return _REFERENCE.sub(b"", last, count=1)
+
+
+def refer_to(what: str, line: bytes, log_file: str) -> bytes:
+    """Return the report's line for the last traceback or line that was shown or written before."""
+    where = f"in {log_file}" if log_file else "above"
+    return os.fsencode(f"the last {what} that it wrote is {where}: ") + line
 
 
 def lost_ranks(text: Sequence[bytes]) -> set[int]:
@@ -120,3 +140,51 @@ def _all_raised(text: Sequence[bytes]) -> list[bytes]:
         if line.strip():
             before = line
     return main or asides
+
+
+def without_own_threads(text: Sequence[bytes]) -> tuple[list[bytes], int]:
+    """Return a fatal error's text without fastdist's idle threads, and how many these were.
+
+    A thread that runs a user's function is kept: it has a frame of the user's files.
+    """
+    if not any(line.startswith(_FATAL) for line in text):
+        return list(text), 0
+    kept: list[bytes] = []
+    block: list[bytes] = []
+    num_left_out = 0
+    for line in (*text, b""):
+        block.append(line)
+        if line:
+            continue
+        if _is_own_thread(block):
+            num_left_out += 1
+        else:
+            kept += block
+        block = []
+    return kept[:-1], num_left_out
+
+
+def _is_own_thread(block: Sequence[bytes]) -> bool:
+    paths = [line.removeprefix(_FRAME) for line in block if line.startswith(_FRAME)]
+    others = [path for path in paths if not path.startswith(_PACKAGE)]
+    return (
+        block[0].startswith(_THREAD)
+        and len(others) < len(paths)
+        and all(path.startswith(_STANDARD) and _INSTALLED not in path for path in others)
+    )
+
+
+def users_line(text: Sequence[bytes]) -> bytes:
+    """Return the innermost line of the last traceback that is not in an installed package.
+
+    For example `train.py:12, dist.all_reduce(x)`; empty if there is none.
+    """
+    found = b""
+    for line, after in zip(text, [*text[1:], b""]):
+        if line.startswith(_HEADLINES):
+            found = b""
+        match = _PLACE.match(line)
+        if match and not match[1].startswith((_PACKAGE, _STANDARD)) and _INSTALLED not in match[1]:
+            code = after.strip() if after.startswith(b"    ") else b""
+            found = os.path.basename(match[1]) + b":" + match[2] + (b", " + code if code else b"")
+    return found

@@ -317,7 +317,7 @@ class Job:
         # one.
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
-            text, began = self._output.last_words(worker)
+            text, began, reference = self._output.last_words(worker)
             was_ended = worker.rank in self._ending.asked
             if worker.status == 0:
                 self._has_ended_well(worker.rank)
@@ -326,7 +326,7 @@ class Job:
                 # It ended because of the signal, like others, which is not a failure.
                 continue
             failure = self._given_up.pop(worker.pid, None) or worker_failure(
-                worker, text, self._where(), began=began, was_ended=was_ended
+                worker, text or reference, self._where(), began=began, was_ended=was_ended
             )
             if self.failure is not None or not self._starts_again(worker, failure):
                 self.stop_because(failure)

@@ -110,7 +110,9 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         variables = secret_variables(secret, folder, os.environ)
         meeting.let_others_look(folder)
         most = options.rounds_to_follow
-        return Rounds(meeting, screen, selector, make_job, starts, prog=prog, most=most).run()
+        kept_in = None if logs is None else logs.path
+        parts = meeting, screen, selector, make_job, starts
+        return Rounds(*parts, prog=prog, most=most, log_folder=kept_in).run()
 
 
 def _job_variables(options: LaunchOptions) -> dict[str, str]:

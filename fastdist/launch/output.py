@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from selectors import EVENT_READ, BaseSelector
 from typing import IO, NamedTuple
 
-from fastdist.launch.failure_text import FailureText
+from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
+from fastdist.launch.failure_text import FailureText, refer_to
 from fastdist.launch.log_files import LogFile
 from fastdist.launch.output_lines import Line, LineSplitter
 from fastdist.launch.screen import Screen
@@ -43,12 +44,22 @@ class _Stream:
         """Whether the screen shows the stream, and not only a log file."""
         return self.log is None or self.log.is_shown
 
+    @property
+    def written_to(self) -> str:
+        """The log file that alone has the stream; empty if the screen shows it."""
+        return "" if self.log is None or self.is_shown else self.log.path
+
 
 class LastWords(NamedTuple):
-    """The traceback with which a worker ended, and its start in time.monotonic()."""
+    """The traceback with which a worker ended, and its start in time.monotonic().
+
+    `reference` is for a worker that ended without one, as by sys.exit("text"): a line with the last
+    line of its stderr, which was shown before. It is empty if there is none.
+    """
 
     text: list[bytes]
     began: float | None
+    reference: list[bytes]
 
 
 class Output:
@@ -90,6 +101,7 @@ class Output:
         ended.
         """
         text: list[bytes] = []
+        reference: list[bytes] = []
         began: float | None = None
         for stream in self._streams:
             if stream.worker is not worker:
@@ -106,15 +118,13 @@ class Output:
                 began = stream.failure.began
                 text += stream.failure.release()
             elif worker.status == _STATUS_OF_A_TRACEBACK and stream.failure.shown:
-                where = (
-                    "above" if stream.log is None or stream.is_shown else f"in {stream.log.path}"
-                )
-                stands = f"the last traceback that it wrote is {where}: "
-                text.append(os.fsencode(stands) + stream.failure.shown)
+                text.append(refer_to("traceback", stream.failure.shown, stream.written_to))
+            elif stream.is_stderr and _has_failed(worker) and stream.failure.last_line:
+                reference.append(refer_to("line", stream.failure.last_line, stream.written_to))
         worker.close()
         if worker.rank == 0:
             self._screen.redraw(b"")
-        return LastWords(text, began)
+        return LastWords(text, began, reference)
 
     def read_errors(self) -> None:
         """Read what stderr contains by now."""
@@ -190,3 +200,8 @@ class Output:
         for text in lines if stream.is_shown else ():
             prefix = b"[rank %d] " % stream.worker.rank
             self._screen.print(prefix + text, to_stderr=stream.is_stderr)
+
+
+def _has_failed(worker: WorkerProcess) -> bool:
+    """Return whether a worker has ended by an exit status that reports an error."""
+    return (worker.status or 0) > 0 and worker.status != PREEMPTED_EXIT_STATUS

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
-from fastdist.launch.failure_text import lost_ranks, what_was_raised
+from fastdist.launch.failure_text import (
+    lost_ranks,
+    users_line,
+    what_was_raised,
+    without_own_threads,
+)
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
@@ -55,28 +61,71 @@ class Failure:
 
 
 def write_report(
-    screen: Screen, prog: str, failure: Failure | None, also_failed: Sequence[Failure]
+    screen: Screen,
+    prog: str,
+    failure: Failure | None,
+    also_failed: Sequence[Failure],
+    log_folder: str | None = None,
 ) -> None:
-    """Print how the job ended; the last output of the first failed worker comes last.
+    """Print how the job ended: a line for each error of later failures, then the first failure.
 
-    A worker that failed later gets a line, or a place in the line of workers with the same error.
+    The first failure is shown as a whole, and last: users look at the end of the output.
     """
     if failure is None or not failure.sentence:
         return
-    for line in (f"{prog}: {failure.sentence}".encode(), *failure.text):
-        screen.print(line, to_stderr=True)
-    together: dict[bytes, list[str]] = {}
-    for other in also_failed:
+    text, num_threads = without_own_threads(failure.text)
+    left_out = [f"the other threads ({num_threads}) of fastdist"] if num_threads else []
+    first = what_was_raised(text)
+    if any(len(other.text) > 1 and what_was_raised(other.text) != first for other in also_failed):
+        left_out.append("the tracebacks of later failures")
+    lines = [f"{prog}: later, {line}" for line in _later_failures(failure, also_failed)]
+    if left_out:
+        what = " and ".join(left_out)
+        kept = f"{what} are in {log_folder}" if log_folder else f"--log-dir FOLDER keeps {what}"
+        lines.append(f"{prog}: {kept}")
+    for line in (*lines, f"{prog}: {failure.sentence}"):
+        screen.print(os.fsencode(line), to_stderr=True)
+    for shown in text:
+        screen.print(shown, to_stderr=True)
+
+
+def _later_failures(first: Failure, later: Sequence[Failure]) -> list[str]:
+    """Return a line for each error, with the ranks that raised it and where the first of them was.
+
+    What has no rank or no error has a line of its own.
+    """
+    lines: list[str] = []
+    together: dict[bytes, list[Failure]] = {}
+    for other in later:
         raised = what_was_raised(other.text)
         if other.rank is not None and raised:
-            together.setdefault(raised, []).append(str(other.rank))
+            together.setdefault(raised, []).append(other)
         else:
-            screen.print(f"after that, {other.sentence}".encode(), to_stderr=True)
-    for raised, ranks in together.items():
-        who = f"after that, {'rank' if len(ranks) == 1 else 'ranks'} {', '.join(ranks)} failed"
-        is_same = raised == what_was_raised(failure.text)
-        how = b" in the same way" if is_same else b": " + raised
-        screen.print(who.encode() + how, to_stderr=True)
+            lines.append(other.sentence)
+    for raised, failures in together.items():
+        who = f"{_named_ranks(one.rank or 0 for one in failures)} failed"
+        if raised == what_was_raised(first.text):
+            lines.append(f"{who} in the same way")
+            continue
+        place = users_line(failures[0].text)
+        at = f" (at {os.fsdecode(place)})" if place else ""
+        lines.append(f"{who}: {os.fsdecode(raised)}{at}")
+    return lines
+
+
+def _named_ranks(ranks: Iterable[int]) -> str:
+    """Return text such as `rank 3`, or `5 ranks (0, 2-5)`."""
+    numbers = sorted(ranks)
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    parts = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"{len(numbers)} ranks ({', '.join(parts)})"
 
 
 def first_of(failures: Sequence[Failure], local_ranks: Collection[int]) -> Failure:

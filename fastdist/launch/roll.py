@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -29,6 +30,7 @@ from typing import Protocol
 from fastdist.core.errors import StoreError
 from fastdist.distributed.constants import PREEMPTED_EXIT_STATUS
 from fastdist.distributed.store import Change, Store, TCPStore, Watch
+from fastdist.launch.failure_text import what_was_raised
 from fastdist.launch.gathering import (
     BEATS,
     CARDS,
@@ -49,6 +51,7 @@ BEAT_S = 0.5
 # A prefix of all keys that nodes other than node 0 must read.
 NODES = f"{ROOT}node/"
 _MEMBERS = f"{NODES}members"
+_MOST_LETTERS = 300
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,18 @@ def end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) 
     """Return the record for other nodes about a round's end here."""
     return End(
         status=0 if failure is None else failure.exit_status,
-        sentence="" if failure is None else failure.sentence,
+        sentence="" if failure is None else _with_error(failure),
         hearsay=failure is not None and failure.is_from_afar,
         is_last=is_last,
         is_hurried=is_hurried,
         asked_by=0 if failure is None else failure.asked_by,
     )
+
+
+def _with_error(failure: Failure) -> str:
+    """Return a failure's sentence with its error: other nodes do not have the worker's output."""
+    raised = one_line(os.fsdecode(what_was_raised(failure.text)), _MOST_LETTERS)
+    return f"{failure.sentence}: {raised}" if raised else failure.sentence
 
 
 def ends_from(number: int, ends: Mapping[int, End]) -> list[End]:

@@ -43,6 +43,7 @@ class Rounds:
         *,
         prog: str,
         most: int,
+        log_folder: str | None = None,
     ) -> None:
         self._meeting = meeting
         self._screen = screen
@@ -51,6 +52,7 @@ class Rounds:
         self._starts = starts
         self._prog = prog
         self._most = most
+        self._log_folder = log_folder
 
     def run(self) -> int:
         """Run the rounds; return the exit status of the last round's first failure, or 0."""
@@ -66,7 +68,8 @@ class Rounds:
                     self._say(_stopped_well(job, requeue))
                     job.finish()
                     return PREEMPTED_EXIT_STATUS if requeue else 0
-                write_report(self._screen, self._prog, job.failure, job.also_failed)
+                failures = job.failure, job.also_failed
+                write_report(self._screen, self._prog, *failures, self._log_folder)
                 if self._meeting.round == number or job.interrupt is not None:
                     failure = self._what_ended_the_job(job, number)
                     job.finish()

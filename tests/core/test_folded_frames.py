@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import fastdist as fd
+from fastdist.core.folded_frames import traceback_text
 from fastdist.utils import fold_tracebacks
 
 
@@ -100,6 +101,38 @@ def test_all_frames_stay_when_they_are_wanted() -> None:
     assert fold_tracebacks(False) is True
     assert len(frames_of(CALLS["a composite"])) >= 2
     assert fold_tracebacks(True) is False
+
+
+def _error_of(call: Callable[[], object]) -> Exception:
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("it raised nothing")
+
+
+def test_the_text_of_a_traceback_has_only_the_frames_of_a_user() -> None:
+    fold_tracebacks(False)
+    error = _error_of(lambda: fd.nn.Linear(3, 4)(fd.ones(2)))
+    whole = traceback_text(error)
+    assert whole == "".join(traceback.format_exception(error)).rstrip("\n")
+    assert "/fastdist/" in whole
+    fold_tracebacks(True)
+    text = traceback_text(error)
+    assert "/fastdist/" not in text and "in <lambda>" in text
+    assert text.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def test_the_text_of_an_error_raised_inside_fastdist_says_how_to_see_where() -> None:
+    assert traceback_text(ValueError("never raised")) == "ValueError: never raised"
+    fold_tracebacks(False)
+    error = _error_of(lambda: fd.softmax(fd.ones(3), 7))
+    fold_tracebacks(True)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    inside = "(raised inside fastdist; FASTDIST_TRACEBACKS=full on that worker shows where)"
+    assert traceback_text(error.with_traceback(trace)) == inside
 
 
 def test_the_environment_turns_folding_off() -> None:

@@ -115,13 +115,9 @@ def test_who_wrote_its_traceback_first_is_named_even_if_it_ended_last(
     run_two: Callable[..., list[str]], early: int
 ) -> None:
     lines = run_two(_LATE, _EARLY) if early else run_two(_EARLY, _LATE)
-    told = f"fastdist run: rank {early} failed with exit status 1 (pid "
-    assert lines[0].startswith(told)
-    assert lines[-3:] == [
-        "ValueError: early",
-        "a log line",
-        f"after that, rank {1 - early} failed: KeyError: 'late'",
-    ]
+    assert lines[0].startswith(f"fastdist run: later, rank {1 - early} failed: KeyError: 'late' (")
+    assert lines[2].startswith(f"fastdist run: rank {early} failed with exit status 1 (pid ")
+    assert lines[-2:] == ["ValueError: early", "a log line"]
     assert lines.count("Traceback (most recent call last):") == 1
 
 
@@ -145,9 +141,10 @@ def test_who_lost_a_worker_is_named_after_it_even_if_it_was_first_in_all(
         raise ValueError("cause")
         """,
     )
-    assert lines[0].startswith("fastdist run: rank 1 failed with exit status 1 (pid ")
-    assert lines[-2] == "ValueError: cause"
-    assert lines[-1].startswith("after that, rank 0 failed: fastdist.core.errors.WorkerLostError: ")
+    lost = "fastdist run: later, rank 0 failed: fastdist.core.errors.WorkerLostError: "
+    assert lines[0].startswith(lost)
+    assert lines[2].startswith("fastdist run: rank 1 failed with exit status 1 (pid ")
+    assert lines[-1] == "ValueError: cause"
 
 
 def test_a_traceback_is_not_cut_because_another_worker_ends(
@@ -164,7 +161,8 @@ def test_a_traceback_is_not_cut_because_another_worker_ends(
     os._exit(1)
     """
     lines = run_two(_LATE, slow)
-    assert lines[-2:] == ["ValueError: slow", "after that, rank 0 failed: KeyError: 'late'"]
+    assert lines[0].startswith("fastdist run: later, rank 0 failed: KeyError: 'late' (at two.py:")
+    assert lines[-1] == "ValueError: slow"
 
 
 def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
@@ -183,6 +181,15 @@ def test_a_worker_that_had_caught_its_error_is_not_said_to_have_failed(
     ]
     assert lines[2].startswith("fastdist run: rank 0 failed with exit status 1 (pid ")
     assert lines[-1] == "KeyError: 'late'"
+
+
+def test_the_text_of_an_exit_is_referred_to(start_run: Any) -> None:
+    run = start_run("import sys; sys.exit('give --data FOLDER')")
+    assert run.end() == 1
+    said, headline, reference = run.err.decode().splitlines()
+    assert said == "[rank 0] give --data FOLDER"
+    assert "rank 0 failed with exit status 1 (pid " in headline
+    assert reference == "the last line that it wrote is above: give --data FOLDER"
 
 
 def test_a_traceback_that_had_to_be_shown_is_referred_to(

@@ -98,7 +98,7 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert b"rank 2 failed with exit status 9" in second.err
     assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 9" in first.err
     # Node 0 ended because of that, and adds nothing.
-    assert b"after that" not in second.err
+    assert b"later, " not in second.err
 
 
 def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
@@ -115,10 +115,9 @@ def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
     second.process.send_signal(signal.SIGCONT)
     assert [second.end(_LOST_BOUND_S), first.end(_LOST_BOUND_S)] == [137, 137]
     lines = first.err.decode().splitlines()
-    headline = next(line for line in lines if line.startswith("python -m fastdist.run: "))
-    assert "node 1 (127.0.0.2) ended: rank 2 was killed by SIGKILL" in headline
-    assert lines[-1].startswith("after that, rank")
-    assert "failed: fastdist.core.errors.WorkerLostError: worker 'worker2' (rank 2)" in lines[-1]
+    assert "node 1 (127.0.0.2) ended: rank 2 was killed by SIGKILL" in lines[-1]
+    (later,) = (line for line in lines if "fastdist.run: later, " in line)
+    assert "failed: fastdist.core.errors.WorkerLostError: worker 'worker2' (rank 2)" in later
 
 
 def test_who_waits_for_a_worker_that_has_ended_on_another_node_is_told(
@@ -216,7 +215,7 @@ def killed_after_a_failure(start_node: StartNode, watch: Callable[[int], Any]) -
     yield
     assert first.end(_LOST_BOUND_S) == 1
     assert b"rank 0 failed with exit status 1" in first.err
-    assert b"after that, node 1 (127.0.0.2) was lost" in first.err
+    assert b"later, node 1 (127.0.0.2) was lost" in first.err
 
 
 def test_a_network_that_is_down_for_a_moment_ends_no_job(start_node: StartNode, way: Way) -> None:

@@ -74,7 +74,7 @@ def test_a_preempted_job_saves_once_and_its_next_runs_end_with_the_same_weights(
     first = run((5, 1, True), PREEMPTED_EXIT_STATUS)
     assert first.end() == PREEMPTED_EXIT_STATUS
     assert b"has saved its state and asks for a later start by exit status 75" in first.err
-    assert b"after that" not in first.err and b"started again" not in first.err
+    assert b"later, " not in first.err and b"started again" not in first.err
     # Then the launcher is signalled, and all workers end without an error.
     second = run((30, 0, False), 0)
     assert second.end() == 0

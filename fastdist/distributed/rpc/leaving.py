@@ -49,10 +49,8 @@ from .calls.interrupted import find_interrupted
 from .lost_workers import merge_lost, without
 from .shutdown_barrier import ShutdownBarrier
 from .shutdown_reports import told_without_value
+from .workers.end_reasons import LAUNCHED, level_of_end
 
-# Set by `fastdist run` and torchrun: they end a job when a worker fails, and report the first
-# failure.
-_LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
 # When a log line names the workers that a shutdown waits for; the pauses double. A worker that only
@@ -129,7 +127,7 @@ class Leaving:
             self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
         self.stage = Stage.PARTING
         self._workers.part(LINGER_S)
-        if self._lost and self._group.is_static and _LAUNCHED not in os.environ:
+        if self._lost and self._group.is_static and LAUNCHED not in os.environ:
             raise ShutdownIncomplete(
                 f"worker {self._group.me.name!r} has shut down without {'; '.join(self._lost)}; "
                 f"{'its' if len(self._lost) == 1 else 'their'} work may be unfinished"
@@ -246,7 +244,8 @@ class Leaving:
                 *(self._group.me.name, functions),
             )
         for lost in self._lost:
-            _logger.warning(
+            _logger.log(
+                level_of_end(lost.partition("): ")[2]),
                 "worker %r shuts down without worker %s, whose work may be unfinished",
                 *(self._group.me.name, lost),
             )

@@ -71,7 +71,10 @@ def _because(cause: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    return "".join(traceback.format_exception_only(error)).strip()
+    # Without notes: those of an error from another worker hold that worker's traceback.
+    shown = traceback.TracebackException(type(error), error, None)
+    shown.__notes__ = None
+    return "".join(shown.format_exception_only()).strip()
 
 
 def _describe_exit(status: object, handled: BaseException | None) -> str:

@@ -16,7 +16,7 @@ from fastdist.core.errors import ShutdownIncomplete, WorkerLostError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import process_end
 from fastdist.distributed.rpc.process_end import why_it_ends
-from fastdist.distributed.rpc.workers.end_reasons import level_of_end
+from fastdist.distributed.rpc.workers.end_reasons import LAUNCHED, level_of_end
 from tests.distributed.members import init
 from tests.distributed.scripts import Script
 from tests.distributed.workers import Group
@@ -198,6 +198,21 @@ def test_children_of_multiprocessing_are_named_with_what_ended_them(method: str,
         group.kill()
 
 
+def test_a_worker_that_fails_is_left_to_the_launcher_to_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for why, alone, launched in (
+        ("", logging.WARNING, logging.WARNING),
+        (", by ValueError: mine", logging.WARNING, logging.INFO),
+        (f", by {WorkerLostError.__module__}.WorkerLostError: w2", logging.INFO, logging.INFO),
+    ):
+        why = f"it ended without rpc.shutdown(){why}"
+        monkeypatch.delenv(LAUNCHED, raising=False)
+        assert level_of_end(why) == alone
+        monkeypatch.setenv(LAUNCHED, "0")
+        assert level_of_end(why) == launched
+
+
 _EXITS = """
 import sys
 from fastdist.distributed.rpc.process_end import watch_end, why_it_ends
@@ -221,6 +236,16 @@ def test_the_main_process_is_named_with_the_status_of_its_exit(last: str, becaus
     assert script.end() == (3 if "3" in last else int(bool(because)))
     assert said.startswith(f"it ended without rpc.shutdown(){because}")
     assert because or said == "it ended without rpc.shutdown()\n"
+
+
+def test_the_traceback_of_another_worker_is_not_a_part_of_why_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error = ValueError("mine")
+    error.add_note("On worker 'w1':\nTraceback (most recent call last): ...")
+    monkeypatch.setattr(process_end, "_exit_call", "")
+    monkeypatch.setattr(sys, "last_value", error, raising=False)
+    assert why_it_ends() == "it ended without rpc.shutdown(), by ValueError: mine"
 
 
 def test_an_error_of_an_interactive_session_is_not_why_it_ends(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-import traceback
 from collections.abc import Callable
 
 from fastdist.core.errors import RemoteError
+from fastdist.core.folded_frames import traceback_text
 from fastdist.core.moved_modules import own_name
 from fastdist.system.foreign_text import one_line, printable
 
@@ -38,7 +38,7 @@ def pack_error(
         "worker": worker_name,
         "type": ".".join(own_name(type(error))),
         "message": _cut(text_of(error)),
-        "traceback": _cut(text_of(error, _format)),
+        "traceback": _cut(text_of(error, traceback_text)),
     }
     response = Message(MessageType.EXCEPTION, metadata=metadata)
     if request is not None:
@@ -81,7 +81,7 @@ def unpack_error(response: Message) -> Exception:
 
 def tell_origin(error: BaseException, raised: BaseException, worker_name: str) -> None:
     """Add to `error` a note with the worker and the traceback where `raised` was raised."""
-    _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(text_of(raised, _format))}")
+    _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(text_of(raised, traceback_text))}")
 
 
 def has_origin(error: BaseException) -> bool:
@@ -119,10 +119,6 @@ def text_of(error: BaseException, write: Callable[[BaseException], str] = str) -
         return write(error)
     except BaseException as failure:  # raised by a user's __str__
         return f"(its text is not available: {type(failure).__name__})"
-
-
-def _format(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 def _cut(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Final
 
 from fastdist.core.errors import WorkerLostError
@@ -15,6 +16,9 @@ WHY: Final = "why"
 ENDED: Final = "it ended without rpc.shutdown()"
 CAUSE: Final = f"{ENDED}, by "
 MOST_LETTERS: Final = 300
+# Set by `fastdist run` and torchrun: they end a job when a worker fails, and report the first
+# failure.
+LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
 _BY_ANOTHER: Final = f"{CAUSE}{WorkerLostError.__module__}.{WorkerLostError.__qualname__}:"
 
 
@@ -22,6 +26,8 @@ def level_of_end(why: str) -> int:
     """Return the log level for the end of a worker that did not shut down.
 
     An end that the loss of another worker caused is logged as INFO. As a warning, one failure among
-    n workers would make each of them log n - 1 lines.
+    n workers would make each of them log n - 1 lines. Under a launcher, so is an end with a cause:
+    the launcher shows the cause once, and as a whole.
     """
-    return logging.INFO if why.startswith(_BY_ANOTHER) else logging.WARNING
+    is_reported = why.startswith(CAUSE if LAUNCHED in os.environ else _BY_ANOTHER)
+    return logging.INFO if is_reported else logging.WARNING

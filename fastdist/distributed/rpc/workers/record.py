@@ -95,6 +95,12 @@ def did_you_mean(name: object, known: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def hint_for(name: object, known: Collection[str], world_size: int) -> str:
+    """Return a hint for an unknown name: one that it resembles, or how to start more workers."""
+    alone = "; world_size is 1: `fastdist run -n 2 PROGRAM` starts two workers"
+    return did_you_mean(name, known) or (alone if world_size == 1 else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The description that a member publishes for all others.

@@ -32,7 +32,7 @@ from .hooks import add_silence_hook as add_silence_hook  # pickles of earlier ve
 from .hooks import lost_hooks, silence_hooks, tell_of_return
 from .latest import remember
 from .progress import Progress
-from .record import Record, WorkerInfo, did_you_mean, in_words, require_room_for_peer
+from .record import Record, WorkerInfo, hint_for, in_words, require_room_for_peer
 from .session import LivenessTimeouts, Times
 from .standing import is_life, is_out, refusal_of, stale_error
 from .worker import Worker
@@ -151,7 +151,7 @@ class Workers:
             known = self._names()
             kind = "name" if isinstance(to, str) else "id"
             lost = self._explain_missed(to)
-            near = "" if lost or unread else did_you_mean(to, self._by_name)
+            near = "" if lost or unread else hint_for(to, self._by_name, self.me.world_size)
             raise self._not_found(f"{kind} {to}; the group has: {known}{lost}{near}{unread}")
         return worker
 

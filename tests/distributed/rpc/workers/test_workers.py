@@ -60,6 +60,13 @@ class NoDescriptorLeft:
         raise FastdistError("no descriptor is left for a socket")
 
 
+def test_an_unknown_name_in_a_job_of_one_worker_says_how_to_start_more() -> None:
+    workers = workers_of(static(replace(ME, world_size=1)))
+    hint = "; world_size is 1: `fastdist run -n 2 PROGRAM` starts two workers"
+    with pytest.raises(RpcError, match=f"the group has: {ME.name}{hint}$"):
+        workers.get("other")
+
+
 def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -> None:
     context = NoDescriptorLeft()
     context.workers = workers = workers_of(static(ME, OTHER), context)
