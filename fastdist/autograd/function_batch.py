@@ -57,7 +57,7 @@ class CallOnBatch:
         )
 
     def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
-        """Return the arguments: values, wrapped in batches again where is_batch says so."""
+        """Return the arguments: values, wrapped in batches again where is_batch is true."""
         return [
             batched(one, self.level) if batch and one is not None else one
             for one, batch in zip(values, is_batch, strict=True)
