@@ -2,8 +2,8 @@
 
 # Note [Sums of two machines]
 # Each leader sends the complete data of its machine while it receives the other's, and adds both.
-# These are as many bytes as around a ring, and no leader waits for the other's additions. Both add
-# in the order of the machines.
+# A ring would send as many bytes, but here no leader waits for the other's additions. Both add in
+# the order of the machines.
 # Two leaders on one machine (in containers, say) send in turns: a piece is sent when all earlier
 # pieces of the other leader have arrived. So no leader sends on a connection while the other reads
 # from it; otherwise both would wait for the connection's lock, and evict its memory from each

@@ -126,7 +126,7 @@ class ExactRowCode(RowCode):
         return build.load(build.gep(table, [at]))
 
     def _build_sums(self, steps: Sequence[Reduce], element: Any) -> None:
-        """Build the sums of texts along the row, computed in the type `element`."""
+        """Build the sum of each step's expression along the row, computed in the type `element`."""
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
         sums = _Sums(self, steps, element)
         stacks = [_cgutils.alloca_once(build, ir.ArrayType(element, _DEPTH)) for _ in steps]
@@ -179,7 +179,7 @@ def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
 
 
 class _Sums:
-    """Builds sums of texts over a part of a row of at most 128 elements."""
+    """Builds the sums of the steps' expressions over at most 128 elements of a row."""
 
     def __init__(self, code: RowCode, steps: Sequence[Reduce], element: Any) -> None:
         self.code, self.steps, self.element = code, steps, element
@@ -220,7 +220,9 @@ class _Sums:
         return [build.load(total) for total in self.totals]
 
     def _values(self, at: Any, on: Numbers) -> list[Any]:
-        """Return the values of the texts for the vector of elements that begins at this index."""
+        """Return the value of each step's expression for the vector of elements that begins at
+        `at`.
+        """
         code, build = self.code, self.build
         found: dict[str, Any] = {}
         own = self.own[0] if on.lanes else self.own[1]

@@ -172,7 +172,9 @@ class Row(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A kernel that sums texts' values over all rows, times `a`, into operands with their names."""
+    """A kernel that sums expressions (`texts`) over all rows, times `a`. Each sum is written to the
+    operand with the name of its expression.
+    """
 
     operands: tuple[tuple[str, Kind], ...]
     texts: tuple[tuple[str, str], ...]
