@@ -310,7 +310,7 @@ def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
 
 
 def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence[str]) -> Any:
-    """Return the value of text; find returns the value of a name."""
+    """Return the value of the expression `text`; `find` returns the value of a name."""
     made: dict[Any, Any] = {}
     tree = parse(text, names).tree
     for piece in walk(tree):
