@@ -55,7 +55,10 @@ def run(rounds: int) -> list[Row]:
 def watch(
     library: Any, shape: tuple[int, ...], dtype: str, *, is_causal: bool, both: bool, more: str = ""
 ) -> Stopwatch:
-    """Return a stopwatch of attention and, with `both`, its gradients; `more` is one of MORE."""
+    """Return a stopwatch that runs attention, and its gradients if `both` is true.
+
+    `more` names the variant: one of MORE, or "" for plain attention.
+    """
     import numpy as np
 
     rng = np.random.default_rng(0)

@@ -13,8 +13,8 @@ A benchmark is a module of this folder with one function `run(rounds) -> list[Ro
 If figures depend on more facts about the machine than `machine` below returns, the module also has
 a function `machine` that returns them by name. If nothing can be measured, `run` prints why and
 returns no rows. Both functions are called after `one_thread_each`, so they may import fastdist and
-torch. A stopwatch is any function that does the work n times and returns the seconds it took; it
-may also have another process do so.
+torch. A stopwatch is any function that does the work n times and returns the seconds it took; the
+work may also run in another process.
 
 Machines are shared and clocks change, so only times measured side by side are compared. Each round
 takes one sample of every case; ours and the peer's are adjacent, in alternating order. A ratio is

@@ -4,9 +4,9 @@
 # Graphs and tangents belong to the values inside batches. So a call with batches becomes a call of
 # another Function (`OfBatch`) with the values. Its forward wraps the values in batches, runs the
 # user's forward with these, and returns the values of the results. Its backward and jvp do the same
-# with the user's backward and jvp. They do so at the vmap levels that were open at the call, which
-# may be closed by then. `OfBatch` has a batching rule too: if its arguments are batches of an outer
-# level, the next call removes that level.
+# with the user's backward and jvp. They use the vmap levels that were open at the call, even if
+# those levels have been closed since. `OfBatch` has a batching rule too: if its arguments are
+# batches of an outer level, the next call removes that level.
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CallOnBatch:
         )
 
     def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
-        """Return the arguments: values, wrapped in batches again where is_batch says so."""
+        """Return the arguments: values, wrapped in batches again where is_batch is true."""
         return [
             batched(one, self.level) if batch and one is not None else one
             for one, batch in zip(values, is_batch, strict=True)

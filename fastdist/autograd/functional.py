@@ -352,7 +352,7 @@ def _require_differentiable(ys: Sequence[Tensor], strict: bool) -> None:
 
 
 def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
-    """Raise RuntimeError if no output depends on an input: tangents alone do not show that."""
+    """Raise RuntimeError for an input on which no output depends; tangents do not show this."""
     _require_differentiable(ys, True)
     ones = [zeros_like(y) for y in ys]
     for i, g in enumerate(grad(ys, xs, ones, retain_graph=True, allow_unused=True)):

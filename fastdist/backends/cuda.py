@@ -1,4 +1,4 @@
-"""Switches for NVIDIA GPUs: TF32 in matrix products changes results; those of attention do not."""
+"""Switches for NVIDIA GPUs: TF32 changes results; the switches of attention change no results."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from .interpreter import Interpreter, list_open, of_thread, without
 # Calls on plain Tensors cost nothing extra. If a subclass overrides `__torch_function__`, the class
 # OfferedMethods precedes Tensor in its method resolution order, and has its methods, operators and
 # properties (tensor/subclasses.py). A function calls the override at a point where it checks for
-# subclasses anyway. An op does so on the general path (interpreters/torch_function.py); its short
-# path leaves such operands to it. A composite does so for classes that it has not seen before, and
-# it never caches classes with an override (dispatch/composite.py). A handwritten function does so
+# subclasses anyway. An op checks on the general path (interpreters/torch_function.py); its short
+# path passes such operands to that path. A composite checks classes that it has not seen before,
+# and never caches classes with an override (dispatch/composite.py). A handwritten function checks
 # on its slow path. A mode (overrides.TorchFunctionMode) comes before the arguments, and applies to
 # plain Tensors as well. While one is open, `modes.tracers` is not 0, so every call takes its slow
 # path and finds the mode there.

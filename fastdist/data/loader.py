@@ -36,10 +36,11 @@ class DataLoader(Generic[T_co]):
 
     Thread  not thread-safe
     Raises  ValueError for options that exclude each other or are out of range
-    Note    workers are forked if this process has no other threads. Otherwise, and if
-            multiprocessing_context says so, dataset, collate_fn and worker_init_fn must pickle, and
-            a script must begin its work under `if __name__ == "__main__":`. In a script without
-            that line, or in a notebook, workers are forked with a warning
+    Note    workers are forked if this process has no other threads. Otherwise, or if
+            multiprocessing_context selects "spawn" or "forkserver", dataset, collate_fn and
+            worker_init_fn must be picklable, and a script must begin its work under
+            `if __name__ == "__main__":`. In a script without that line, or in a notebook, workers
+            are forked with a warning
 
     Args:
         dataset: The samples: a Dataset, a list, or an IterableDataset.

@@ -313,8 +313,9 @@ def _manner(listed: tuple[Interpreter, ...]) -> tuple[bool, bool]:
 
 
 def cast_plain(op: Any, name: str, operands: Sequence[Any]) -> Sequence[Any]:
-    """Return plain tensors (or None) cast as autocast wants for op. op is an op or a composite, and
-    name its name in autocast's lists.
+    """Return plain tensors (or None), cast as autocast requires for op.
+
+    `op` is an op or a composite, and `name` is the name of `op` in autocast's lists.
 
     Note    the first operand is a tensor
     """

@@ -74,7 +74,7 @@ _CALLED: Final[Sequence[Any]] = (
     *(Storage, Tensor, constant, find_event, find_route, may_overlap, raise_out_of_memory),
     storage_of,
 )
-# The global names that the generated texts use.
+# The global names that the generated code uses.
 NAMES: Final[dict[str, Any]] = (
     {f"_{one.__name__}": one for one in _CALLED}
     | {"_CPU": CPU, "_NO_ROUTE": NO_ROUTE, "_NUMBERS": NUMBERS, "_PLAIN": PLAIN}
@@ -208,7 +208,7 @@ class ShortPath:
         return [f"try: {line}", "except BaseException as _error:", *_deeper(failed)]
 
     def _reporting(self, number: str = "-1") -> list[str]:
-        """Return the lines by which a timed text reports its call; number is that of its Node."""
+        """Return the lines with which timed code reports its call; number is its Node's number."""
         event = "_event"
         if self.op.event_namer is not None:
             given = f"{_tuple(self.op.tensors)}, {_tuple(self.op.attributes)}"
@@ -416,7 +416,7 @@ def write_short_path(called: Op, op: RecordedOp, more: int = 0, **names: Any) ->
 
 
 def _names_of(op: RecordedOp, called: Op | None = None, **more: Any) -> dict[str, Any]:
-    """Return the global names for the texts of op, or of its in-place twin `called`."""
+    """Return the global names for the generated code of op, or of its in-place twin `called`."""
     node, defaults = op.may_record and op.node_class, {}
     if op.defaults is not None:
         pairs = zip(op.attributes, op.defaults, strict=True)

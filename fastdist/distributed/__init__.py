@@ -173,7 +173,7 @@ load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
 
 
 def _begin_monitor() -> None:
-    """Publish this worker's metrics to `fastdist top` and Prometheus if the environment says so."""
+    """Publish this worker's metrics to `fastdist top` and Prometheus if a variable requests it."""
     if os.environ.get("FASTDIST_METRICS_PORT") or os.environ.get("FASTDIST_MONITOR_DIR"):
         importlib.import_module(f"{__name__}.monitor").begin()
 

@@ -53,7 +53,7 @@ class PostLocalSGDOptimizer(Optimizer):
         self.averager.step = 0
 
     def step(self, closure: Any = None) -> Any:
-        """Step the inner optimizer, then average the parameters if the averager says so.
+        """Step the inner optimizer, then call the averager, which may average the parameters.
 
         Args:
             closure: Computes the loss again; passed to the inner optimizer.

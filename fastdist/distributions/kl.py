@@ -78,7 +78,8 @@ def _find(type_p: type, type_q: type) -> Formula | None:
 def _distance(kind: type, base: type) -> int:
     """Return the position of base in kind's method resolution order.
 
-    A class that is not in it (its metaclass implements __subclasscheck__) comes last.
+    If base is not in this order (its metaclass implements __subclasscheck__), return the order's
+    length.
     """
     order = kind.__mro__
     return order.index(base) if base in order else len(order)

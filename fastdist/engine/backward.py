@@ -1,4 +1,4 @@
-"""Starts a pass from the user's roots: checks, first gradients, and the choice of its engine."""
+"""Starts a pass from the user's roots: checks, gradients of the roots, and choice of the engine."""
 
 from __future__ import annotations
 

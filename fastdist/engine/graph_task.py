@@ -238,7 +238,7 @@ running = _Running()
 
 
 class GraphRoot(Node):
-    """A Node above several roots: it passes each root its first gradient."""
+    """A Node above several roots: it passes each root the gradient with which the pass starts."""
 
     __slots__ = ("gradients",)
 
@@ -250,9 +250,9 @@ class GraphRoot(Node):
         self.seq = seq
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the first gradients as raw arrays."""
+        """Return the gradients of the roots as raw arrays."""
         return tuple([None if t is None else t._array for t in self.gradients])
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
-        """Return the first gradients."""
+        """Return the gradients of the roots as Tensors."""
         return self.gradients

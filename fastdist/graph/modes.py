@@ -59,8 +59,8 @@ class _ThreadModes(threading.local):
 
 # Note [Ctrl-C and grad mode]
 # Python raises KeyboardInterrupt when it calls a function, returns from a C function or repeats a
-# loop, never at a plain assignment. Code that switches grad mode off temporarily therefore does so
-# inside `try`. In `finally` it first assigns `tls.grad = True`, if it was on, before any call:
+# loop, never at a plain assignment. So code that switches grad mode off temporarily does it inside
+# `try`. In `finally` it first assigns `tls.grad = True`, if grad mode was on, before any call:
 # otherwise a Ctrl-C at that call would leave recording off in the main thread.
 modes = _Modes()
 tls = _ThreadModes()

@@ -41,7 +41,9 @@ IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"
 
 
 def none_overrides(values: Iterable[Any]) -> bool:
-    """Return whether all values are of classes known never to override; False may mean either."""
+    """Return True if all values are of classes that are known never to override. If it is False,
+    a class may or may not override.
+    """
     return NEVER_ASKED.issuperset(map(type, values))
 
 

@@ -17,7 +17,8 @@ _STARTS = (*_HEADLINES, _FATAL, _FRAME)
 _CHAINS = (b"The above exception was the direct cause of ", b"During handling of the above ")
 # Python's heading of a traceback for an error that does not end the process.
 _ASIDES = (b"Exception in thread ", b"Exception ignored in", b"Error in atexit", b"Exception in at")
-# A class, alone or with its message; all above it is indented.
+# The last line of a traceback: the exception's class, alone or with its message. All lines of the
+# traceback above it are indented.
 _RAISED = re.compile(rb"(?:  \| )?([^\s:|+][^\s:]*(?::.*)?)", re.DOTALL)
 # An error that says which other worker was lost: its rank follows the worker's name or comes first.
 _LOST = re.compile(

@@ -116,7 +116,7 @@ def _add_places(parser: CommandParser) -> None:
 
 
 def _add_torchrun_places(parser: CommandParser) -> None:
-    """Add torchrun's options that have another meaning here, or none."""
+    """Add torchrun's options that have another meaning here, or no effect."""
     _add(
         parser,
         ("--rdzv-endpoint",),

@@ -217,7 +217,7 @@ class _Gathering:
                     return found
 
     def _are_enough(self, missing: Collection[int]) -> bool:
-        """Return whether this launcher decides which nodes take part, and does so now."""
+        """Return whether this launcher decides which nodes take part, and decides it now."""
         mine, now = self._mine, time.monotonic()
         if mine.node != 0 and mine.is_flexible:
             return False

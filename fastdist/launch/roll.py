@@ -2,7 +2,7 @@
 
 # Note [Rounds]
 # A round starts all workers, and has ended on a node when all of the node's workers have ended.
-# Each node stores its result under the round's number, and never changes it. When all have done so,
+# Each node stores its result under the round's number, and never changes it. When all are stored,
 # each node can decide alone whether the job is over. Only node 0 decides that it continues, because
 # it must clear the list of ended ranks in the store before the first worker starts again. A node
 # that a Ctrl-C ended takes part in no further round, and then no other node does.

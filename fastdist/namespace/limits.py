@@ -14,7 +14,7 @@ _EPS: dict[DType, float] = {float8_e5m2fnuz: 0.125}
 
 
 class finfo:
-    """The limits of a floating dtype; for a complex dtype, those of its real part.
+    """The limits of a floating dtype, or of the real part of a complex dtype.
 
     `eps` is the step from 1 to the next number. `tiny` (also `smallest_normal`) is the smallest
     positive normal number. `resolution` is the precision in decimal digits.

@@ -54,7 +54,7 @@ def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
 
 
 def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
-    """Return the function unchanged, or a decorator that does so; there is no compiler."""
+    """Return the function, or a decorator that returns its function; there is no compiler."""
     return fn if fn is not None else lambda function: function
 
 

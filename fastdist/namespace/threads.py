@@ -35,8 +35,9 @@ def set_num_threads(int: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Return how many threads compiled kernels may use; before one was compiled, those of matrix
-    products.
+    """Return how many threads compiled kernels may use.
+
+    Before a kernel has been compiled, return the number of threads of matrix products.
     """
     # Numba is not imported for this query, because its import is slow.
     launch = sys.modules.get(_LAUNCH)

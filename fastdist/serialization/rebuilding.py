@@ -74,7 +74,7 @@ def rebuild_tensor_v3(
 
 
 def _with_bits(tensor: Tensor, metadata: Any) -> Tensor:
-    """Return tensor, or its conjugate or negative view if metadata says so.
+    """Return tensor, or the conjugate or negative view of it that metadata names.
 
     The view shares the memory of the file's storage, without a copy.
     """

@@ -168,8 +168,8 @@ def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def placed(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Return held(value, dtype), except that half types round to inf. PyTorch does so where it
-    first makes a tensor of the number, as in `x[0] = value`.
+    """Return held(value, dtype), except that half types round to inf. PyTorch rounds in this way
+    where it first makes a tensor of the number, as in `x[0] = value`.
     """
     return (as_operand if dtype.is_half else held)(value, dtype)
 

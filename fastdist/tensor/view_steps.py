@@ -9,8 +9,8 @@ Step = tuple[Any, tuple[Any, ...]]
 
 
 class ViewSteps:
-    """A linked chain of pairs (view op, arguments). A chain refers to that of the view before, so
-    adding a step costs the same for any length.
+    """A linked chain of pairs (view op, arguments). The chain of a view refers to the chain of its
+    base view, so adding a step costs the same for any length.
 
     Thread  immutable
     """

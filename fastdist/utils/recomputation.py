@@ -80,7 +80,7 @@ class Frame:
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        """Return the saved value; recompute all values if this pass has not done so yet.
+        """Return the saved value; recompute all values if this pass has not recomputed them yet.
 
         Raises  CheckpointError if the second run saves other values
         """

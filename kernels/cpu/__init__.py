@@ -17,10 +17,10 @@ rows    Kernels that work along rows (softmax, norms, losses, sums over the last
         vector code, and `long_rows` and `long_columns` choose a kernel by the layouts of a call.
         Short rows have exact kernels: NumPy (`numpy_twins`) and a compiled loop (`exact_row_code`)
         give bit-identical results, and `small_loops` chooses between them. `small_rows`,
-        `small_groups` and `small_columns` compute results and gradients with them, and
-        `small_slopes` second gradients.
-small   Kernels for small arrays. They make once per layout the choices that other kernels make at
-        each call.
+        `small_groups` and `small_columns` use these kernels for results and gradients, and
+        `small_slopes` uses them for second gradients.
+small   Kernels for small arrays. Other kernels make their choices at each call; these make them
+        once per layout.
 
 `pointwise/pointwise.py` chooses a kernel by size, dtype, layout and body alone, never by what
 happens to be compiled: `numpy_pointwise` (generated calls of ufuncs, made silent by `silence`) or

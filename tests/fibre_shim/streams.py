@@ -297,10 +297,10 @@ def queue(work: Callable[[], object]) -> None:
 
 
 def late(work: Callable[[], object], stream: Stream) -> None:
-    """Run a delayed copy with the next work or wait.
+    """Delay a copy until the next work or wait on any stream.
 
-    Code that reads its result, or overwrites its source, before that lacks a wait that a GPU
-    requires.
+    So code that lacks a wait, which a GPU requires, reads the destination before the copy, or
+    overwrites the source, and its test fails.
     """
     if stream.captured is None:
         _late.append(work)

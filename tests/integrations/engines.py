@@ -83,7 +83,7 @@ class Job:
         return (self.folder / "output").read_text(errors="replace")
 
     def look(self) -> None:
-        """Restart killed processes if the engine does so; fail if a command has failed."""
+        """Restart killed processes if the engine replaces them; fail if a command has failed."""
         for command in self._commands:
             status = command.process.poll()
             if status == -signal.SIGKILL and self._replaces and command.starts <= RESTARTS:

@@ -86,7 +86,7 @@ def word(torch: Any, given: Any) -> Any:
 
 
 def _called(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call op; PyTorch's version does so under a separate seed, with its own test machinery."""
+    """Call op; PyTorch's version calls it under a separate seed, with its own test machinery."""
     return op(*args, **kwargs)
 
 

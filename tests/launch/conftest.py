@@ -64,8 +64,7 @@ class Run:
     def end(self, timeout_s: float = BOUND_S) -> int:
         """Read until the launcher has ended, in time, and return its exit status.
 
-        Time in which this process was stopped does not count, since the launcher had no core
-        either.
+        Time in which this process was stopped does not count, since the launcher was stopped too.
         """
         with Standstill() as stood:
             began = time.monotonic()

@@ -39,9 +39,10 @@ def begin(
 ) -> templates.Process:
     """Start `python -m fastdist.run ARGUMENTS` as a shell does, with two given streams.
 
-    The launcher is started, not forked, if a variable may only take effect in a new process, or for
-    `is_child`: then it is a child of this process, with its limits. It starts its workers, as for
-    users, for `starts_workers`, in one of forty tests (chosen by name), and with --slow in all.
+    The launcher is started, not forked, if a variable may only take effect in a new process, or if
+    `is_child` is true: then it is a child of this process, with its limits. Workers are started as
+    new processes, as for users, if `starts_workers` is true, in one of forty tests (chosen by
+    name), or with --slow. Otherwise they are forked.
     """
     # The kernel does not let a terminal's signal stop a group that has no parent outside of it.
     if is_child or not templates.is_usual(environment, *_READ_LATE):

@@ -17,7 +17,8 @@ import pytest
 from tests.suite.cpu_report import file_of
 
 BOUND_S: Final = 45.0
-# Some of 39 files have thousands of slow tests, which would crowd out the others.
+# The number of tests that a file contributes per turn. A few of the 39 files have thousands of slow
+# tests, which would leave no time for the other files.
 _IN_TURN: Final = 3
 # Each of these tries thousands of seeds for up to a minute of CPU. On a busy machine it would be
 # ended as a hanging test, and on any machine it would leave no time for others.

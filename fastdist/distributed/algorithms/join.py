@@ -163,7 +163,7 @@ def share(group: Any, own: int) -> list[int]:
 
 
 def notify(joinable: Any, own: int) -> list[int]:
-    """Announce an iteration, and return all announcements; empty if another joinable does so.
+    """Announce an iteration and return all announcements; empty if another joinable announces it.
 
     Raises:
         RuntimeError: With throw_on_early_termination, another process has no further inputs.

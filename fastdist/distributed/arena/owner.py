@@ -235,7 +235,7 @@ class Arena:
             )
 
     def close(self) -> None:
-        """Free all pages that no borrower uses; the others live as long as a borrower's mapping."""
+        """Free all pages that no borrower uses; a page in use lives as long as its mapping."""
         with self._lock:
             mapping = self._mapping
             if mapping is None:

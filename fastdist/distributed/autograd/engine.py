@@ -206,8 +206,9 @@ class DistEngine:
         """Continue from sends whose gradients arrived. The Future is done when all later work is.
 
         The first gradients of a pass set it up here, and are answered when the whole part has ended
-        and its own messages are answered. Later gradients are answered immediately. A batch is
-        returned only if the sender waits for the answer with `direct`; it travels in the answer.
+        and its own messages are answered. Later gradients are answered immediately. If `direct` is
+        true, the sender waits for the answer, and a batch of gradients for it may be returned. The
+        caller sends that batch in the answer.
 
         Raises  ContextError for an unknown message id; ContextReleasedError if the pass is over
         """
@@ -317,7 +318,8 @@ class DistEngine:
 
         Each of the given Nodes counts as an outstanding task.
 
-        Several threads may do so for one pass. Each has its own queue, so none waits for another.
+        Several threads may run Nodes of one pass. Each has its own queue, so none waits for
+        another.
         The outbox keeps the messages to send. See Note [Gradients that wait a little].
         """
         if starts:

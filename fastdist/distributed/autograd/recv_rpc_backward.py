@@ -157,7 +157,7 @@ class RecvRpcBackward(Node):
 
 
 # Note [Gradients between GPUs]
-# If tensors travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), their gradients do so too. The
+# If tensors travel from GPU to GPU (rpc/gpu_transport/cuda_ipc.py), so do their gradients. The
 # gradients use the device map of the receive, which may differ from that of calls to the same
 # worker, so the message names their devices (`goals`). They stay on their device until the message
 # is packed. Then `follow` makes the streams of the packing thread wait for them. At the receiver,

@@ -79,9 +79,9 @@ def _read_all(path: str) -> None:
 
 
 def after_all(folder: str, now: int) -> int:
-    """Return a time for a new checkpoint that is later than those of its neighbours.
+    """Return a time for a new checkpoint, later than those of all checkpoints in the same folder.
 
-    This holds even if the clock was set back.
+    It is later even if the clock was set back.
     """
     parent = os.path.dirname(os.path.abspath(folder))
     return max([now, *(1 + (_saved_at(parent, name) or 0) for name in _names(parent))])

@@ -1,7 +1,7 @@
 """The manifest: a small file; a checkpoint exists as soon as its manifest exists."""
 
 # Note [When a checkpoint is there] Each worker writes its file to the disk under a new name. When
-# all have done so, the coordinator publishes the manifest, which names the files, in one atomic
+# all files are written, the coordinator publishes the manifest, which names them, in one atomic
 # step (system/atomic_file.py). Before that step the folder contains no checkpoint, or a complete
 # older one; after it, the complete new one. Files that no manifest names are leftovers of a save
 # that did not end.

@@ -248,8 +248,8 @@ class _Save:
         self.done.try_complete(error=error)
 
     def _tidy_up(self) -> None:
-        """Remove the files of a failed save; those of all workers, if none can be writing any
-        more.
+        """Remove this worker's files of a failed save. If no worker can still be writing, remove
+        the files of all workers.
         """
         there = None if saved_at_of(self._folder) is None else read_manifest(self._folder)
         is_last = self._lock.is_held and (self._together is None or self._together.has_gathered)

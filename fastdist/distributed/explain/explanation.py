@@ -445,7 +445,7 @@ def _with_forgotten_roots(
 ) -> list[Stretch]:
     """Return the stretches, with stretches added for roots that have been freed.
 
-    A freed root sent the hops that left a worker although no started stretch leads to them.
+    If a hop left a worker, but no started stretch leads to the hop, then a freed root sent it.
     """
     found = {(one.worker, one.start): one for one in stretches}
     for hop in hops:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 # failed pass the critical path leads to the failure. It ends with the hop to a lost worker, or
 # with the stretch that leads to the Node that raised. If the pass came to rest, it ends with a
 # hop to which no Node leads.
-# If the roots have been freed, the Nodes below them are unknown, but the hops from there are
-# known. So such a stretch has no Nodes.
+# If the roots have been freed, the Nodes below them are unknown, but the hops from these Nodes are
+# known. So the stretch that starts at the roots is shown without Nodes.
 
 ROOT = -1
 

@@ -143,7 +143,7 @@ def wrap(module: Module, **wrap_overrides: Any) -> Module:
 def wrap_below(
     module: Module, policy: _Policy, wrapper: Callable[[Module], Module], seen: set[int]
 ) -> tuple[Module, int]:
-    """Return the module with its children, and itself, wrapped where the policy says so.
+    """Wrap the module and its children where the policy selects them; return the result.
 
     Args:
         module: The module, whose children are replaced in place.

@@ -377,7 +377,7 @@ class LinksTransport(ClosesQuietly):
     def _say_goodbye(self) -> bool:
         """Notify other members that no message follows, and wait until they have read all messages.
 
-        Return whether all have done so.
+        Return whether all members have read them.
         """
         left = self._alarm.left
         others = [one for one in range(self.size) if one != self.rank and one not in left]

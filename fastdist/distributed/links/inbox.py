@@ -11,7 +11,8 @@ from fastdist.distributed.pipe.frames import Buffer
 from .alarm import LOOK_S, Alarm, Waiting
 from .wire import Head
 
-# A member may be one collective ahead; messages of earlier turns came after a failure.
+# Messages further ahead than this are dropped: a member may be one collective ahead. Messages of
+# earlier turns are dropped too, because they belong to a collective that failed.
 _MOST_TURNS_AHEAD: Final = 2
 
 

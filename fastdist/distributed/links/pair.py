@@ -2,8 +2,8 @@
 
 # Note [Sums of two machines]
 # Each leader sends the complete data of its machine while it receives the other's, and adds both.
-# These are as many bytes as around a ring, and no leader waits for the other's additions. Both add
-# in the order of the machines.
+# A ring would send as many bytes, but here no leader waits for the other's additions. Both add in
+# the order of the machines.
 # Two leaders on one machine (in containers, say) send in turns: a piece is sent when all earlier
 # pieces of the other leader have arrived. So no leader sends on a connection while the other reads
 # from it; otherwise both would wait for the connection's lock, and evict its memory from each
@@ -12,7 +12,7 @@
 # allows, because waiting would cost a round trip per piece.
 # A leader without members to wait for sends its call and its array without waiting. The call
 # comes first, so the other leader compares it before it uses any data. If the calls differ, the
-# sender stops, and sends a record that says so; the receiver drops the data until then. Such a
+# sender stops, and sends a stop record; the receiver drops all data before that record. Such a
 # call is joined with the first piece after it (records.py), which saves a tag. The calls are
 # compared before that piece is authenticated, but they cause no sum and no error until it is.
 
@@ -120,7 +120,7 @@ class Pair:
     def meet(
         self, turn: int, text: bytes, data: Bytes, agrees: Agrees, waiting: Waiting
     ) -> tuple[bytes, Bytes]:
-        """Exchange the texts and data of calls; return the other leader's."""
+        """Send the text and data of this leader's call, and return those of the other leader."""
         records = self._records
         self._enqueue_call(turn, _CALL, text, data)
         theirs = self._await_call(turn, waiting, lambda: records.send_some(waiting))
@@ -132,8 +132,8 @@ class Pair:
     def meet_and_exchange(
         self, turn: int, text: bytes, mine: Array, theirs: Array, agrees: Agrees, waiting: Waiting
     ) -> bytes:
-        """Exchange calls and return the other's; fill `theirs` with its array if the calls
-        agree.
+        """Exchange calls and return the other leader's call. If the calls agree, fill `theirs`
+        with its array.
         """
         self._enqueue_call(turn, _CALL_AND_ARRAY, text, NOTHING)
         outgoing = _Outgoing(self._records, turn, mine)

@@ -5,7 +5,7 @@ exposition.py  the reading in Prometheus's format (package prometheus_client)
 http_server.py a small HTTP server for monitoring systems: /metrics and /healthz
 answers.py     a socket file on which the launcher reads metrics for `fastdist top`
 listener.py    the listening socket, and the thread of both servers
-beginning.py   starts both servers with RPC or a process group if the environment says so
+beginning.py   starts both servers with RPC or a process group if a variable requests it
 
 Nothing here runs on a thread of the program: each server has a thread that sleeps until a request
 arrives. A reading holds locks only while it copies counts. It contains no secrets: no values of

@@ -11,9 +11,9 @@ file is a linear function from the first vector to the second. Therefore:
 
 So one op, `collective`, provides reverse and forward mode, double backward, forward over reverse
 and vmap. All members must make the same calls in the same order, in backward passes as well.
-Members that recorded the same graph do so, because each engine runs the later calls of forward
-first. A member whose result needs no gradient, while another's does, makes other calls in backward;
-the group reports a mismatch or a timeout.
+Members that recorded the same graph meet this condition, because each engine runs the later calls
+of forward first. If the result of one member needs no gradient, while that of another member does,
+their calls in backward differ, and the group reports a mismatch or a timeout.
 """
 
 from __future__ import annotations

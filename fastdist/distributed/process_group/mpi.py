@@ -393,8 +393,9 @@ class MpiTransport:
             raise self._error
 
     def _timeout(self, call: Call) -> CollectiveTimeoutError:
-        """Return an error with the members that have not reported that they gave up: they never
-        called.
+        """Return an error that names the members that never called.
+
+        A member that called, and gave up, reports this; so the members without a report are named.
         """
         note, room = np.zeros(1, np.uint8), np.zeros((self.size, 1), np.uint8)
         others = [rank for rank in range(self.size) if rank != self.rank]

@@ -213,9 +213,9 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def leave(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere, and notify the others that this worker leaves.
+        """Wait until no call is under way anywhere, and notify other workers that this one leaves.
 
-        Units   0 waits for the others to call shutdown as long as they live
+        Units   0 waits for the other workers to call shutdown, as long as they live
         Raises  ShutdownIncomplete
         """
 

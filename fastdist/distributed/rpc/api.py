@@ -476,7 +476,7 @@ def _barrier(worker_names: Iterable[str]) -> None:
 def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Wait until all workers of the group have called this.
 
-    Units   timeout in seconds; 0 waits as long as the others live
+    Units   timeout in seconds; 0 waits as long as the other workers live
     Raises  the errors of _all_gather
     """
     _all_gather(None, timeout=timeout)

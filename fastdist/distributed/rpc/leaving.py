@@ -108,7 +108,7 @@ class Leaving:
     def leave(self, timeout_s: float) -> None:
         """Go through the stages up to PARTING. See Note [How a worker leaves].
 
-        Units   timeout_s for all waits together; 0 waits in COMING as long as the others live
+        Units   timeout_s for all waits together; 0 waits in COMING while the other workers live
         Raises  ShutdownIncomplete, also after all stages, if a worker of a static group was lost or
                 ended without shutdown, and has not come back; GivenUpError
         """

@@ -12,9 +12,9 @@
 # member are dropped: one slot too many for a moment is better than a peer that is locked out.
 #
 # A peer that is silent for longer than a handshake may take was admitted, and sends nothing. When a
-# member wants more connections than its limit, such connections are closed. The member may go on
-# trying for longer than it takes to detect a cut connection. Then its connections that have brought
-# nothing for as long are closed too: they belong to an earlier, frozen incarnation. A live peer
+# member wants more connections than its limit, such connections are closed. If the member keeps
+# trying for longer than it takes to detect a cut connection, then its connections without a message
+# in that time are closed too. They belong to an earlier, frozen incarnation. A live peer
 # reconnects, and a member can cause this only for its own connections.
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ class Connections:
             self._overdue.append((oldest, self._silent.pop(oldest)[1]))
 
     def _yields_to(self, member: str) -> bool:
-        """Mark a frozen earlier life's connections as overdue; return whether there are any."""
+        """Mark the connections of a member's frozen earlier life as overdue; return whether any
+        were found.
+        """
         now = self._clock()
         since, last = self._refused.get(member, (now, now))
         # A refused peer may learn of the refusal only by the timeout of its handshake.

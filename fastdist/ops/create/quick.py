@@ -137,9 +137,7 @@ def quick_like(make: Maker) -> Callable[[F], F]:
 
 
 def quick_full(general: F) -> F:
-    """Return `full` with a fast path for numbers that are small enough for each dtype of their
-    kind.
-    """
+    """Return `full` with a fast path for small numbers, which fit every dtype of their kind."""
 
     def create(*args: Any, dtype: Any = None, **named: Any) -> Any:
         if named or len(args) != 2 or modes.tracers or chosen.count:

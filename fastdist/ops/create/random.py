@@ -57,10 +57,10 @@ def draw_numbers(
     pin_memory: bool = False,
     like: tuple[Tensor, MemoryFormat | None] | None = None,
 ) -> Tensor:
-    """Return random numbers on a device, in the default dtype if dtype is None. They fill memory in
-    the axis order of a tensor if `like` has one. Normal numbers of half types are drawn in float32
-    and rounded. Complex numbers get two random parts. Normal ones are scaled to a standard
-    deviation of 1.
+    """Return random numbers on a device, in the default dtype if dtype is None. If `like` is given,
+    they fill memory in the axis order of its tensor. Normal numbers of half types are drawn in
+    float32 and rounded. Complex numbers get two random parts; complex normal numbers are scaled to
+    a standard deviation of 1.
     """
     dtype = dtype_or_default(dtype)
     if not dtype.may_have_gradient:

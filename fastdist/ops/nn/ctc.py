@@ -88,9 +88,7 @@ def _lengths(name: str, given: Any, n: int, most: int | None) -> list[int]:
 
 
 def _texts(targets: Tensor, lengths: list[int], classes: int) -> list[np.ndarray[Any, Any]]:
-    """Return the classes of each target, copied to the CPU, where they determine the
-    computation.
-    """
+    """Return the classes of each target, copied to the CPU."""
     values = targets.detach().to_numpy().copy()  # private, so that the checked values are used
     if values.ndim == 2:
         if len(values) != len(lengths) or max(lengths, default=0) > values.shape[1]:

@@ -156,8 +156,8 @@ def _of_all(op: StructuredOp) -> None:
                 "Specify the reduction dim with the 'dim' argument."
             )
         plan = reducing_plan(op.name, input, None, False, input._layout.dtype)
-        # None and not a list of all axes, which amax and amin pass to the same kernels: the
-        # gradients differ if an element is NaN.
+        # Pass None as the axes. amax and amin pass a list of all axes to the same kernels, and
+        # their gradients differ from these if an element is NaN.
         return plan._replace(numbers=(None,))
 
     @op.batches

@@ -86,7 +86,7 @@ def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
     """Return the derivative of g by norm where norm is 0, or NaN where it does not exist. Return
     None if it is unknown, or g does not depend on norm.
 
-    `g` may have additional leading axes, those of a batch.
+    `g` may have additional leading axes, which are batch axes.
     """
     node = node_of(norm._edge)
     found = None if node is None else _places(g._edge, node, is_zero)

@@ -184,8 +184,8 @@ def _is_stored(key: tuple[str, str, str], *, exact: bool) -> bool:
 
 class Overloads:
     """A compiled function of a module, for any argument types. Like Numba's dispatcher, a call
-    finds or compiles the version for the types of its arguments. With `given`, the name is that of
-    a function that returns the function for these values.
+    finds or compiles the version for the types of its arguments. With `given`, `name` is a factory:
+    called with the values in `given`, it returns the function to compile.
 
     Note    the loaded versions compare the types themselves, which adds 60 ns to a call
     """

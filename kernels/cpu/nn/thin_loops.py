@@ -26,8 +26,8 @@ _LINES: Final = 4
 
 
 def _summer(lines: int, stride: int) -> Any:
-    """Return the function that computes a number of lines of one vector; stride 0 means any
-    other.
+    """Return the function that computes `lines` lines of one vector each. A stride of 0 stands for
+    a stride that is known only at the call.
     """
 
     @intrinsic
@@ -35,9 +35,9 @@ def _summer(lines: int, stride: int) -> Any:
         typingctx: Any, x: Any, x_line: Any, step: Any, offsets: Any, weights: Any, taps: Any,
         first: Any, out: Any, out_line: Any, count: Any,
     ) -> Any:  # fmt: skip
-        """For each line, write `first` plus the sum of weights times the elements at offsets from
-        x, at `count` positions from the address out on. Lines and offsets are in bytes, step in
-        elements.
+        """For each line, write `count` numbers, beginning at the address `out`. Each number is
+        `first` plus the sum of weights times the elements at `offsets` from its position in x.
+        Lines and offsets are in bytes, step in elements.
         """
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

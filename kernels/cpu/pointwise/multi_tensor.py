@@ -123,8 +123,8 @@ def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Array
 ) -> None:
     """Run a program as `apply` does, with some numbers given by arrays. For each None in numbers,
-    arrays begins with a float64 vector that has this number for each row. If skips, a float32 array
-    with one element comes first: nothing is written if that element is not 0.
+    arrays begins with a float64 vector that has one number for each row. If skips is true, a
+    float32 array with one element comes first: nothing is written if that element is not 0.
     """
     first = skips + list(numbers).count(None)
     if skips and arrays[0].item():

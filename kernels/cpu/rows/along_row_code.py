@@ -286,7 +286,7 @@ def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> Non
             for loop in loops:
                 loop.take(i, place, None)
             if len(loops) > 1:
-                # An empty instruction that loads may not be moved across; otherwise LLVM would
+                # An empty instruction, across which LLVM may not move loads. Without it LLVM would
                 # group the vectors of one stream.
                 build.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
 

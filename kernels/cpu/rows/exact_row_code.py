@@ -127,8 +127,8 @@ class ExactRowCode(RowCode):
         return build.load(build.gep(table, [at]))
 
     def _build_sums(self, steps: Sequence[Reduce], element: Any, *, again: bool = False) -> None:
-        """Build the sums of texts along the row, computed in the type `element`. `again` marks the
-        sums inside an If.
+        """Build the sum of each step's expression along the row, in the type `element`. `again`
+        marks the sums inside an If.
         """
         build, zero, one = self.builder, ir.Constant(I64, 0), ir.Constant(I64, 1)
         sums = _Sums(self, steps, element, again=again)
@@ -182,7 +182,7 @@ def _build_scans(codes: Sequence[RowCode], step: Scan) -> None:
 
 
 class _Sums:
-    """Builds sums of texts over a part of a row of at most 128 elements."""
+    """Builds the sums of the steps' expressions over at most 128 elements of a row."""
 
     def __init__(
         self, code: RowCode, steps: Sequence[Reduce], element: Any, *, again: bool
@@ -225,7 +225,9 @@ class _Sums:
         return [build.load(total) for total in self.totals]
 
     def _values(self, at: Any, on: Numbers) -> list[Any]:
-        """Return the values of the texts for the vector of elements that begins at this index."""
+        """Return the value of each step's expression for the vector of elements that begins at
+        `at`.
+        """
         code, build = self.code, self.build
         found: dict[str, Any] = {}
         own = self.own[0] if on.lanes else self.own[1]

@@ -135,7 +135,7 @@ class _Writer:
         self.numbers[name] = variable
 
     def value(self, text: str, wide: bool, out: str = "") -> str:
-        """Return the variable with a text's value, or write the value to out."""
+        """Return the variable with the value of the expression `text`, or write it to out."""
         tree = parse(text, self.names).tree
         if out:
             self._make(tree, wide, out)
@@ -271,7 +271,7 @@ class _Writer:
         return self._of(tree, False)
 
     def _full(self, text: str, wide: bool) -> str:
-        """Return the variable of a text's value with one number for each element."""
+        """Return the variable with the value of `text`, which has one number for each element."""
         return self.value(text, wide)
 
     def _place(self, place: str) -> str:

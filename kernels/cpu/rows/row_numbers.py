@@ -337,7 +337,7 @@ def evaluate(
     *,
     has_top: bool = False,
 ) -> Any:
-    """Return the value of text; find returns the value of a name.
+    """Return the value of the expression `text`; `find` returns the value of a name.
 
     has_top     whether the values are summed over a whole row, which has the row's maximum
     """

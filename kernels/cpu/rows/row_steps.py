@@ -28,8 +28,8 @@ Kind = Literal[
 
 
 class Reduce(NamedTuple):
-    """Reduce to a scalar of the row: the sum of text's values; or the largest one, ignoring NaN
-    (-inf for an empty row); or 1 if one is NaN, else 0.
+    """Reduce the values of the expression `text` over the row to a scalar: their sum; or the
+    largest value, ignoring NaN (-inf for an empty row); or 1 if a value is NaN, else 0.
     """
 
     name: str
@@ -38,16 +38,16 @@ class Reduce(NamedTuple):
 
 
 class Map(NamedTuple):
-    """Write text's values to an operand of kind "rows"."""
+    """Write the values of the expression `text` to an operand of kind "rows"."""
 
     to: str
     text: str
 
 
 class Add(NamedTuple):
-    """Add text's values to those of other rows: of the same band, in an operand of kind "bands", or
-    with the same index modulo b, in one of kind "turn_sums". The first of these rows overwrites old
-    values.
+    """Add the values of the expression `text` to an operand. In an operand of kind "bands", rows of
+    the same band are added up; in one of kind "turn_sums", rows with the same index modulo b. The
+    first of these rows overwrites old values.
     """
 
     to: str
@@ -172,7 +172,9 @@ class Row(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A kernel that sums texts' values over all rows, times `a`, into operands with their names."""
+    """A kernel that sums expressions (`texts`) over all rows, times `a`. Each sum is written to the
+    operand with the name of its expression.
+    """
 
     operands: tuple[tuple[str, Kind], ...]
     texts: tuple[tuple[str, str], ...]

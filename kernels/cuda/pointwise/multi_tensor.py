@@ -111,8 +111,8 @@ def apply_given(
     program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Any
 ) -> None:
     """Run a program as `apply` does, with some numbers given on the device. For each None in
-    numbers, arrays begins with a float64 vector that has this number for each row. If skips, a
-    float32 array with one element comes first: nothing is written if that element is not 0.
+    numbers, arrays begins with a float64 vector that has one number for each row. If skips is true,
+    a float32 array with one element comes first: nothing is written if that element is not 0.
 
     Thread  any; queued on the current stream of the arrays' device, which reads the numbers when it
             runs

@@ -153,7 +153,7 @@ def _joined(
 ) -> tuple[list[_Axis], tuple[int, int, int, int]]:
     """Return the same move with fewer axes, at least one, and the band's numbers for them.
 
-    Rows that wrap around the end of an axis do so as one run of elements.
+    If rows wrap around the end of an axis, the merged axes count as one run of elements.
     """
     row, column, least, most = band
     kept = {row, column} if (least, most) != (-_FAR, _FAR) else set()

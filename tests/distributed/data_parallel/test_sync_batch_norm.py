@@ -1,4 +1,4 @@
-"""Synchronized batch norm when all members together have one value per channel, or none."""
+"""Synchronized batch norm when all members together have one value per channel, or no value."""
 
 from __future__ import annotations
 

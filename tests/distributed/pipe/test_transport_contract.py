@@ -235,7 +235,10 @@ def test_a_reply_to_one_gone_wakes_the_reader_whose_edge_it_took(ends: Ends) -> 
 
 
 def is_woken_by_a_refused_reply(ends: Ends, lane: Lane, gone: Received, number: int) -> bool:
-    """Receive a message whose edge is consumed by a reply to a closed connection; then read it."""
+    """Return whether a refused reply rings the doorbell of a listener with an unread message.
+
+    The reply to the closed connection consumes the edge of the socket's edge-triggered descriptor.
+    """
     assert ends.listener.receive(time.monotonic() + 0.01) is None
     ends.listener._sleeping = True  # as in receive, which would consume the edge itself
     lane.send(Message(0x102, number).encode(), soon())

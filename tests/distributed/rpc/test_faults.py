@@ -265,7 +265,7 @@ def init_with_security(security: str | None) -> None:
 
 
 def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -> str:
-    """Send a member's messages without its key, as anyone could who reaches the port."""
+    """Send a member's messages without its key, as any process that reaches the port could."""
     import zmq
 
     from fastdist.distributed.rpc.message.message import Message

@@ -1,4 +1,4 @@
-"""The served store beyond the contract: admission, strangers and deaths."""
+"""TCPStore, apart from the contract of all stores: admission, strangers, and lost processes."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class RingLane:
         return self._end.bell.fd if self._instead is None else self._instead.fileno()
 
     def connection_fileno(self) -> int:
-        """Return -1: only the shared lane is watched."""
+        """Return -1, because this lane has no connection events."""
         return -1
 
     def next_connection_event(self) -> str | None:

@@ -494,8 +494,9 @@ def pack_request(
 
     value is (function, args, kwargs) for message types that carry a call, else None.
 
-    Raises  RpcError for a value that does not pickle; MessageError beyond the wire's limits;
-            DeviceError; TransformError inside a transform that cannot continue on another worker
+    Raises  RpcError for a value that cannot be pickled; MessageError if the message exceeds the
+            wire's limits; DeviceError; TransformError inside a transform that cannot continue on
+            another worker
     """
     message, peer = call.message, call.peer
     try:

@@ -419,7 +419,8 @@ class Server:
             trace = many_lines("".join(traceback.format_exception(error)))
             _logger.error("a message could not be processed, and was dropped\n%s", trace)
         elif self.num_rubbish == 1:
-            # From a stranger, or a member with another wire version. Logged once, always counted.
+            # The sender is a stranger, or a member with another wire version. Such messages are
+            # logged once, and always counted.
             _logger.warning("a message that cannot be read was dropped: %s", one_line(error))
 
     def _sort(self, received: Received) -> Work | None:

@@ -210,8 +210,8 @@ def _is_defined_as(found: object, module: str, name: str) -> bool:
 def _without_import(module: str, name: str) -> Any:
     """Return an attribute of a loaded module, or None.
 
-    Note    importing a module runs code, and reading an attribute of a module or class may; strict
-            mode does so only for permitted names
+    Note    importing a module runs code, and reading an attribute of a module or class may run
+            code. In strict mode both happen only for permitted names
     """
     found: Any = sys.modules.get(module)
     for part in name.split("."):

@@ -26,7 +26,7 @@ _FORM = re.compile(r"(\d+):(?:([0-9a-f]{1,9})\.)?(\d+)")
 
 
 def random_id_offset() -> int:
-    """Return the random first number for a life that may not be the first one of its rank.
+    """Return a random number at which the ids of a life begin, if its rank may have earlier lives.
 
     Note    at least half of the 48 bits of a number remain for counting
     """

@@ -203,8 +203,9 @@ class Message:
 
         A departure has the tensors if they had to be copied from devices first.
 
-        Raises  MessageError beyond the receiver's limits (an error with a name, rather than a
-                dropped connection); DeviceError for a tensor on a device that the map does not name
+        Raises  MessageError if the message exceeds the receiver's limits (otherwise the receiver
+                would drop the connection); DeviceError for a tensor on a device that the map does
+                not name
         """
         body, tensors = self.body, self.tensors
         # The fast path of nearly every call: a body, or a body and one small tensor.
@@ -354,7 +355,7 @@ def decode(
 
     With `header_alone` only the header is read; in particular, no lent memory is taken.
 
-    Raises  MessageError for bytes that encode does not write, or beyond the limits
+    Raises  MessageError for bytes that encode does not write, or that exceed the limits
     """
     first = frames[0] if frames else b""
     if len(first) < HEADER.size:

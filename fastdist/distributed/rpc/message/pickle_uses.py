@@ -5,8 +5,8 @@
 # writes: a range of three numbers, but not a list of a range. Results of our rebuilding functions,
 # and of users' functions, take no state: NumPy trusts a state that is set into an array or a dtype,
 # and a function's result may be an object that other code uses. Only an instance that the same
-# pickle creates, of an exported or allowed class or of an exception, takes a state. It does so only
-# if Python code reads the state: classes written in C trust it.
+# pickle creates, of an exported or allowed class or of an exception, takes a state. Python code
+# must read that state, because classes written in C do not check it.
 
 from __future__ import annotations
 

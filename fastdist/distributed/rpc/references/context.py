@@ -5,8 +5,8 @@
 # fork). A call of remote() registers its user. When a reference is sent, it forks: the receiver
 # gets another reference. The sender keeps its own alive until the owner knows the new one ("pending
 # child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the sender
-# (RREF_CHILD_ACCEPT). It does so a moment later, because most references are arguments: for one
-# that has ended by then, only the sender needs a notice. If the sender is the owner, it registers
+# (RREF_CHILD_ACCEPT). It waits a moment first, because most references are arguments and end soon:
+# if one has ended by then, only the sender is notified. If the sender is the owner, it registers
 # the fork when it packs the message. Then the answer to the call shows that the reference has
 # arrived, and no notice is needed. The same holds if a call sends a reference to its owner. The
 # notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning

@@ -13,8 +13,8 @@
 #
 # References must not arrive after they were taken back. An answer that nobody waits for is not
 # read. A call whose callee has reported one of its references as missing cannot be read, and does
-# not run. An answer that arrives a second time is not read either, as its references may have ended
-# by then.
+# not run. An answer that arrives a second time is not read either, since its references may have
+# ended after the first arrival.
 
 from __future__ import annotations
 

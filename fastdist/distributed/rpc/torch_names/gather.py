@@ -48,7 +48,7 @@ def all_gather(
 
     The default is all workers of the group. The worker whose name sorts first is the leader.
 
-    Units   timeout in seconds; 0 and the default wait as long as the others live
+    Units   timeout in seconds; 0 and the default wait as long as the other workers live
     Raises  RpcTimeoutError, at each waiting worker, naming the missing ones; WorkerLostError naming
             a lost worker; RpcError if this worker is not among them, or a name is not in the group
     """

@@ -179,7 +179,7 @@ class Record:
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
     def is_of_process_of(self, other: Record) -> bool:
-        """Return whether both are lives of one process, which joined again."""
+        """Return whether both records are lives of one process (it left, and joined again)."""
         same = (self.pid, self.process_start) == (other.pid, other.process_start)
         return same and self.shares_processes_with(other)
 

@@ -93,7 +93,7 @@ Wait = Callable[[], Tensor]
 
 
 class FailedOnPurpose(RuntimeError):
-    """The error that a program raises because its plan says so."""
+    """The error that a program raises when its plan contains a failure."""
 
 
 def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor:

@@ -1,4 +1,4 @@
-"""A worker remembers enough of others' calls that none runs twice, and no more."""
+"""A worker remembers just enough about received calls that no call runs twice."""
 
 from __future__ import annotations
 
