@@ -1,7 +1,6 @@
 // bfloat16 as kernels use it: the upper half of a float in memory, converted on the way in and out.
 #pragma once
-#include <math.h>
-#include <string.h>
+#include "c_library.hpp"
 
 struct __nv_bfloat16 {
     unsigned short bits;

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -27,12 +28,13 @@ SEEDS: Final = (0, 1, 2)
 _FOLDER: Final = Path(__file__).parent
 _FLAGS: Final = (
     *("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-w"),
-    # A checked longjmp treats the jump between stacks as an error.
+    # Some systems enable both of these for some commands only. A precompiled header can only be
+    # used with the flags of its compilation.
     "-U_FORTIFY_SOURCE",
-    # Some systems enable stack protection, but not for sources without libraries. A precompiled
-    # header can only be used with the flags of its compilation.
     "-fno-stack-protector",
 )
+# Kernels throw nothing, and compiling exception tables took 5 % of the CPU time.
+_THROWS_NOTHING: Final = ("-fno-exceptions", "-fno-asynchronous-unwind-tables")
 # Thousands of sources run for milliseconds each: with -O1 compilation takes 1.5 times as long,
 # and running takes as long as before.
 _QUICKLY: Final = "-O0"
@@ -40,6 +42,9 @@ _QUICKLY: Final = "-O0"
 # optimisation and 22 s with it when the sources were compiled already; otherwise 61 s and 44 s.
 _OPTIMISED: Final = "-O1"
 _PRODUCT_OF_TILES: Final = "void multiply("
+_KERNEL: Final = re.compile(
+    r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\(([^)]*)\)'
+)
 # Linking the libraries takes as long as compiling a source, and they are loaded already.
 _ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")
 # Kept between runs and shared by checkouts; a file's name is the hash of everything that determines
@@ -81,6 +86,8 @@ def run_text(
 
     Raises  KernelError with the error that the fibres detected
     """
+    if (count := _kernels(source)[name]) != len(args):
+        raise KernelError(f"{name} has {count} parameters, and was given {len(args)} arguments")
     geometry = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
     with _running:
         fences = Fences(args)
@@ -114,22 +121,34 @@ def _by_value(arg: Any, fences: Fences) -> np.ndarray[Any, Any]:
 
 @functools.lru_cache(maxsize=256)
 def _function(source: str, name: str) -> Any:
-    entry = (
-        'extern "C" __attribute__((visibility("default"))) const char* run_in_fibres('
-        "void** arguments, const unsigned int* geometry, size_t shared, unsigned long long seed)"
-        f" {{\n    return fibres::launch({name}, arguments, geometry, shared, seed);\n}}\n"
-    )
-    _load_runtime()
-    # The header is precompiled for all sources, since parsing it is half of a compilation.
-    level = _OPTIMISED if _PRODUCT_OF_TILES in source else _QUICKLY
-    header = _compiled(
-        (_FOLDER / "fibres.hpp").read_text(), ".hpp.gch", level, language="c++-header"
-    )
-    include = ("-include", str(header.with_suffix("")))
-    library = _compiled(f"{source}\n{entry}", ".so", level, *_ALONE, *include, link="-lgcc")
-    function = ctypes.CDLL(str(library)).run_in_fibres
+    function = getattr(_library(source), f"launch_{name}")
     function.restype = ctypes.c_char_p
     return function
+
+
+@functools.lru_cache(maxsize=256)
+def _library(source: str) -> ctypes.CDLL:
+    """Return the library of a compiled source, which has a launch function for each kernel."""
+    _load_runtime()
+    # The header is precompiled for all sources.
+    flags = (_OPTIMISED if _PRODUCT_OF_TILES in source else _QUICKLY, *_THROWS_NOTHING)
+    header = _compiled(
+        (_FOLDER / "device.hpp").read_text(), ".hpp.gch", *flags, language="c++-header"
+    )
+    include = ("-include", str(header.with_suffix("")))
+    launched = (
+        f"LAUNCHED_WITH({', '.join([name, *(f'fibres::Argument{{{i}}}' for i in range(count))])})"
+        for name, count in _kernels(source).items()
+    )
+    text = "\n".join([source, *launched, ""])
+    return ctypes.CDLL(str(_compiled(text, ".so", *flags, *_ALONE, *include, link="-lgcc")))
+
+
+@functools.lru_cache(maxsize=256)
+def _kernels(source: str) -> dict[str, int]:
+    """Return the number of parameters of each kernel of a source."""
+    found = _KERNEL.findall(source)
+    return {name: params.count(",") + 1 if params.strip() else 0 for name, params in found}
 
 
 @functools.cache

@@ -1,29 +1,12 @@
-// A CUDA block on one CPU thread, as a kernel's text sees it; fibres.cpp makes it run.
+// A CUDA block on one CPU thread: the part that all kernels share, which fibres.cpp defines.
 #pragma once
-// Without Bessel and his kin, the larger part of what a compiler reads of <math.h>.
-#include <bits/c++config.h>
-#undef _GLIBCXX_USE_STD_SPEC_FUNCS
-#include <math.h>
-#include <string.h>
-
-#include <utility>
-
-#define __global__
-#define __device__
-#define __forceinline__ inline
-#define __launch_bounds__(...)
-#define __noinline__
-// One section holds every shared variable of the text; the linker names its two ends.
-#define __shared__ static __attribute__((section("shared_memory"), used))
-#define END_OF_SECTION __attribute__((weak, visibility("hidden")))
-extern unsigned char __start_shared_memory[] END_OF_SECTION;
-extern unsigned char __stop_shared_memory[] END_OF_SECTION;
+#include <stddef.h>
 
 struct dim3 {
     unsigned int x = 1, y = 1, z = 1;
 };
 
-// What one library has for all texts.
+// One library has these for all sources.
 #pragma GCC visibility push(default)
 extern dim3 gridDim, blockDim, blockIdx;
 constexpr int warpSize = 32;
@@ -45,108 +28,4 @@ const char* run(void (*body)(), const unsigned int* geometry, Shared shared,
                 unsigned long long seed);
 #pragma GCC visibility pop
 
-template <typename... Args, size_t... I>
-void (*in_each_thread(void (*kernel)(Args...), void** arguments, std::index_sequence<I...>))() {
-    static void (*called)(Args...);
-    static void** given;
-    called = kernel, given = arguments;
-    return [] { called(*static_cast<Args*>(given[I])...); };
-}
-
-// Returns an error or "". `arguments` are pointers to them, as for cuLaunchKernel.
-template <typename... Args>
-const char* launch(void (*kernel)(Args...), void** arguments, const unsigned int* geometry,
-                   size_t dynamic_bytes, unsigned long long seed) {
-    auto body = in_each_thread(kernel, arguments, std::index_sequence_for<Args...>());
-    const Shared shared = {__start_shared_memory, __stop_shared_memory, dynamic_bytes};
-    return run(body, geometry, shared, seed);
-}
-
-template <typename T>
-T shuffle(unsigned int mask, T value, int source, int line) {
-    static_assert(sizeof(T) <= 16, "a shuffle moves at most 16 bytes");
-    exchange(mask, &value, sizeof(T), source, line);
-    return value;
-}
-
 }  // namespace fibres
-
-#define threadIdx (fibres::thread())
-
-// Line numbers stand for places: threads that wait at different ones wait for different barriers.
-static inline void __syncthreads(int line = __builtin_LINE()) { fibres::wait(line, 0); }
-static inline void __syncwarp(unsigned int mask = 0xffffffffu, int line = __builtin_LINE()) {
-    fibres::wait(line, mask);
-}
-template <typename T>
-T __shfl_sync(unsigned int mask, T value, int from, int width = 32, int line = __builtin_LINE()) {
-    const int lane = fibres::lane();
-    return fibres::shuffle(mask, value, lane / width * width + (from & (width - 1)), line);
-}
-template <typename T>
-T __shfl_down_sync(unsigned int mask, T value, int by, int width = 32,
-                   int line = __builtin_LINE()) {
-    const int lane = fibres::lane();
-    return fibres::shuffle(mask, value, lane % width + by < width ? lane + by : lane, line);
-}
-template <typename T>
-T __shfl_up_sync(unsigned int mask, T value, int by, int width = 32, int line = __builtin_LINE()) {
-    const int lane = fibres::lane();
-    return fibres::shuffle(mask, value, lane % width >= by ? lane - by : lane, line);
-}
-template <typename T>
-T __shfl_xor_sync(unsigned int mask, T value, int by, int width = 32, int line = __builtin_LINE()) {
-    const int lane = fibres::lane(), other = lane ^ by;
-    return fibres::shuffle(mask, value, other / width <= lane / width ? other : lane, line);
-}
-template <typename T>
-unsigned int __match_any_sync(unsigned int mask, T value, int line = __builtin_LINE()) {
-    unsigned long long bits = 0;
-    memcpy(&bits, &value, sizeof value);
-    return fibres::same(mask, bits, line);
-}
-static inline unsigned int __ballot_sync(unsigned int mask, int told, int line = __builtin_LINE()) {
-    const unsigned int same = fibres::same(mask, told != 0, line);
-    return told ? same : mask & ~same;
-}
-
-// Device functions that the C library lacks.
-static inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
-// Fibres do not switch in the midst of one.
-template <typename T> T atomicAdd(T* at, T value) {
-    const T old = *at;
-    *at = old + value;
-    return old;
-}
-static inline float __uint_as_float(unsigned int bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-static inline unsigned int __float_as_uint(float value) {
-    unsigned int bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-static inline double __longlong_as_double(long long bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-// Templates, because newer C libraries declare cospi (glibc 2.41) and rsqrt (glibc 2.42). Overload
-// resolution prefers the function of the C library where there is one.
-template <typename T> T rsqrt(T x) { return T(1 / sqrt(double(x))); }
-template <typename T> T cospi(T x) { return T(cos(x * M_PI)); }
-static inline void sincospi(double x, double* sine, double* cosine) {
-    *sine = sin(x * M_PI), *cosine = cos(x * M_PI);
-}
-static inline double erfinv(double y) {
-    if (!(fabs(y) < 1)) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
-    // Winitzki's approximation, then Newton on erfc, which keeps its digits in the tails.
-    const double a = 0.147, l = log1p(-y * y), b = 2 / (M_PI * a) + l / 2;
-    double x = sqrt(sqrt(b * b - l / a) - b);
-    const double rest = 1 - fabs(y);
-    for (int i = 0; i < 4; ++i) x += (erfc(x) - rest) / (M_2_SQRTPI * exp(-x * x));
-    return copysign(x, y);
-}
-static inline float erfinv(float y) { return float(erfinv(double(y))); }

@@ -131,6 +131,24 @@ def test_a_text_that_does_not_compile_shows_the_compilers_words() -> None:
         run_text('extern "C" __global__ void k() { missing(); }', "k", (1,), (1,), [])
 
 
+def test_a_launch_with_other_arguments_than_the_kernel_has_is_an_error() -> None:
+    source = 'extern "C" __global__ void k(int* x, int n) { x[0] = n; }'
+    with pytest.raises(KernelError, match="k has 2 parameters, and was given 1 arguments"):
+        run_text(source, "k", (1,), (1,), [np.zeros(1, np.int32)])
+
+
+def test_kernels_of_one_text_are_compiled_once() -> None:
+    source = """
+    extern "C" __global__ void __launch_bounds__(32) one(int* x) { x[0] += 1; }
+    extern "C" __global__ void two(int* x, long long by) { x[0] += by; }
+    """
+    x = np.zeros(1, np.int32)
+    run_text(source, "one", (1,), (1,), [x])
+    before = driver._library.cache_info().misses
+    run_text(source, "two", (1,), (1,), [x, np.int64(5)])
+    assert x[0] == 6 and driver._library.cache_info().misses == before
+
+
 BESIDE = """
 extern "C" __global__ void beside(float* x, float* y, int n) {
     x[threadIdx.x] += 1;

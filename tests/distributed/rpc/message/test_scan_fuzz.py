@@ -337,7 +337,8 @@ def test_the_model_sees_what_the_look_would_have_to_refuse(strict: None) -> None
 
 
 @pytest.mark.slow
-def test_a_million_bodies_do_what_the_model_allows(strict: None) -> None:
+@pytest.mark.parametrize("first", range(0, 100, 10))
+def test_a_million_bodies_do_what_the_model_allows(strict: None, first: int) -> None:
     with bounded_memory():
-        outcomes = sum((fuzz(seed, 10_000) for seed in range(100)), Counter[str]())
-    assert outcomes["read"] > 50_000, outcomes
+        outcomes = sum((fuzz(seed, 10_000) for seed in range(first, first + 10)), Counter[str]())
+    assert outcomes["read"] > 5_000, outcomes
