@@ -109,7 +109,7 @@ def test_training_continues_from_its_checkpoint_as_shown(tmp_path: Path) -> None
 def test_programs_of_data_parallel_training_print_what_is_shown(tmp_path: Path) -> None:
     page = DOCS / "data-parallel.md"
     train, penalty = blocks(page, "python")
-    expected = ["[rank 0] 0 of 2", "[rank 1] 1 of 2"]
+    expected = [f"[rank {rank}] {rank} of 2 mean loss 0.22" for rank in range(2)]
     for text, lines in (
         (train, expected),
         (penalty, "".join(blocks(page, "console")).splitlines()),
