@@ -57,12 +57,9 @@ class Watch(ABC):
 
     @abstractmethod
     def next(self, timeout: Timeout | None = None) -> Change | None:
-        """Wait for the next change and return it; None at the timeout (the store's by default).
+        """Wait for the next change and return it; None at the timeout (if None, the store's).
 
         Raises  StoreError if the store is gone or was closed
-
-        Args:
-            timeout: A timedelta, or seconds; the store's timeout if None.
         """
 
     @abstractmethod
