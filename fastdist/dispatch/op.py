@@ -130,8 +130,8 @@ class Op(Generic[P, R]):
         self.batching: Any = ""
         # A function of (input, memory_format), only for ops that take the keyword memory_format.
         self.formatted: Callable[..., Any] | None = None
-        # The public function as public_function wrote it, its text without the last statement, and
-        # the last statement, which calls `general`. A short path is inserted before that.
+        # The public function as public_function wrote it; its source without the last statement;
+        # and the last statement, which calls `general`. A short path is inserted before the latter.
         self.written: tuple[Callable[..., Any], str, str] | None = None
         self.has_short_path = False
         # For complex operands: a function of other ops, if this op's kernel does not take them.

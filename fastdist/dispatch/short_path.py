@@ -44,22 +44,22 @@ from .route import NO_ROUTE, find_event
 # Operands that need a cast are cast by the Route's function (`casting` in route.py): float32 * bool
 # takes 2500 | 2800, the general path 14200 | 18800 (Zen 5).
 #
-# Ops that write into existing memory, `x.add_(y)` and `add(x, y, out=z)`, use the same text with a
+# Ops that write into existing memory, `x.add_(y)` and `add(x, y, out=z)`, use the same code with a
 # `target`, if nothing is recorded: the Route's `change` or `write` takes the target's array as the
 # last argument. x.add_(y) takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
 #
-# Calls on a device use the same text: the Route's function comes from the backend's `making`. On
+# Calls on a device use the same code: the Route's function comes from the backend's `making`. On
 # CUDA it holds the compiled kernel, its grid and its extents, see Note [Prepared launches] in
 # kernels/cuda/prepared.py. With kernels that cost nothing, x + y takes 2000 | 2500 of Python time,
 # the general path 9500 | 13600 (`python -m bench ops --device shim`).
 #
 # While profiles that need only names and times are the only special mode (`modes.timed`), the short
-# path calls a second version of its text, which reads the clock before and after. That version is
+# path calls a second version of its code, which reads the clock before and after. That version is
 # compiled at its first call, so ops cost nothing more while no profile records. If it takes the
 # general path, the general path reports the call.
 #
-# A view uses the same text too, except for how its result is made: x.view(64) takes 1260 | 1420;
-# with its own text it took 1290 | 1450 (Zen 5).
+# A view also uses the same code, except where its result is made: x.view(64) takes 1260 | 1420.
+# With separate code it took 1290 | 1450 (Zen 5).
 #
 # Note [The last call of an op]
 # An op with attributes also stores its last call: the layouts, the attributes and the Route. If the
@@ -129,7 +129,7 @@ class ShortPath:
                 op.last_call = (None,) * (len(op.tensors) + len(op.attributes) + 1)
 
     def lines(self) -> list[str]:
-        """Return the text as the lines of a function."""
+        """Return the generated code as the lines of a function."""
         op, general, more = self.op, self.general, self.found[1:]
         lines = ["_start = _clock()"] if self.timed else self._checking()
         lines += self.numbers
@@ -434,8 +434,8 @@ def _add_special(
     timed: Callable[[], list[str]],
     more: int = 0,
 ) -> None:
-    """Add the functions for calls while special modes are on: the timed text, and special_call with
-    a text without these checks, see call.py.
+    """Add the functions for calls while special modes are on: the timed short path, and
+    special_call with a short path that does not check the modes (see call.py).
     """
     plain = lambda: _short_path(op, _call_general(op, "None"), more=more)  # noqa: E731
     _compile_at_first_call("_timed", names, op, parameters, timed)
@@ -450,7 +450,7 @@ def _call_general(op: RecordedOp, out: str, attributes: str = "") -> str:
 
 def _call_special(general: str, given: Sequence[str], target: str = "") -> str:
     """Return the source line for calls that an interpreter may see, which passes on `given`. If
-    these interpreters are profiles that need only times, the timed text serves the call.
+    these interpreters are profiles that need only times, the timed short path serves it.
     """
     if not given:
         return ""

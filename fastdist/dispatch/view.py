@@ -123,8 +123,8 @@ class ViewOp(StructuredOp[P, R]):
         write_short_path(self, self, _see=see)
 
     def route_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Route:
-        """Return a Route with canonical attributes on tensors of layout, with everything that a
-        Node needs: `run` and `layout` are not set.
+        """Return a Route with canonical attributes on tensors of layout. It has everything that a
+        Node needs, but `run` and `layout` are not set.
         """
         route = Route(self, attributes, (layout,))
         route.steps = ViewSteps(None, (self, attributes))

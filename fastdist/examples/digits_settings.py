@@ -1,4 +1,4 @@
-"""The command line of `fastdist demo`: the launcher parses it, and each worker does again."""
+"""The command line of `fastdist demo`, which the launcher parses, and then each worker again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's home of Parameter, and parameters and buffers without a shape for lazy modules."""
+"""PyTorch's module nn.parameter: Parameter, and parameters and buffers of lazy modules."""
 
 from __future__ import annotations
 

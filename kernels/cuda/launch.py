@@ -175,7 +175,7 @@ class Launch(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Work of a library, or work on parts of arrays, among prepared launches. Like a compiled
+    """A step of prepared launches that calls a library or works on parts of arrays. Like a compiled
     kernel, it is called with a grid and a block, which it ignores, and the arrays of the call.
     """
 

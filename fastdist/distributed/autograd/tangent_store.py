@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 # it is first sent. Other workers hold a mirror of it. A message names its levels together with all
 # levels outside of them, outermost first. Mirrors are made in that order, and so have the same
 # order as the levels (graph/forward_grad.py, Note [Levels and their order]). A worker stores to
-# which workers it sent a level, and notifies them of the level's end; they do likewise
-# (endings.py). Tangents that arrive after the end are dropped, because a level that is over has
-# none.
+# which workers it sent a level, and notifies them of the level's end; they notify others in the
+# same way (endings.py). Tangents that arrive after the end are dropped.
 
 # Names in a message's metadata: the levels of its tangents, and the sender's innermost level.
 _LEVELS = "tangents.levels"

@@ -76,7 +76,7 @@ def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int
         turned = {(there, here): bound for (here, there), bound in bounds.items()}
         lowest = _distances(turned, own, sightings)
         if highest is not None and lowest is not None:
-            # All offsets between both bounds satisfy the constraints, so the middle does too.
+            # All offsets between both bounds satisfy the constraints; take the middle.
             return {worker: (highest[worker] - lowest[worker]) // 2 for worker in sightings}
     return {worker: sighting.offset_ns for worker, sighting in sightings.items()}
 

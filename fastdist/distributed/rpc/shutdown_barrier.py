@@ -9,9 +9,9 @@
 # The shutdown is complete when two rounds in a row find nothing under way, and no member has begun
 # a call between its two reports. Then, between all reports of the first round and all reports of
 # the second, no member had a call and no message could still cause one. (A request that its caller
-# has given up may still run.) A report says whether something has changed, but not how often: it
-# may reach two members if an ancestor was lost. If the reports also say that no member has notices
-# to send, there is no second barrier: see leaving.py.
+# has given up may still run.) A report contains a flag for changes, and not a count: it may reach
+# two members if an ancestor was lost, and would be counted twice. If the reports also say that no
+# member has notices to send, there is no second barrier: see leaving.py.
 #
 # No member waits for one that died. The parent of the dead member waits for its children instead,
 # and notifies them, since they may not have noticed the death. They report again, to their nearest

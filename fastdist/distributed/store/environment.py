@@ -119,7 +119,9 @@ def restart_count(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def round_number(environment: Mapping[str, str] = os.environ) -> int:
-    """Return how often the whole group was started again; a worker that returns alone joins it.
+    """Return how often the whole group was started again.
+
+    A worker that is restarted alone joins the current round.
 
     torchrun's count is used only if one store serves all rounds. Each torchrun node counts its own
     failures, so two nodes may differ. But if rank 0 serves the store, each round has its own store.

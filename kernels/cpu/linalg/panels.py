@@ -284,11 +284,11 @@ def panel_multiplier(dtype: str) -> Callable[[int, int, int, int, int], object]:
     """Return multiply_in_panels(a, b, out, more, way), the same product by packed panels of b.
     Ways:
 
-    PACKED packs each panel first, into more, which has space for 2 * lanes * k numbers; with TURNED
-    b is (m, k), and k is a multiple of lanes. LAYING packs all panels into out, which is (k, m),
-    and multiplies nothing; a may be b. LAID takes as b panels that LAYING has packed. They may have
-    more rows and columns than needed: the first rows are used, and the columns from number `more`
-    on, a multiple of lanes.
+    PACKED first packs each panel into the array `more`, which has space for 2 * lanes * k numbers.
+    With TURNED b is (m, k), and k is a multiple of lanes. LAYING packs all panels into out, which
+    is (k, m), and multiplies nothing; a may be b. LAID expects in b the panels that LAYING has
+    packed. They may have extra rows and columns: the first rows are used, and the columns from
+    number `more` on, which is then a multiple of lanes.
 
     With ADDS the product is added to the values in out.
     """

@@ -2,7 +2,7 @@
 
 Source  Abramowitz and Stegun: power series 9.1.10, 9.1.13 and 9.1.11, 9.6.10 and 9.6.11, recurrence
         9.1.27 with the sums 9.1.46, 9.1.88 and 9.1.89, asymptotic series 9.2.5 to 9.2.10, and the
-        integral 9.6.24; of Airy's the equation 10.4.1 and series 10.4.59 and 10.4.60
+        integral 9.6.24; for Airy's function, equation 10.4.1 and series 10.4.59 and 10.4.60
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The loop takes addresses and a count, so that one launcher serves all bodies. It only gets
 contiguous memory, which LLVM vectorizes; the launcher packs other layouts into blocks. Bodies have
 no fast-math flags: they round as NumPy's ufuncs do, with the right results for NaN, inf and -0.0.
-Only the functions of vector_math let LLVM fuse a product and a sum (the flag `contract`). Common
-subexpressions are computed once.
+Of the functions that bodies call, only those of vector_math let LLVM fuse a product and a sum (the
+flag `contract`). Common subexpressions are computed once.
 """
 
 from __future__ import annotations

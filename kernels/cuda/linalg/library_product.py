@@ -132,8 +132,8 @@ def multiply(
 
 
 class Product:
-    """A matrix product, optionally with a bias, of arrays with fixed layouts, among prepared
-    launches.
+    """A step of prepared launches: the matrix product of arrays with fixed layouts, optionally with
+    a bias.
 
     Thread  any; queued on the current stream of the current device, which must be out's
     """
@@ -146,9 +146,9 @@ class Product:
         is_turned: bool = False,
         choice: Choice = products,
     ) -> None:
-        """Prepare x @ y (or y transposed), with a bias if there are four slots. If the library has
-        no kernel, otherwise(*arrays) computes it. `choice` decides at each call how float32 is
-        computed.
+        """Prepare x @ y (or y transposed), with a bias if there are four slots. The function
+        `otherwise` computes the product if the library has no kernel for it. `choice` decides at
+        each call how float32 is computed.
         """
         self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
         self._choice = choice
