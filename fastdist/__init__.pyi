@@ -4201,7 +4201,7 @@ def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike = ..
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; the default device if None.
+        device: The device of the result; if None, that of a Tensor, or the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:

@@ -82,11 +82,12 @@ def synchronize(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Do nothing: unused memory stays cached for later allocations.
+    """Return cached memory to the accelerators, so that other processes can use it.
 
     Raises  RuntimeError if there is no accelerator
     """
     _require_one()
+    cuda.empty_cache()
 
 
 def memory_allocated(device_index: Any = None) -> int:
@@ -96,6 +97,15 @@ def memory_allocated(device_index: Any = None) -> int:
     """
     _require_one()
     return cuda.memory_allocated(device_index)
+
+
+def memory_reserved(device_index: Any = None) -> int:
+    """Return the number of bytes that fastdist holds on an accelerator, in use or cached.
+
+    Raises  RuntimeError if there is no accelerator
+    """
+    _require_one()
+    return cuda.memory_reserved(device_index)
 
 
 class _OfAnyDevice(type):
@@ -133,20 +143,29 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 class device_index:
-    """A context that calls set_device_index at its start, if the index is not None.
+    """A context in which this thread uses another accelerator; None changes nothing.
 
-    Raises  RuntimeError if there is no accelerator
+    Raises  RuntimeError on entry if there is no accelerator
+
+    Args:
+        device: The index of the accelerator.
+
+    Example:
+        >>> with torch.accelerator.device_index(None):
+        ...     pass
     """
 
     def __init__(self, device: int | None) -> None:
-        self.device = device
+        self._within = None if device is None else cuda.device(device)
 
     def __enter__(self) -> None:
-        if self.device is not None:
-            set_device_index(self.device)
+        if self._within is not None:
+            _require_one()
+            self._within.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        pass
+        if self._within is not None:
+            self._within.__exit__(*error)
 
 
 def _require_one() -> None:
@@ -158,6 +177,5 @@ def _require_one() -> None:
 
 
 current_device_idx, set_device_idx = current_device_index, set_device_index
-memory_reserved = memory_allocated
 
 explain_missing(__name__)

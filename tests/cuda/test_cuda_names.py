@@ -188,3 +188,27 @@ def test_storages_of_a_gpu_are_of_their_classes(fibres: Any) -> None:
     assert isinstance(here, fd.FloatStorage) and not isinstance(here, cuda.FloatStorage)
     assert isinstance(here.cuda(), cuda.FloatStorage)
     assert cuda.LongStorage([1, 2]).tolist() == [1, 2]
+
+
+def test_an_accelerator_is_used_for_a_block_and_gives_back_its_cache(
+    fibres: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accelerator = fd.accelerator
+    accelerator.set_device_index(0)
+    with accelerator.device_index(1):
+        assert accelerator.current_device_index() == 1
+    assert accelerator.current_device_index() == 0
+    x = fd.ones(4096, device="cuda:0")
+    assert accelerator.memory_reserved() == cuda.memory_reserved() >= x.nbytes
+    freed = list[str]()
+    monkeypatch.setattr(fibres, "free_reserved", lambda: freed.append("all"))
+    accelerator.empty_cache()
+    assert freed == ["all"]
+
+
+def test_a_copy_by_tensor_stays_on_the_device_of_its_source(fibres: Any) -> None:
+    x = fd.ones(2, device="cuda:0")
+    with pytest.warns(UserWarning, match="recommended to use"):
+        assert fd.tensor(x).device == x.device
+    with pytest.warns(UserWarning, match="recommended to use"):
+        assert fd.tensor(x, device="cpu").device == fd.device("cpu")

@@ -41,7 +41,7 @@ def tensor(
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; the default device if None.
+        device: The device of the result; if None, that of a Tensor, or the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
@@ -67,6 +67,7 @@ def tensor(
             copied = data.detach().to(dtype=data._layout.dtype if dtype is None else dtype).clone()
             return copied.requires_grad_() if requires_grad else copied
         array = copy_of(data.to_numpy())
+        device = data._layout.device if device is None else device
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
         array = copy_of(np.asarray(data))  # this includes tensors of other libraries
     else:
