@@ -148,7 +148,9 @@ def _offered(module: ModuleType) -> list[str]:
     """Return the public names of a module, without names that it imported for internal use."""
     names: list[str] | None = getattr(module, "__all__", None)
     if names is None:
-        names = [name for name in dir(module) if _is_function(vars(module).get(name))]
+        names = dir(module)
+        if "__dir__" not in vars(module):  # which lists public names alone
+            names = [name for name in names if _is_function(vars(module).get(name))]
     return sorted(name for name in names if not name.startswith("_"))
 
 

@@ -27,7 +27,14 @@ from fastdist.distributed.rendezvous import (
     worker_security,
 )
 from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity
-from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
+from fastdist.distributed.store import (
+    FileStore,
+    HashStore,
+    PrefixStore,
+    Store,
+    TCPStore,
+    host_store,
+)
 from fastdist.distributed.store.environment import num_workers_here
 from tests.distributed.certificates import make_certificates
 
@@ -480,7 +487,7 @@ def test_with_certificates_ranks_meet_at_the_store(tmp_path: Path, port: int) ->
 def test_torch_distributed_names_are_found_where_torch_has_them() -> None:
     import fastdist.distributed
 
-    assert fastdist.distributed.TCPStore is TCPStore
+    assert fastdist.distributed.TCPStore is TCPStore and fastdist.distributed.Store is Store
     assert "rendezvous" in dir(fastdist.distributed)
     with pytest.raises(AttributeError, match=r"has no attribute 'Sotre'; nearest in .*: Store"):
         _ = fastdist.distributed.Sotre
