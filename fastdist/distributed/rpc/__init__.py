@@ -17,8 +17,8 @@ call_arguments.py    checks the worker, the function and the arguments that a us
 wait_all.py          a block that waits for the calls made in it
 init.py              joins a group and starts the agent
 leaving.py           leaves the group, in stages
-shutdown_barrier.py  waits until no member has a call under way; shutdown_reports.py: the members'
-                     reports for that
+shutdown_barrier.py waits until no member has a call under way; shutdown_reports.py: the reports
+                     that members send to this barrier
 closing.py           the steps that close an agent
 process_end.py       notices that a process ends without rpc.shutdown(), and the reason
 lost_workers.py      lists the lost workers, for errors of a shutdown
@@ -28,7 +28,7 @@ handlers.py          maps each kind of request to the function that answers it
 interceptors.py      how autograd, forward mode and the profiler add to messages; rpc does not
                      import them
 devices.py           checks that device maps name existing devices
-debug_info.py        get_debug_info and get_metrics; metrics.py: the counts of the latter;
+debug_info.py        get_debug_info and get_metrics; metrics.py: the counters;
                      debug_log.py: the log at DEBUG
 constants.py         defaults, under PyTorch's names
 
@@ -41,8 +41,8 @@ workers of one machine go through shared memory (pipe/ring), other messages thro
 A connection may break while both workers live. A call keeps one id for its whole life, and the
 callee remembers the calls that run and the answers that it sent (workers/callers.py). When the
 caller connects again, it queries the state of its calls (workers/reconciliation.py). So no call
-runs twice. A call fails only if its answer was too large to be kept; the error then says whether it
-ran.
+runs twice. A call fails only if its answer was too large to be kept; the error then says whether
+the call ran.
 
 A worker that was declared lost but still runs is fenced (workers/workers.py): everything that it
 waits for fails with a GivenUpError. It can join again as a new life (workers/joining.py).
@@ -187,7 +187,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        # Each registration makes a new BackendType, so a cached one would be out of date.
+        # Each registration makes a new BackendType, so a cached class would be outdated.
         if name == "BackendType":
             return backend_registry.BackendType
         if name == "_server_process_global_profile":

@@ -56,7 +56,7 @@ class RpcAgent(ABC):
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
         """Return the WorkerInfo of this worker, or of the worker with this name or id.
 
-        Raises  RpcError naming the workers that exist; TypeError for a value that is not a name
+        Raises  RpcError naming the workers that exist; TypeError for any other value of `to`
 
         Args:
             to: The name, id or WorkerInfo of a worker; this worker if None.
@@ -70,7 +70,7 @@ class RpcAgent(ABC):
         return self.workers.info_of(to)
 
     def worker(self, to: str | int | WorkerInfo | None = None) -> Worker:
-        """Return this worker, or the present life of another one: the key for data kept about it.
+        """Return this worker, or the present life of another worker: the key of data about it.
 
         Raises  RpcError naming the workers that exist
         """
@@ -107,7 +107,8 @@ class RpcAgent(ABC):
         meanwhile: Callable[[], object],
     ) -> list[Future[Any]]:
         """Run each (function, args) on its worker with the default timeout. Call `meanwhile` when
-        all requests have been sent, then wait, and return the outcomes. All on the calling thread.
+        all requests have been sent, then wait, and return the outcomes. The calling thread does all
+        of this.
         """
         begun = [outcome_of(self._begin, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
         try:
@@ -155,8 +156,8 @@ class RpcAgent(ABC):
         return self.client.send_direct(to, kind, tensors, metadata)
 
     def use_plain_calls(self) -> None:
-        """Route users' calls directly to this agent and its references; a profile intercepts them:
-        see profiler/calls.py.
+        """Route users' calls directly to this agent and its references, not through a profile: see
+        profiler/calls.py.
         """
         own = (self.call, self.call_each, self.call_async)
         ways = (*own, self.rrefs.create_remote, self.rrefs.fetch)
@@ -215,13 +216,13 @@ class RpcAgent(ABC):
     def leave(self, timeout_s: float) -> None:
         """Wait until no call is under way anywhere, and notify other workers that this one leaves.
 
-        Units   0 waits for the other workers to call shutdown, as long as they live
+        Units   timeout_s: 0 waits for the other workers to call shutdown, as long as they live
         Raises  ShutdownIncomplete
         """
 
     @abstractmethod
     def ends_at_exit(self, why: str) -> None:
-        """Store why the process ends without a shutdown; the shutdown that follows sends it."""
+        """Store why the process ends without a shutdown; the next shutdown sends the reason."""
 
     @abstractmethod
     def shutdown(self) -> None:

@@ -70,7 +70,7 @@ _is_current_rpc_agent_set = agents.is_current_agent_set
 
 # The types of calls. Type checkers compare a tuple of arguments with the parameters of the
 # function; they do not compare a list or keyword arguments. A function that returns a Future must
-# be under async_execution; its caller gets the Future's value.
+# be decorated with async_execution; its caller gets the Future's value.
 @overload
 def rpc_sync(
     to: To,
@@ -396,21 +396,21 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     """Leave the group; if graceful, after all workers have called this and no call is under way.
 
     A group without a world size has no barrier: its members come and go. A member that leaves waits
-    for the calls that it made and for the calls that run here. It answers those that run here,
-    releases its references, and ends when the callers have read their answers. A later call to it
-    fails with a WorkerLostError, and has not run.
+    for the calls that it made and for the calls that it serves. It sends their answers, releases
+    its references, and ends when the callers have read their answers. A later call to it fails with
+    a WorkerLostError, and has not run.
 
     The barrier does not wait for a lost worker. A worker is lost if it gives no sign of life, or if
     its process ended before its own shutdown: it was killed, or ended by an exception, sys.exit()
-    or os._exit(). A warning in the log names it and how it was lost. The shutdown of all other
-    workers raises an error, because work of the lost one may be unfinished. A worker that only
-    serves has no other way to learn it. If a launcher watches the workers, or the group has no
-    world size, there is only the warning. With the option `restarts`, shutdown gives a lost worker
-    60 s, or half of the timeout, to come back. After 5 s, and then at doubling intervals, a log
-    line names the workers that shutdown waits for.
+    or os._exit(). A warning in the log names the lost worker and the reason. The shutdown of all
+    other workers raises an error, because work of the lost worker may be unfinished. A worker that
+    only serves has no other way to learn of the loss. If a launcher watches the workers, or the
+    group has no world size, there is only the warning. With the option `restarts`, shutdown gives a
+    lost worker 60 s, or half of the timeout, to come back. After 5 s, and then at doubling
+    intervals, a log line names the workers that shutdown waits for.
 
-    A function under async_execution whose Future has no value holds up the shutdown while its
-    caller waits. If the caller has given up, a warning names the function.
+    A function decorated with async_execution whose Future has no value holds up the shutdown while
+    its caller waits. If the caller has given up, a warning names the function.
 
     If a signal handler raises during the shutdown, the wait ends and RPC stays up: a second
     shutdown() can finish it. A handler may call shutdown() itself.
@@ -484,7 +484,7 @@ def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> No
 
 def _end(agent: RpcAgent) -> None:
     if agents.current_agent_or_none() is not agent:
-        return  # a signal handler or another thread has shut it down meanwhile
+        return  # a signal handler or another thread has shut RPC down meanwhile
     leaks = [] if _ignore_rref_leak else agent.rrefs.leaks()
     agent.shutdown()
     agents.set_current_agent(None)

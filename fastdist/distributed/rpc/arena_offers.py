@@ -64,7 +64,7 @@ class ArenaOffers:
         self._ipc.register()
 
     def lender_to(self, worker: Worker) -> Lender | None:
-        """Return the lender to a worker; None for this worker itself or one of another machine."""
+        """Return the lender to a worker; None for this worker or one on another machine."""
         if not self._is_wanted or worker.is_self or not self._shares_processes_with(worker):
             return None
         lender = Lender(lambda lender: self._offer_soon(lender, worker))

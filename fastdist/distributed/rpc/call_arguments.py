@@ -29,7 +29,7 @@ def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
 def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
     """Return the positional arguments that a user gave.
 
-    Raises  TypeError unless it is a tuple or list; `(x)` instead of `(x,)` is a common mistake
+    Raises  TypeError unless args is a tuple or list; `(x)` instead of `(x,)` is a common mistake
     """
     if args is None:
         return ()
@@ -41,7 +41,7 @@ def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
 def keywords_of(kwargs: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the keyword arguments that a user gave.
 
-    Raises  TypeError unless it is a mapping
+    Raises  TypeError unless kwargs is a mapping
     """
     if kwargs is None:
         return {}

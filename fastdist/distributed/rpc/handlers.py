@@ -49,7 +49,7 @@ class DeferredResult(NamedTuple):
 Answer: TypeAlias = "Reply | ValueReply | None"
 Handler: TypeAlias = Callable[[Message], "Answer | DeferredResult | Future[Any]"]
 
-# Each operation on it is atomic.
+# Each operation on this dictionary is atomic.
 _handlers: dict[int, Handler] = {}
 
 

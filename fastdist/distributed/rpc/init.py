@@ -32,12 +32,12 @@ from .zmq_agent import ZmqAgent
 _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
-# The process that has imported this module: a fork of it has other ids.
+# The process that has imported this module: a forked child has another id.
 _importer_id = os.getpid()
 
 
 def begin_life() -> None:
-    """Make the next init_rpc count as the first of a new process, as engines reuse processes.
+    """Make the next init_rpc count as the first of a new process, for engines that reuse processes.
 
     Raises  RpcError while RPC runs
     """
@@ -172,7 +172,8 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     _store = met.store
     agents.set_current_agent(agent)
     watch_end(_leave_at_exit)
-    # Left over from the imports. A fork shares its parent's pages, and writes would copy them.
+    # Release memory that is left over from the imports. A fork shares its parent's pages, and
+    # writes would copy them.
     if os.getpid() == _importer_id:
         release_unused_memory()
 

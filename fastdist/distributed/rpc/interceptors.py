@@ -12,8 +12,8 @@
 #
 # An interceptor handles a Message: the type, the tensors, the metadata; it never needs the bytes.
 # It may
-#   - append to `tensors` (users do not see these, as their arguments refer to tensors by
-#     index), and add such a pair to `tangents` as TangentEntry(tensor, level id, tangent);
+#   - append to `tensors` (users do not see these, as their arguments refer to tensors by index),
+#     and add a tensor and its tangent to `tangents` as TangentEntry(tensor, level id, tangent);
 #   - set `autograd` to AutogradBlock(context_id, message_id);
 #   - wrap() it in another type: the previous type goes into `inner_type`;
 #   - on arrival, set a tensor's place in a graph (`tensor._edge = ...`) before users get it.
@@ -22,16 +22,16 @@
 #   - put values into `metadata` under its own keys (None, bool, int, float, str, bytes, lists).
 # Interceptors run in ORDER on the way out and in reverse on the way in, so that the last additions
 # are removed first.
-# Each method must be cheap when it has nothing to do; a method that never has is left out. An
-# interceptor for requests of some types alone lists them in `serves`; on the callee it is called
-# for no others. `request` is the request that a response answers, as it was sent or received.
-# response_out runs on the thread that has the result. For an async function that is not the thread
-# that ran request_in, so it must take all its data from `request`.
-# A message without autograd block, tangents and metadata has nothing to remove. So such a call
-# skips request_in. Such an answer skips response_in if it answers a call or has no tensors. An
-# answer without tensors to such a request skips response_out. An error in request_out is raised to
-# the caller. An error in request_in or response_out is sent to the caller like an error of the
-# function. An error in response_in becomes the call's error.
+# Each method must be cheap when it has nothing to do; a method that would never do anything is left
+# out. An interceptor for requests of some types alone lists these types in `serves`; on the callee
+# it is called for requests of these types alone. `request` is the request that a response answers,
+# as it was sent or received. response_out runs on the thread that has the result. For an async
+# function that is not the thread that ran request_in, so it must take all its data from `request`.
+# A message without autograd block, tangents and metadata has nothing to remove. So a request of
+# this kind skips request_in, and such a response skips response_in if it answers a call or has no
+# tensors. A response without tensors to such a request skips response_out. An error in request_out
+# is raised to the caller. An error in request_in or response_out is sent to the caller like an
+# error of the function. An error in response_in becomes the call's error.
 
 from __future__ import annotations
 

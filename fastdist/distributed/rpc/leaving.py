@@ -6,9 +6,9 @@
 #   SERVING    makes calls and serves calls               shutdown() is called
 #   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
 #              (shutdown_barrier.py)                      anywhere                 was given
-#   GIVING_UP  notifies owners of its references' end,    all have acknowledged    the same, or
+#   GIVING_UP  sends notices to owners of references,     all have acknowledged    the same, or
 #              and releases the store                                              SHUTDOWN_TIMEOUT
-#   GATHERING  the barrier again, for these messages      nothing is under way     the same, but not
+#   GATHERING  the barrier again, for these notices       nothing is under way     the same, but not
 #              (not if no member has sent any)            anywhere                 before LEAST_S
 #   PARTING    sends a goodbye (BYE) to connected peers   all have read its        LINGER_S
 #                                                         messages (FAREWELL)
@@ -23,7 +23,8 @@
 #
 # The store is closed before the last barrier ends. When a worker returns from shutdown and joins
 # again, it must not find the old store, which is about to end. GATHERING is left out only if rank 0
-# decides that and is the only worker that can host the store: it gives up before its verdict.
+# decides that and is the only worker that can host the store: then rank 0 ends GIVING_UP before it
+# announces this verdict.
 #
 # workers/session.py has the view of the other workers: LEAVING after the goodbye, SETTLING when its
 # connection has ended, then DEAD. A worker that is killed, frozen or cut off becomes DEAD in any
@@ -84,7 +85,7 @@ class Leaving:
     """Takes this worker out of its group, stage by stage.
 
     `give_up(deadline)` releases all references and, in a static group, closes the store;
-    `owes_notices()` returns whether that may send notices.
+    `owes_notices()` returns whether `give_up` may send notices.
 
     Thread  leave: one at a time; `stage` and `for_whom_it_waits`: any
     """
@@ -102,7 +103,7 @@ class Leaving:
             barrier.give_up = functools.partial(give_up, 0.0)
         workers.returned_callbacks.append(barrier.member_returned)
         self.stage = Stage.SERVING
-        self._waits_since = 0.0  # when the present wait began; 0 without one
+        self._waits_since = 0.0  # when the present wait began; 0 if it does not wait
         self._lost: list[str] = []
 
     def leave(self, timeout_s: float) -> None:
@@ -150,11 +151,11 @@ class Leaving:
                 if stage is Stage.COMING:
                     self._group.tell_shutdown()
                 is_last = self.barrier.wait(timeout_s)
-            # Being given up also ends all its calls, so check that it is still a member.
+            # If this worker is given up, all its calls end too: check that it is still a member.
             self._workers.require_member()
         finally:
             self._waits_since = 0.0
-            # Read the losses after the first wait: later, others may go before their goodbye is
+            # Read the losses after the first wait: later, workers may end before their goodbye is
             # read.
             if stage is Stage.COMING:
                 lost = merge_lost([*self._workers.lost(), *self.barrier.lost])

@@ -15,7 +15,8 @@ from .workers.workers import Workers
 def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[str]:
     """Return text about each worker that this one or others have lost.
 
-    The store is read for the reasons of lives that are not in `asked`, and these are added to it.
+    The store is read for the reasons of lives that are not in `asked`, and these lives are added to
+    `asked`.
     """
     lost = merge_lost([*workers.lost(), *told])
     if not lost or workers.given_up is not None or not workers.group.is_static:
@@ -51,7 +52,7 @@ def lost_name(line: str) -> str:
 
 
 def without(lost: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the lines about other workers than these."""
+    """Return the lines about workers that are not in `names`."""
     return [line for line in lost if lost_name(line) not in names]
 
 

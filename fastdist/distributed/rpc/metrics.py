@@ -67,7 +67,7 @@ class NetworkSourceInfo:
 
 
 class CallCounts:
-    """Counts of calls made and of calls received that have no answer yet, and of async ones.
+    """Counts of calls made and of calls received that have no answer yet, and of async calls.
 
     Thread  any
     """
@@ -156,7 +156,8 @@ class CallCounts:
     def without_value(self, *, given_up: bool = False) -> str:
         """Return names of the functions whose Futures are not done, with callers; empty for none.
 
-        Either those whose callers still wait or, with given_up, those whose callers do not.
+        The functions are those whose callers still wait or, with `given_up`, those whose callers
+        have given up.
         """
         if not self._without_value:
             return ""
@@ -199,7 +200,7 @@ class CallCounts:
         return len(self._own_calls) + self.server_active - num_given_up
 
     def activity(self) -> tuple[int, int]:
-        """Return the number of calls made and received that are under way, and the total number.
+        """Return the number of calls made and received that are under way, and of all calls so far.
 
         Calls whose Futures are not done, but whose callers have given up, do not count as under
         way: they may never be completed.

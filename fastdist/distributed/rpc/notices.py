@@ -33,10 +33,10 @@ NAME: Final = "fastdist-rpc-notices"
 TOGETHER_S: Final = 0.02
 _FLUSH_S: Final = 5.0
 _MOST: Final = 1000  # the most notes in one message
-# A notice may arrive twice without harm, so a failed one is sent again.
+# A notice may arrive twice without harm, so a failed notice is sent again.
 RETRIES: Final = 5
 
-# A function that sends all notes of one kind to one addressee; called with both.
+# A function that sends all notes of one kind to one addressee: called as f(addressee, notes).
 SendNotices = Callable[[Any, Sequence[Any]], None]
 # The type of RpcAgent.send, which sends a request.
 Send = Callable[..., Future[Reply]]
@@ -84,7 +84,7 @@ class NoticeSender:
         def look(done: Future[Reply]) -> None:
             error = done.exception()
             if error is not None:
-                # The worker has left, and with that released everything that the notice is about.
+                # The worker has left, and has thereby released everything that the notice is about.
                 if not to.is_dead or to.why_lost:
                     _log(level, failure, to, error)
             elif then is not None:
@@ -130,7 +130,7 @@ class NoticeSender:
     def send_gathered(self, *, sleep: bool = False) -> None:
         """Send the collected notes in this thread.
 
-        With sleep, first wait for one note, and then a moment for further ones or until `flush`.
+        With `sleep`, first wait for one note, and then a moment for further ones or until `flush`.
         """
         # A separate function, so that the thread's loop keeps no reference to a note's objects.
         notes = []

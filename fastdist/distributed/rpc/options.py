@@ -152,7 +152,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         num_worker_threads: How many threads run the calls of other workers.
         rpc_timeout: Seconds that a call may take; 0 for no limit.
         init_method: The rendezvous: "env://", "tcp://HOST:PORT" or "file:///PATH".
-        device_maps: For each worker, a dict from a device here to one there.
+        device_maps: For each worker, a dict from a device here to a device there.
         devices: The devices that this worker uses; all in the maps if None.
         security: None for CURVE with the job's secret, "certs" for a key pair for each rank, "none"
             for no encryption.

@@ -2,7 +2,7 @@
 
 # Note [Why a process ends]
 # Python keeps the exception that ended the main thread. It keeps neither the SystemExit of
-# sys.exit() nor the exception that was handled when that was called. So from the first init_rpc on,
+# sys.exit() nor the exception that was handled during that call. So from the first init_rpc on,
 # sys.exit is replaced by a function that records both. `raise SystemExit(n)` cannot be recorded.
 #
 # Children of multiprocessing end by os._exit, which calls neither atexit nor sys.excepthook. But
@@ -28,7 +28,7 @@ _PRIORITY: Final = 1000
 _sys_exit: Callable[[Any], NoReturn] = sys.exit
 # The process id for which the finalizers were registered: a forked child needs its own.
 _watched_pid = -1
-# Text for the latest sys.exit() of the main thread; empty if that reported success.
+# Text for the latest sys.exit() of the main thread; empty if it reported success.
 _exit_call = ""
 
 
@@ -71,7 +71,7 @@ def _because(cause: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    # Without notes: those of an error from another worker hold that worker's traceback.
+    # Without notes: if the error came from another worker, they hold that worker's traceback.
     shown = traceback.TracebackException(type(error), error, None)
     shown.__notes__ = None
     return "".join(shown.format_exception_only()).strip()

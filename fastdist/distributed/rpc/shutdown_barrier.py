@@ -13,10 +13,10 @@
 # two members if an ancestor was lost, and would be counted twice. If the reports also say that no
 # member has notices to send, there is no second barrier: see leaving.py.
 #
-# No member waits for one that died. The parent of the dead member waits for its children instead,
-# and notifies them, since they may not have noticed the death. They report again, to their nearest
-# living ancestor. If they have none, the lowest living rank is the root. A round in which a member
-# waits for other members than in the previous one counts as changed.
+# No member waits for a member that died. The parent of the dead member waits for the dead member's
+# children instead, and notifies them, since they may not have noticed the death. They report again,
+# to their nearest living ancestor. If they have none, the lowest living rank is the root. A round
+# in which a member waits for other members than in the previous one counts as changed.
 #
 # In a group with `restarts`, members wait for a lost one until it is back and has called shutdown,
 # or its time is up (`may_still_return`). A returned member may be the ancestor of others. So a

@@ -68,7 +68,7 @@ class Client:
         self.resends: set[Resend] = set()
 
     def end_resends(self, error: RpcError) -> None:
-        """Stop all resends: each waiter gets the error that this worker leaves."""
+        """Stop all resends: each waiter gets `error`, as this worker leaves."""
         for resend in list(self.resends):
             resend.outcome.try_complete(error=error)
 
@@ -231,11 +231,11 @@ class Client:
         frames = call.frames
         if len(frames) > 1:
             # Do not keep these frames for a resend: all but the first are the caller's own memory,
-            # which it may change after this returns. Cleared before the send, as a query may come
-            # during it.
+            # which the caller may change after this returns. Clear them before the send, as a query
+            # about the call may come during the send.
             call.frames = ()
         try:
-            # Before the send, as the answer may arrive before the send returns.
+            # Register the call before the send, as the answer may arrive before the send returns.
             pipe.add_pending(call.message.message_id, call)
         except Exception as error:
             call.message.undo_packing()
@@ -264,8 +264,8 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
     try:
         value = open_answer(answer, call)
     except BaseException as error:
-        # The error's frames here hold the call, which would hold the error: a cycle that only the
-        # garbage collector frees. The notes have the traceback from the callee.
+        # The frames in this error's traceback hold the call, which would hold the error: a cycle
+        # that only the garbage collector frees. The notes have the traceback from the callee.
         call.end(None, error.with_traceback(None), size)
     else:
         # See Note [Events in Futures].

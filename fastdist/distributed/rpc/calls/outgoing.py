@@ -81,7 +81,7 @@ class Call:
             timeout_s = client.rpc_timeout_s
         self._client, self.message, self.peer = client, message, message.peer
         self.timeout_s, self.what = timeout_s, what
-        # Within a served request: at most the milliseconds that remain for that request.
+        # If this thread serves a request, the call must end when that request must end.
         self.deadline, self._timeout_ms = deadline_of(timeout_s)
         message.timeout_ms = min(self._timeout_ms, 0xFFFFFFFF)
 
@@ -90,7 +90,7 @@ class Call:
         return self.message.lent_bytes + sum(map(len, self.frames))
 
     def charge(self, size_bytes: int) -> None:
-        """Take bytes of the peer's credit; wait for it until the call's deadline.
+        """Take bytes of the peer's credit; wait for free credit until the call's deadline.
 
         Raises  RpcTimeoutError
         """
@@ -113,7 +113,7 @@ class Call:
         return frames if is_kept else ()
 
     def was_taken(self) -> bool:
-        """Return whether the peer may have used memory that the request lent, and so got it."""
+        """Return whether the peer may have received the request and used memory that it lent."""
         return bool(self.message.lent_bytes)
 
     def describe(self) -> str:
@@ -181,7 +181,7 @@ class Call:
             self._client.counts.call_ended(self, self.peer.info.name, received_bytes, failed=failed)
 
     def _take_back(self) -> None:
-        """Take lent memory back that the peer did not take: the call is over."""
+        """Take back lent memory that the peer did not take, as the call is over."""
         if self.peer.lender is not None:
             self.peer.lender.end(self.message.message_id)
 
@@ -196,7 +196,7 @@ class FutureCall(Call):
     is_over = False
 
     def await_in(self, future: Future[Any], timeouts: Timeouts) -> None:
-        """Set the Future in which the call ends, and the table with its deadline."""
+        """Set the Future in which the call ends, and the table that keeps its deadline."""
         self.future, self._timeouts = future, timeouts
 
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
@@ -209,7 +209,7 @@ class FutureCall(Call):
         future.try_complete(value, error)
         if error is not None:
             if isinstance(error, RpcNotRunningError):
-                future.was_read()  # its callers know that this worker has ended RPC
+                future.was_read()  # the callers know that this worker has ended RPC
             else:
                 future.describe_failure(f"the call {self.describe()}")
 
@@ -234,7 +234,7 @@ class FutureCall(Call):
 
     def expire(self) -> None:
         """End the call at its deadline, unless it has ended otherwise."""
-        # Once it is removed, its id is unknown, so a late answer is dropped.
+        # Once the call is removed, its id is unknown, so a late answer is dropped.
         if self.peer.pipe.take_pending(self.message.message_id) is not None:
             self.peer.pipe.notify(self.cancel())
             self.end(None, self.timeout_error())
@@ -242,7 +242,7 @@ class FutureCall(Call):
 
 
 ASK_EVERY_S: Final = 2.0
-# A larger answer is acknowledged immediately: the callee keeps one for each lane until then.
+# A larger answer is acknowledged immediately: until then the callee would keep it.
 _ACKNOWLEDGED_BYTES: Final = 32 << 10
 
 
@@ -415,7 +415,7 @@ class LaneCall(Call):
                     own.lane.send(again, deadline)
                 elif self.message.message_id in gone:
                     raise self.lost_error(may_have_run=True)
-            # Otherwise it answers a call that timed out, whose caller already has the error.
+            # Any other answer is to a call that timed out, whose caller already has the error.
 
     def _ask(self) -> None:
         """Greet again, and query the state of the call."""
@@ -463,7 +463,7 @@ def _interrupted(call: Call) -> RpcNotRunningError:
 def deadline_of(timeout_s: float) -> tuple[float | None, int]:
     """Return the deadline of a call with this timeout, and the milliseconds until then.
 
-    None and 0 if there is no limit. A call within a served request ends when that must end.
+    None and 0 if there is no limit. A call within a served request ends when that request must end.
     """
     outer = serving.deadline
     timeout_ms = whole_ms(timeout_s)
@@ -478,7 +478,7 @@ def deadline_of(timeout_s: float) -> tuple[float | None, int]:
 def whole_ms(timeout_s: float) -> int:
     """Return a timeout in whole milliseconds, rounded down; at least 1 unless it is 0.
 
-    Raises  TypeError for a value that is not a number, ValueError for a negative one
+    Raises  TypeError for a value that is not a number, ValueError for a negative number
     """
     timeout_s = seconds("timeout", timeout_s)
     # The small addend is for floats such as 0.57: 1000 * 0.57 is slightly below 570.
@@ -490,9 +490,9 @@ def pack_request(
     value: Any,
     device_map_to: Callable[[Worker], Mapping[Device, Device]] | None = None,
 ) -> None:
-    """Pack a call and set its frames; without device_map_to the frames are made later.
+    """Pack a call and set its frames; without `device_map_to` the frames are made later.
 
-    value is (function, args, kwargs) for message types that carry a call, else None.
+    `value` is (function, args, kwargs) for message types that carry a call, else None.
 
     Raises  RpcError for a value that cannot be pickled; MessageError if the message exceeds the
             wire's limits; DeviceError; TransformError inside a transform that cannot continue on
@@ -516,7 +516,7 @@ def pack_request(
 def open_answer(answer: Message, call: Call) -> Any:
     """Return an answer's content: the function's result, or a handler's Reply.
 
-    Raises  the callee's error, with its type if that exists here
+    Raises  the callee's error, with its type if that type exists here
     """
     request = call.message
     if request.undo_steps and answer.metadata.get(UNREAD):

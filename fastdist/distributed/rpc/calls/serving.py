@@ -57,7 +57,7 @@ from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
 
-# Requests that run users' code: if no caller will read the error of one, it is logged here.
+# Requests that run users' code: an error that no caller will read is logged here.
 _TOLD_HERE: Final = USER_WORK | {MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_BACKWARD_REQ}
 _REST_MS: Final = 50
 
@@ -67,7 +67,7 @@ _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PIN
 class Incoming:
     """A received request, the lane for its answer, and the time until which it is wanted.
 
-    Thread  run once, by one thread; answered by that thread, or by the one that completes its
+    Thread  run once, by one thread; answered by that thread, or by the thread that completes its
             Future
     """
 
@@ -141,7 +141,7 @@ class Incoming:
             # A distributed pass needs the report that no gradients come from this request.
             with (is_of_context and interceptors.request_in(message)) or nullcontext():
                 if handler is not None:
-                    # Other workers may wait for the value that it should have created.
+                    # Other workers may wait for the value that this request should have created.
                     handler(message)
                 elif is_wanted:
                     message.value()
@@ -217,7 +217,7 @@ class Incoming:
                 answer.metadata[UNREAD] = True
             self._send(answer)
         except Exception as failure:
-            # The error can be pickled but not sent: it may be too large for a message. Its caller
+            # The error can be pickled but not sent: it may be too large for a message. The caller
             # must get an error in any case.
             answer.undo_packing()
             failure.__context__ = error
@@ -237,7 +237,7 @@ class Incoming:
         frames = answer.encode(lender, self._device_map_to, limits=caller.record.limits)
         own_bytes = len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
         self.sent_bytes = answer.lent_bytes + own_bytes
-        # Lent memory may be taken back before a resend, so such an answer is not kept.
+        # Lent memory may be taken back before a resend, so an answer that lent memory is not kept.
         kept = () if answer.lent_bytes else frames
         route = self.lane.answered(message_id, kept, own_bytes)
         has_left = server.reply(route, frames)
@@ -245,7 +245,7 @@ class Incoming:
             lender.end(message_id)  # the answer will not be read
 
     def _device_map_to(self, _: Worker) -> Mapping[Device, Device] | None:
-        # The device map of a result is the reverse of the one for arguments.
+        # The device map of a result is the reverse of the map for arguments.
         return self.caller.map_back or None
 
     def _has_ended(self, *, was_async: bool = False) -> None:
@@ -296,7 +296,7 @@ class Server:
     `admit(rank, incarnation, meant_for)` returns the worker of a greeting, or raises a refusal;
     `parted(worker)` is called when a worker acknowledges a goodbye.
 
-    Thread  take on the pool's leader; requests run on pool threads
+    Thread  `take` on the pool's leader; requests run on pool threads
     """
 
     def __init__(
@@ -322,7 +322,7 @@ class Server:
         self._outbox_lock = threading.RLock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0
-        # Returns this worker, or one that it waits for, if no thread for users' functions is free.
+        # Returns this worker, or a worker it waits for, if no thread for users' functions is free.
         self.stuck: Callable[[], Stuck] = lambda: NOT_STUCK
         # Measures how long requests wait for the interpreter lock; None if not enabled.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
@@ -478,7 +478,7 @@ class Server:
         elif message.type == MessageType.CANCEL:
             request = caller.running(message.message_id)
             if request is not None:
-                # If it still waits for a thread, it will not run.
+                # If the request still waits for a thread, it will not run.
                 request.deadline = 0.0
         elif message.type == MessageType.CREDIT:
             read = acknowledged(metadata, sender)

@@ -21,7 +21,7 @@
 # not have the channel, or not see the GPU, which it looks up by UUID; cudaDeviceCanAccessPeer may
 # return no; CUDA may refuse a handle. Until the offer is accepted, if it is refused, and if no
 # piece is free, tensors use cuda_basic without a wait. The agent's debug info has each pair's
-# channel, and why.
+# channel, and the reason for it.
 #
 # Safety: a piece is only opened for a peer whose offer was accepted. PIECE is copied before it is
 # checked, since the peer may write to it. The piece must be within its slab, each tensor within the
@@ -131,11 +131,11 @@ def rings() -> list[SlabRing]:
 def lend_arrays(
     index: int, arrays: Sequence[Any], lender: Lender, message_id: int
 ) -> tuple[LentPiece, list[int]] | None:
-    """Copy arrays of a GPU into a piece for a peer and a message; return it and the offsets.
+    """Copy arrays of a GPU into a piece for a peer and a message; return it and their offsets.
 
-    None if no piece is free.
+    Return None if no piece is free.
 
-    Thread  any; does not wait. Later work of its current stream comes after the copies
+    Thread  any; does not wait. Later work of the thread's stream comes after the copies
     Raises  KernelError
     """
     arena, ring = lender.arena(), ring_of(index)
@@ -206,7 +206,7 @@ class PeersSlabs:
         backend.current_stream(index).wait_event(event)
         within = [(start + at, shape, dtype) for at, shape, dtype in wanted]
         arrays, stream = slab.copy_out(within, index)
-        # The list is the only reference to the block; the host function clears it.
+        # Only this list refers to the block; the host function clears the list.
         stream.launch_host_function(partial(_has_read, slab, [block]))
         return arrays
 
@@ -287,7 +287,7 @@ _peers: dict[int, PeersSlabs] = {}
 def get_or_create_peer(arena_id: int) -> PeersSlabs:
     """Return the opened slabs of the owner of an arena.
 
-    Messages may name pieces of it only when it is_open.
+    Messages may name pieces of these slabs only when `is_open` is true.
     """
     with _peers_lock:
         return _peers.setdefault(arena_id, PeersSlabs())
@@ -307,7 +307,7 @@ def close_peer(arena_id: int) -> None:
 
 
 def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
-    """Return the CameOnDevice that a message's descriptor names; REVOKED if it was taken back.
+    """Return the CameOnDevice that a message's descriptor names; REVOKED if that was taken back.
 
     Raises  MessageError for an invalid descriptor
     """
@@ -329,7 +329,7 @@ def take_piece(
 
 
 class GpuLender(Lender):
-    """Lends pieces from one GPU of this process to one of a peer's, after an accepted offer."""
+    """Lends pieces from one GPU of this process to one GPU of a peer, after an accepted offer."""
 
     def __init__(self, mine: Device, theirs: Device, offer: Callable[[Any], None]) -> None:
         super().__init__(offer, 0)

@@ -2,10 +2,10 @@
 
 # A slab is recalled when memory must be freed (cuda.empty_cache) and no piece of it is lent. Peers
 # that had pieces of it may still have it open. CUDA does not define the effect of freeing memory
-# that other processes have open. So each of these peers gets a request to close the slab, and it is
-# freed after the last confirmation. No thread waits; until then nothing of the slab is lent. If a
-# peer refuses or does not answer, the slab is lent again. A lost worker whose process has ended has
-# nothing open.
+# that other processes have open. So each of these peers gets a request to close the slab, and the
+# slab is freed after the last confirmation. No thread waits; until then nothing of the slab is
+# lent. If a peer refuses or does not answer, the slab is lent again. A lost worker whose process
+# has ended has nothing open.
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SlabRelease:
             self._lenders.append((worker, lenders))
 
     def listen(self) -> None:
-        """Register for requests to free GPU memory; called from the first slab on."""
+        """Let `ask_back` be called when memory must be freed; called from the first slab on."""
         from fastdist.devices.cuda.memory import lent
 
         with self._lock:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # for one message, together with a block of the arena. The arena's table shows which peer has that
 # block (Note [Who has a block]), so no message is needed to return the piece. It can be used again
 # once the event behind its writes has passed. That may take a moment if a call was given up right
-# after. If no piece is free, the tensors use cuda_basic without a wait.
+# after the writes were queued. If no piece is free, the tensors use cuda_basic without a wait.
 MOST_BYTES: Final = 2 << 30
 SHARE: Final = 16
 SLAB_BYTES: Final = 64 << 20
@@ -59,7 +59,7 @@ class Piece:
 
     def __init__(self, room: Room, start: int, end: int, event: _SharedEvent) -> None:
         self.room, self.start, self.end, self.event = room, start, end, event
-        # Arrays that are copied into it, kept alive if their memory is not CuPy's.
+        # Arrays that are copied into the piece, kept alive if their memory is not CuPy's.
         self.kept: list[Any] = []
         # The arena, and the slot, generation and row of the block that is lent with it.
         self.lent: tuple[Arena, int, int, memoryview] | None = None
@@ -101,7 +101,7 @@ class SlabRing:
         # Slabs that may soon be freed, from which nothing is lent.
         self._aside: list[Room] = []
         self._out: list[Piece] = []
-        # Free events; _num_events counts all.
+        # Free events; _num_events counts the others too.
         self._events: list[_SharedEvent] = []
         self._num_events = 0
 
@@ -176,7 +176,7 @@ class SlabRing:
             return idle
 
     def put_back(self, room: Room) -> None:
-        """Lend from a slab again that was set aside."""
+        """Lend again from a slab that was set aside."""
         with self._lock:
             self._aside.remove(room)
             self._rooms.append(room)

@@ -53,7 +53,7 @@ _rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
 # Reducers of users' picklers (internal.py), and the number of changes of both tables.
 _users_reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {}
 _num_changes = 0
-# Names of rebuilding functions, as in pickles, of values that a receiver must always read.
+# Names, as pickles have them, of functions that rebuild values which must always be read.
 _must_be_read: list[bytes] = []
 
 
@@ -64,9 +64,9 @@ def register_reducer(
     *,
     must_be_read: bool = False,
 ) -> None:
-    """Pickle objects of class kind as reduce(object), which is (rebuild, arguments).
+    """Pickle objects of class `kind` as reduce(object), which is (rebuild, arguments).
 
-    With must_be_read, a body with such an object is read even if nobody needs the message.
+    With `must_be_read`, a body with such an object is read even if nobody needs the message.
     """
     global _num_changes
     _num_changes += 1
@@ -107,9 +107,9 @@ def let_sparse_travel(
 
 
 def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
-    """Return the body of value and its encoding; append the Tensors in it to tensors.
+    """Return the body of `value` and its encoding; append the Tensors in it to `tensors`.
 
-    Raises  RpcError naming the part of `name` that does not pickle
+    Raises  RpcError naming the part of `name` that cannot be pickled
     """
     if value is None:
         return b"", EMPTY
@@ -130,9 +130,9 @@ def serialize_call(
     kwargs: Mapping[str, Any],
     tensors: list[Tensor],
 ) -> tuple[bytes, int]:
-    """Return the body of a call and its encoding; append the Tensors in it to tensors.
+    """Return the body of a call and its encoding; append the Tensors in it to `tensors`.
 
-    Raises  RpcError naming the part of args or kwargs that does not pickle
+    Raises  RpcError naming the part of args or kwargs that cannot be pickled
     """
     name = _name_of(function)
     if name is None:
@@ -236,7 +236,7 @@ def _encode_name(module: str, name: str) -> bytes | None:
 
 
 def _are_tensors(args: Sequence[Any]) -> bool:
-    # A tensor that occurs twice must arrive as one object; a pickle does that.
+    # A tensor that occurs twice must arrive as one object; a pickle ensures this.
     for value in args:
         if value.__class__ not in _TENSOR_CLASSES or value._layout.is_sparse:
             return False
@@ -303,7 +303,7 @@ class _Packer:
         self._others = 0
 
     def pack(self, value: object, tensors: list[Tensor]) -> bytes:
-        """Return the pickle of value; append the Tensors in it to tensors."""
+        """Return the pickle of `value`; append the Tensors in it to `tensors`."""
         pickler, stream = self._pickler, self._stream
         others = len(copyreg.dispatch_table) + _num_changes
         if others != self._others:

@@ -1,12 +1,12 @@
 """Splits exceptions into parts, and rebuilds them without the code that their classes define."""
 
 # Note [Exceptions as values]
-# An exception pickles as its class and its `args`, with which the class is called again. That fails
-# for every class whose __init__ takes other arguments than it passes to Exception, and it loses
-# values in slots. It also lets a sender run the __init__ of any loaded exception class with
-# arguments of its choice. So exceptions have their own encoding: the object is created by the
-# __new__ and __init__ of its builtin base exception, and its attributes are restored. Classes that
-# define pickling methods use these.
+# By default an exception is pickled as its class and its `args`, with which the class is called
+# again. That fails for every class whose __init__ takes other arguments than it passes to
+# Exception, and it loses values in slots. It also lets a sender run the __init__ of any loaded
+# exception class with arguments of its choice. So exceptions have their own encoding: the object is
+# created by the __new__ and __init__ of its builtin base exception, and its attributes are
+# restored. Classes that define pickling methods are pickled by these methods.
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def says_how_it_pickles(kind: type[BaseException]) -> bool:
 
 
 def reduce_error(error: BaseException) -> tuple[Any, ...]:
-    """Return the function and arguments that rebuild an exception, and those that set its state."""
+    """Return the function and arguments that rebuild an exception, and its state with a setter."""
     kind = type(error)
     args: Any = error.args
     if isinstance(error, OSError):
@@ -58,7 +58,7 @@ def rebuild_error(
 ) -> BaseException:
     """Return an exception of this class with these `args`, whatever its own __init__ takes.
 
-    Raises  MessageError if kind is not an exception class, or if the parts do not fit it
+    Raises  MessageError if `kind` is not an exception class or does not fit the parts
     """
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise MessageError(f"{type(kind).__name__} is not a class of exceptions")
@@ -72,7 +72,7 @@ def rebuild_error(
     try:
         _builtin_init(kind)(error, *args, **named)
     except (TypeError, ValueError):
-        # The class passed other arguments to its base: the original had no more than its `args`.
+        # The original's __init__ passed other arguments to its base, so set only its `args`.
         error.args = args
     if issubclass(base, BaseExceptionGroup):
         error.args = (args[0], list(args[1]))

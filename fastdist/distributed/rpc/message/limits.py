@@ -25,8 +25,8 @@ class Limits:
     values in the metadata and, in strict mode, in a body. `frame_bytes` limits one frame; a frame
     above `wire_frame_bytes` ends the connection. `connections` is per member, and `handshake_s` is
     the time limit of a handshake. To one peer there are at most `outstanding_calls` without an
-    answer, with at most `outstanding_bytes` in all. For a worker with that many bytes of unread
-    answers (4 MiB at least), the next calls wait until half of these are read.
+    answer, with at most `outstanding_bytes` in all. When a worker has `outstanding_bytes` of unread
+    answers (4 MiB at least), its next calls wait until half of these bytes are read.
 
     Raises  ValueError for a value that is not a number, or too small to work with
 
@@ -74,7 +74,7 @@ class Limits:
     def towards(self, theirs: Limits) -> Limits:
         """Return the limits for messages from a worker with these limits to one with `theirs`.
 
-        Note    `theirs` itself if it says the same: the workers of a job mostly have equal limits
+        Note    `theirs` itself if the result is equal, as mostly among workers of a job
         """
         if theirs == self:
             return theirs
@@ -85,7 +85,7 @@ class Limits:
 
 @lru_cache(maxsize=16, typed=True)
 def limits_of(**values: float) -> Limits:
-    """Return the limits with these values; one object for equal ones, which is checked once.
+    """Return the limits with these values; equal limits are one object, checked once.
 
     Raises  the errors of Limits; TypeError for a value that cannot be hashed, or an unknown name
     """

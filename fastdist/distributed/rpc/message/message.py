@@ -52,9 +52,9 @@ class _Packing(threading.local):
 # Note [Packing]
 # When an RRef is packed, its owner counts one more reference; the receiver gets that reference when
 # it reads the message. So if a message is not sent, or is not received, the effects of packing it
-# are undone. If it holds references, a request is read even if nobody needs it any more when it
+# are undone. A request that holds references is read even if nobody needs it any more when it
 # arrives. A receiver that cannot read it reports that. A caller that does not need an answer any
-# more does not read it, and reports that (references/forks.py).
+# more does not read the answer, and reports this (references/forks.py).
 packing = _Packing()
 
 
@@ -93,7 +93,7 @@ class Message:
     # The number of its bytes in shared memory, outside of its frames.
     lent_bytes: int = 0
     is_read: bool = False
-    # An error that `value` raises instead of returning the value, after it was read.
+    # An error that `value` raises instead of returning the value that it has read.
     refusal: Exception | None = None
     # Outgoing: functions that undo the packing and, for requests, functions to run when an answer
     # shows that the message was read. See Note [Packing].
@@ -153,7 +153,7 @@ class Message:
     def pack(self, value: Any, name: str = "the value") -> None:
         """Set the body to a value: (function, args, kwargs) for message types that carry a call.
 
-        Raises  RpcError if the value does not pickle; `name` is its name in the error
+        Raises  RpcError if the value cannot be pickled; `name` is its name in the error
         """
         # Save the outer message, as pickling an object may itself make a call.
         outer, packing.message = packing.message, self
@@ -174,7 +174,7 @@ class Message:
             step()
 
     def confirm_delivery(self) -> None:
-        """Run the steps for a request that was read, as it has been answered."""
+        """Run the functions for a request that was read, as its answer shows."""
         steps, self.delivery_steps = self.delivery_steps, ()
         for step in steps:
             step()
@@ -201,7 +201,7 @@ class Message:
     ) -> list[Buffer]:
         """Return the frames to send; large buffers may go to memory of the lender instead.
 
-        A departure has the tensors if they had to be copied from devices first.
+        `departure` has the tensors if they had to be copied from devices first.
 
         Raises  MessageError if the message exceeds the receiver's limits (otherwise the receiver
                 would drop the connection); DeviceError for a tensor on a device that the map does

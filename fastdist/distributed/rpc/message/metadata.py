@@ -38,7 +38,7 @@ def encode_metadata(values: Mapping[str, Value], nesting: int = MAX_NESTING) -> 
     return b"".join(pieces)
 
 
-# Cached: the names are the few that this package uses.
+# Cached, as this package uses only a few names.
 @functools.lru_cache(256)
 def _encoded_name(name: str) -> bytes:
     pieces: list[bytes] = []

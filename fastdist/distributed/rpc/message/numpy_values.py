@@ -48,7 +48,7 @@ def rebuild_dtype(code: str) -> np.dtype[Any]:
         if isinstance(code, str) and _CODE.fullmatch(code):
             return np.dtype(code)
     except (TypeError, ValueError):
-        pass  # raised below, as for all other invalid codes
+        pass  # the error is raised below, as for all other invalid codes
     raise MessageError(
         f"{reprlib.repr(code)} is not the code of a dtype of numbers, texts or times"
     )

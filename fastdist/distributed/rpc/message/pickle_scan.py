@@ -64,7 +64,7 @@ _FLOAT: Final[Item] = [FLOAT, 0, 1, 0, 1]
 _NOTHING: Final[Item] = [TUPLE, 1, 1, []]
 
 # The limit on copies, hashes and states: _FREE for a body of any size, and _TIMES its bytes in
-# addition. The output of our Pickler for ordinary values needs about its size.
+# addition. For ordinary values, our Pickler's output needs about as much as its size.
 _FREE: Final = 1 << 20
 _TIMES: Final = 16
 # The limit on the memory of empty lists, dicts and sets, as a multiple of the pickle's size: one

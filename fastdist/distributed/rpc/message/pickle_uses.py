@@ -65,7 +65,7 @@ def _either(*ways: Callable[[list[Item]], bool]) -> Callable[[list[Item]], bool]
 
 
 def _numbers(count: int) -> Callable[[list[Item]], bool]:
-    # Limited in length, as a division takes time proportional to the square of the lengths.
+    # Of limited length, as these classes divide, which takes time quadratic in the lengths.
     return lambda args: (
         len(args) == count
         and all(arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args)
@@ -86,7 +86,7 @@ _ONLY_NAMED: Final = (
     *("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str"),
     *("tuple", "NotImplemented", "Ellipsis"),
 )
-# Names that strict mode always loads. NumPy's values are encoded otherwise: see numpy_values.py.
+# Names that strict mode always loads. NumPy's values have their own encoding: see numpy_values.py.
 _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("builtins", "complex"): Use(b"R\x81", _of(FLOAT, FLOAT)),
     ("builtins", "object"): Use(b"\x81", _of()),
@@ -115,8 +115,8 @@ def plain_use(module: str, name: str) -> Use | None:
 def error_use(kind: type[BaseException]) -> Use:
     """Return the use of a class of exceptions that was neither exported nor allowed.
 
-    Note    classes that define their own pickling are called by it; all others are rebuilt from
-            their parts (error_parts.py)
+    Note a class that defines its own pickling may be called by a pickle; all others are rebuilt
+            from their parts (error_parts.py)
     """
     if not says_how_it_pickles(kind) or issubclass(kind, _PARSERS):
         return NAME_ONLY
@@ -138,8 +138,8 @@ def rebuilder_use(rebuild: Callable[..., Any]) -> Use:
 
 _OF_ERRORS: Final[dict[Any, Use]] = {
     rebuild_error: Use(b"R", None, MADE | ERROR),
-    # Only into an exception that the pickle itself has rebuilt, not into one that a function
-    # returned.
+    # A state may be set only into an exception that the pickle itself has rebuilt, not into an
+    # exception that a function returned.
     set_error_state: Use(b"R", _of(ERROR, TUPLE), SINGLE),
 }
 

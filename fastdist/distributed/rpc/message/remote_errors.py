@@ -1,4 +1,4 @@
-"""Exceptions that are sent to other workers: type and state if they pickle, the text always."""
+"""Exceptions that are sent to other workers: always as text, with type and state if possible."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _note_origin(error: BaseException, origin: str) -> None:
 
 
 def text_of(error: BaseException, write: Callable[[BaseException], str] = str) -> str:
-    """Return write(error), the error's text; a text about the failure if that raises."""
+    """Return write(error), the error's text; a text about the failure if `write` raises."""
     try:
         return write(error)
     except BaseException as failure:  # raised by a user's __str__

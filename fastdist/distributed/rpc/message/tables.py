@@ -224,7 +224,7 @@ _NDIM_AT: Final = HEADER.size + BUFFER.size + TENSOR.size - 1
 def lone_table(tensor: Tensor) -> bytes | None:
     """Return the table of a message with this tensor alone, whose data goes into its first frame.
 
-    None for a large tensor, and for one that is not contiguous or not on the CPU
+    Return None for a tensor that is large, not contiguous or not on the CPU.
     """
     layout = tensor._layout
     if not layout.contiguous or layout.device is not CPU:

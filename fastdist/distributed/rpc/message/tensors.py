@@ -69,8 +69,8 @@ class Departure:
     """Tensors for a message, some of which must first be copied from devices.
 
     Created by the sending thread, so its later work on the devices comes after the copies. With
-    is_late the thread does not wait for them, so tensors of the CPU are copied immediately: the
-    program may change the originals afterwards.
+    `is_late` the thread does not wait for the copies, so tensors of the CPU are copied immediately:
+    the program may change the originals afterwards.
 
     Thread  any may call finish
     Raises  DeviceError for a tensor on a device that the map does not name
@@ -144,7 +144,7 @@ class Departure:
 def _lend(
     tensors: Sequence[Tensor], goals: Sequence[Device], lender: Lender | None, message_id: int
 ) -> dict[int, tuple[LentPiece, int]]:
-    """Return, by index of each tensor that is lent on its GPU, its piece and the offset in it."""
+    """Return the piece and the offset in it of each tensor lent on its GPU, by tensor index."""
     found: dict[int, tuple[LentPiece, int]] = {}
     if lender is None or lender.devices is None:
         return found
@@ -313,7 +313,7 @@ def device_pair(mine: Device, theirs: Device) -> tuple[int, int, int, int]:
 
 
 def devices_of_pair(pair: tuple[int, int, int, int]) -> tuple[Device, Device]:
-    """Decode an entry of a device map: a device of the sender's, and ours.
+    """Decode an entry of a device map: a device of the sender, and one here.
 
     Raises  MessageError for an unknown type of device
     """
@@ -334,7 +334,7 @@ def _device_of(kind: int, index: int) -> Device:
 def _move_to_devices(
     tensors: list[Any], entries: Sequence[TensorEntry], away: Sequence[int]
 ) -> None:
-    """Copy all tensors that are bound for devices to them, in one step."""
+    """Copy all tensors that belong on a device to that device, in one step."""
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
     arrays, _ = copy_to_devices([tensors[i]._array for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):

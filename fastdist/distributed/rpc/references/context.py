@@ -3,16 +3,16 @@
 # Note [The life of a reference]
 # The owner keeps a value while something refers to it: an RRef object here, or a known user (a
 # fork). A call of remote() registers its user. When a reference is sent, it forks: the receiver
-# gets another reference. The sender keeps its own alive until the owner knows the new one ("pending
-# child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the sender
-# (RREF_CHILD_ACCEPT). It waits a moment first, because most references are arguments and end soon:
-# if one has ended by then, only the sender is notified. If the sender is the owner, it registers
-# the fork when it packs the message. Then the answer to the call shows that the reference has
-# arrived, and no notice is needed. The same holds if a call sends a reference to its owner. The
-# notice of a reference's end (RREF_USER_DELETE) never precedes the notice of its beginning
-# (held.py). A worker that dies or leaves holds no references any more: the children that went to it
-# are dropped, and a moment later its users. By then the workers to which it has passed references
-# have notified the owners.
+# gets another reference. The sender keeps its own reference alive until the owner knows the new one
+# ("pending child": forks.py). The receiver notifies the owner (RREF_FORK_REQUEST), and then the
+# sender (RREF_CHILD_ACCEPT). The receiver waits a moment first, because most references are
+# arguments and end soon: if a reference has ended by then, only the sender is notified. If the
+# sender is the owner, it registers the fork when it packs the message. Then the answer to the call
+# shows that the reference has arrived, and no notice is needed. The same holds if a call sends a
+# reference to its owner. The notice of a reference's end (RREF_USER_DELETE) never precedes the
+# notice of its beginning (held.py). A worker that dies or leaves holds no references any more: the
+# children that went to it are dropped, and a moment later the forks that it held. By then the
+# workers to which it has passed references have notified the owners.
 #
 # Other workers may query the owner for a value before the call that makes it has arrived. The owner
 # must know when that call cannot come any more. An id has only the rank of the maker, which may
@@ -57,7 +57,7 @@ from .rref import OwnedValue, RRef, copy_of, creation_error, id_as_text, late_bo
 _logger = logging.getLogger(__name__)
 
 # References of a lost worker still count for this long, so that the workers to which it had passed
-# them can report theirs.
+# them can report their own.
 _PASSED_ON_S = 10 * TOGETHER_S
 
 
@@ -121,7 +121,7 @@ class RRefContext:
             if held is not None:
                 self._step(held, Event.UNSENT)
             else:
-                # Otherwise fetches would wait forever. The error's traceback holds this reference.
+                # Without this, fetches would wait forever: the traceback keeps the reference.
                 self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
             raise
         rref._creation = creation
@@ -169,7 +169,7 @@ class RRefContext:
         self._notice_sender.flush()
 
     def has_any(self) -> bool:
-        """Return whether this worker has references, or has passed some that did not arrive yet."""
+        """Return whether this worker has references, or sent references that have not arrived."""
         return bool(self._held or self._forks)
 
     def close(self) -> None:
@@ -267,8 +267,8 @@ class RRefContext:
     def _require_wanted(self, rref: RRef[Any], fork_id: int) -> None:
         """Raise RpcError for a reference that was refused.
 
-        Note    checked after it is held: until then its sender may have got the reply that it is
-                not here
+        Note checked after the reference is held: before that, its sender may have got the reply
+                that it is not here
         """
         if fork_id in self._refused:
             if rref._held is not None:
@@ -343,7 +343,7 @@ class RRefContext:
         except BaseException as error:  # raised where the value is fetched
             self.owned.complete(owned, None, self._without_frames(error))
             if request.refusal is not None:
-                owned.future.was_read()  # it did not run, and its caller has given it up
+                owned.future.was_read()  # the call did not run, and its caller has given it up
             # If the request was not read, some of its references were not received.
             return None if request.is_read else Reply([], {UNREAD: True})
         if not isinstance(result, DeferredResult):

@@ -5,11 +5,11 @@
 # read, the packing is undone (Note [Packing]). If the connection that carries the message breaks,
 # the peer is queried and the message is sent again, as long as its caller waits. That leaves calls
 # that were given up: nobody queries them, and references in such a call and in its answer may be
-# lost. So a caller that gives a call up also sends a report of it in addition to its CANCEL; this
-# message is repeated until it arrives. The callee takes back the references in its answer, as
-# nobody will read it. It reports which references of the call it holds, and the caller takes back
-# the others. Memory that the answer lent is treated in the same way. If others wait for the value
-# that the call should have made, they get an error that it will not exist.
+# lost. So, in addition to its CANCEL, a caller that gives a call up sends a report, which is
+# repeated until it arrives. The callee takes back the references in its answer, as nobody will read
+# it. The callee replies which references of the call it holds, and the caller takes back the
+# others. Memory that the answer lent is treated in the same way. If other workers wait for the
+# value that the call should have made, they get an error.
 #
 # References must not arrive after they were taken back. An answer that nobody waits for is not
 # read. A call whose callee has reported one of its references as missing cannot be read, and does
@@ -92,7 +92,7 @@ class Forks:
     ) -> None:
         """Keep the parent of a fork that is being packed, until the receiver accepts the fork.
 
-        If not is_notified, the answer to the call that carries the fork counts as acceptance.
+        Unless `is_notified`, the answer to the call that carries the fork counts as acceptance.
         """
         if message is None:
             child = _Child(None, parent, -1, False)

@@ -2,9 +2,9 @@
 
 # Note [What a holder owes]
 # A reference comes into being in one of three ways. Its holder calls rpc.remote(). Or it arrives in
-# a message of the owner, or in one whose sender notifies the owner. Or it arrives from a third
-# worker. In the last case the sender keeps a reference until the owner counts this one, and must
-# then be notified (ACCEPT). The owner must be notified of the end (END), but only after it was
+# a message of the owner, or in a message whose sender notifies the owner. Or it arrives from a
+# third worker. In the last case the sender keeps a reference until the owner counts this one, and
+# must then be notified (ACCEPT). The owner must be notified of the end (END), but only after it was
 # notified of the beginning.
 #
 #              KNOWN                        KNOWN: ACCEPT

@@ -127,8 +127,8 @@ class OwnedValues:
         if owned.maker is None or owned.maker.is_dead:
             self._fail_unborn(owned)
         elif owned.rref_id in self._dropped:
-            # Passed on by a worker that died, or gave up, before the owner knew of the new
-            # reference.
+            # The reference was passed on by a worker that died, or gave up, before the owner knew
+            # of the new reference.
             why_unmade = self._dropped.get(owned.rref_id)
             value = f"the value of RRef {id_text(owned.rref_id)}"
             gone = RpcError(f"{value} is gone: all its other references ended")

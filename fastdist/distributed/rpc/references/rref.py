@@ -53,9 +53,9 @@ class OwnedValue(KeptValue):
     def wait(self, timeout_s: float = 0.0) -> Any:
         """Return the value, and wait until it exists.
 
-        Raises  a copy of the error of the function that should have made it; RpcTimeoutError if the
-                value does not exist in time, or the served request must end
-        Note    a copy, because a raised error holds the frames that it passes, and the stored error
+        Raises a copy of the error of the function that should have made it; RpcTimeoutError if the
+                value does not exist in time, or before the request that this thread serves must end
+        Note    it is a copy: a raised error holds the frames that it passes, and the stored error
                 lives as long as the references
         """
         if not self.future.done():
@@ -110,7 +110,7 @@ class Context(Protocol):
         """Return the value of an RRef that another worker owns."""
 
     def reference_dropped(self, held: HeldReference) -> None:
-        """Notify the owner of its end; called by the garbage collector, in any thread."""
+        """Notify the owner of a reference's end; called by the garbage collector, in any thread."""
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Check whether to remove the record; called by the garbage collector, in any thread."""
@@ -141,7 +141,7 @@ class RRef(Generic[T]):
 
     # The Future of the remote call that makes the value, if this worker made that call.
     _creation: Future[Any] | None = None
-    # A Future that is done when a profile has recorded the events of that call; None without one.
+    # A Future, done when a profile has recorded the events of that call; None without a profile.
     _profiling_future: Future[Any] | None = None
     _type: type | None = None
 
@@ -201,7 +201,7 @@ class RRef(Generic[T]):
 
     @property
     def _is_deleted(self) -> bool:
-        """Whether the owner was notified of its end, or never knew of it."""
+        """Whether the owner was notified of this reference's end, or never knew of it."""
         return self._held is not None and self._held.state is State.ENDED
 
     def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
