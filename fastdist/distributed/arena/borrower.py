@@ -33,11 +33,11 @@ from .layout import (
 
 # Note [Who has a block]
 # The owner writes LENT, the borrower TAKEN, so each word has one writer. To take a block, the
-# borrower writes TAKEN and then reads LENT again. To take it back, the owner clears LENT and then
-# reads TAKEN. A memory fence makes each write visible before the read. So at least one of them sees
-# the other's write, and they never both have the block. In a conflict the borrower gives way, and
-# releases the block. A block that the borrower has taken belongs to it until it releases it, or its
-# process ends.
+# borrower writes TAKEN and then reads LENT again. To take a block back, the owner clears LENT and
+# then reads TAKEN. A memory fence makes each write visible before the read. So at least one of them
+# sees the other's write, and they never both have the block. In a conflict the borrower gives way,
+# and releases the block. A block that the borrower has taken belongs to the borrower until it is
+# released, or the borrower's process ends.
 
 # Stands for a buffer that its owner took back before it was read here.
 REVOKED: Final = memoryview(b"")
@@ -86,7 +86,7 @@ class BorrowedArena:
     def take(self, descriptor: Buffer, size: int) -> Buffer:
         """Return the bytes of a block, which belong to this process until their last view is freed.
 
-        A message that arrives twice gets the same bytes. Returns REVOKED if they are not lent now.
+        A message that arrives twice gets the same bytes. Return REVOKED if these are not lent now.
 
         Raises  MessageError for an invalid descriptor
         """

@@ -165,7 +165,7 @@ class Arena:
             return True
 
     def lends(self, slot: int, generation: int) -> bool:
-        """Return whether a block is lent, or was when the arena was closed."""
+        """Return whether a block is lent, or was lent when the arena was closed."""
         with self._lock:
             if self._mapping is not None:
                 self._collect()
@@ -193,7 +193,7 @@ class Arena:
             return any(slot in self._blocks for slot in slots)
 
     def connection_broke(self, lender: object) -> None:
-        """Schedule the return of blocks lent to a peer before now, if they are untaken then."""
+        """Take back, after a while, blocks lent to a peer before now that are still untaken."""
         now = time.monotonic()
         self._call_later(LOST_AFTER_S, lambda: self._end_lost(lender, now))
 

@@ -17,7 +17,7 @@ call_arguments.py    checks the worker, the function and the arguments that a us
 wait_all.py          a block that waits for the calls made in it
 init.py              joins a group and starts the agent
 leaving.py           leaves the group, in stages
-shutdown_barrier.py waits until no member has a call under way; shutdown_reports.py: the reports
+shutdown_barrier.py  waits until no member has a call under way; shutdown_reports.py: the reports
                      that members send to this barrier
 closing.py           the steps that close an agent
 process_end.py       notices that a process ends without rpc.shutdown(), and the reason

@@ -32,7 +32,7 @@ from .zmq_agent import ZmqAgent
 _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
-# The process that has imported this module: a forked child has another id.
+# The id of the process that imported this module; a forked child has another id.
 _importer_id = os.getpid()
 
 

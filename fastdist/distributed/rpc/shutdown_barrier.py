@@ -18,11 +18,12 @@
 # to their nearest living ancestor. If they have none, the lowest living rank is the root. A round
 # in which a member waits for other members than in the previous one counts as changed.
 #
-# In a group with `restarts`, members wait for a lost one until it is back and has called shutdown,
-# or its time is up (`may_still_return`). A returned member may be the ancestor of others. So a
-# member that learns of a return while it waits for an answer reports the same round again. A member
-# may learn of a loss later than others do, and count a report of the lost one. So reports name the
-# lives that have ended, and a round in which the root learns of a new ended life is repeated.
+# In a group with `restarts`, members wait for a lost member until it is back and has called
+# shutdown, or its time is up (`may_still_return`). A returned member may be the ancestor of others.
+# So a member that learns of a return while it waits for an answer reports the same round again. A
+# member may learn of a loss later than others do, and count a report of the lost member. So reports
+# name the lives that have ended, and a round in which the root learns of a new ended life is
+# repeated.
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ _LATE_S = 1.0
 _HELD_UP_S = 3.0
 # The answer that ends a member's wait so that it reports again, perhaps to another member.
 _REPORT_AGAIN = Reply([], {})
-# The verdict for a member that finds the others, or itself, gone.
+# The verdict for a member that finds that the others, or it itself, have left.
 _LEFT = Verdict(is_over=True, is_last=True)
 
 
@@ -94,7 +95,7 @@ class ShutdownBarrier:
         # round.
         self._begun, self._last_report = -1, 0
         self._verdict = Verdict(under_way=1)
-        # How long a lost member has to come back; 0 once all members have been here.
+        # How long a lost member has to come back; 0 once all members have called shutdown.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
         # Whether a check is scheduled for lost workers that the launcher will not restart, and the
@@ -171,8 +172,9 @@ class ShutdownBarrier:
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
             verdict = self._one_round(deadline, timeout_s, before)
             # Members with nearly the same deadline must give up in the same round, so that all
-            # raise the same error. If one left earlier, its calls would be missing in the next sum.
-            # So a member whose time is over announces that in one more report before it leaves.
+            # raise the same error. If a member left earlier, its calls would be missing in the next
+            # sum. So a member whose time is over announces that in one more report before it
+            # leaves.
             is_late = deadline - time.monotonic() < _LATE_S
             if verdict.somebody_gives_up and is_late and not verdict.is_over:
                 # A busy member may have given up meanwhile and left.
@@ -221,7 +223,7 @@ class ShutdownBarrier:
             except WorkerLostError:
                 continue
             except RpcNotRunningError:
-                # It got the final verdict from its parent, and left before this worker got it.
+                # The member above got the final verdict, and left before it passed that on.
                 return _LEFT
             if reply is not _REPORT_AGAIN:
                 return self._end_round(

@@ -51,9 +51,9 @@ class Report(NamedTuple):
     over: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
-    # The token of the verdict that it follows.
+    # The token of the verdict that this report follows.
     after: str = ""
-    # Whether any member has to notify others before it leaves, of the end of its references.
+    # Whether any member must tell owners that its references end before it leaves.
     owes_notices: bool = False
 
 
@@ -92,7 +92,7 @@ def too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
 
 
 def incomplete(missing: str, timeout_s: float, *, has_come: bool) -> ShutdownIncomplete:
-    """Return the error of a shutdown that waits for members; `has_come` if all had called it."""
+    """Return the error of a shutdown that waits; `has_come` if all members called shutdown."""
     if has_come:
         return ShutdownIncomplete(
             f"all workers have reached the shutdown barrier, but not all answered there until "

@@ -192,7 +192,7 @@ class ZmqAgent(RpcAgent):
             self.store.close()
 
     def _owes_notices(self) -> bool:
-        # If the last to close the store removes it, all close it before one of them joins again.
+        # If the last user to close the store removes it, all must close it before one rejoins.
         is_counted = self.store.ends_with_last_user
         return is_counted or self.notice_sender.was_used or self.rrefs.has_any()
 

@@ -66,9 +66,9 @@ class Attempt:
 
 
 def knock(endpoint: str, until: float) -> bool | None:
-    """Return whether something listens at an address; None if there is no answer until then.
+    """Return whether something listens at an address; None if no answer comes in time.
 
-    Units   until is a time of time.monotonic()
+    Units   `until` is a time of time.monotonic()
     Raises  ValueError or OverflowError for an invalid address
     """
     poller = select.poll()
@@ -85,7 +85,7 @@ def knock(endpoint: str, until: float) -> bool | None:
             return False
         if not attempt.why_not():
             return True
-        # An immediate error: another attempt right away would get the same one.
+        # An immediate error: another attempt right away would get the same error.
         poller.unregister(attempt.fileno())
         poller.poll(poll_timeout_ms(until))
         return None

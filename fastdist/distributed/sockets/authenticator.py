@@ -73,7 +73,7 @@ _TOO_MANY = Verdict(b"300", b"this member holds all the connections that it may"
 _CLOSED = Verdict(b"300", b"this socket has just been closed")
 
 # Guards the two names below; held while the thread starts or ends. The thread itself never takes
-# it.
+# this lock.
 _handler_lock = threading.Lock()
 _handler: _Handler | None = None
 # The thread reads this without the lock, as each insertion or removal is atomic.

@@ -2,9 +2,9 @@
 
 # Note [A folder of certificates]
 # The files are those of pyzmq's create_certificates(folder, name). NAME.key is public, and every
-# machine has that of every member; NAME.key_secret exists only where that member runs. The names
-# are `store`, `rank-0`, `rank-1` and so on. The public files define who is admitted. So no other
-# user may be able to write them, or to read the secret files.
+# machine has the public file of every member; NAME.key_secret exists only where that member runs.
+# The names are `store`, `rank-0`, `rank-1` and so on. The public files define who is admitted. So
+# no other user may be able to write them, or to read the secret files.
 #
 # Note [What the folder says now counts]
 # A removed or replaced key admits nobody from then on. So each admission checks, by a stat of the

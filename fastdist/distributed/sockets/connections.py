@@ -204,10 +204,10 @@ class Connections:
 def hang_up(descriptor: int, endpoint: str) -> bool:
     """Shut down the connection with `endpoint` at one end; return False if it has ended already.
 
-    Note    libzmq has no call for that: it reads an end of stream, as if the peer had closed it.
-            The descriptor may belong to another connection by now, so a copy is checked first. If
-            no descriptor is left for a copy, the descriptor itself is used: most connections are
-            strangers' then
+    Note    libzmq has no call for this: it will read an end of stream, as if the peer had closed
+            the connection. The descriptor may belong to another connection by now, so a copy is
+            checked first. If no descriptor is left for a copy, the descriptor itself is used: most
+            connections are strangers' then
     """
     try:
         looked_at = os.dup(descriptor)

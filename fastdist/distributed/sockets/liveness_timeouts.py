@@ -57,7 +57,7 @@ def is_chosen(chosen: object = None, environment: Mapping[str, str] = os.environ
 def crowding(num_workers: int, num_cores: int | None = None) -> float:
     """Return the factor, 1 or more, for timeouts on a crowded machine.
 
-    num_cores defaults to the number of cores that this process may use.
+    `num_cores` defaults to the number of cores that this process may use.
     """
     if num_cores is None:
         has_affinity = hasattr(os, "sched_getaffinity")

@@ -69,10 +69,10 @@ class SocketMonitor:
     def __init__(
         self, socket: Socket, kinds: Collection[str] = _ALL, *, reader_closes: bool = False
     ) -> None:
-        """Monitor socket for events of these kinds.
+        """Monitor `socket` for events of these kinds.
 
-        Note    with reader_closes, the monitor does not close with its socket, as its reader may be
-                in the middle of a read; the reader calls let_go after the socket has closed
+        Note    with `reader_closes`, the monitor does not close with its socket, as its reader may
+                be in the middle of a read; the reader calls let_go after the socket has closed
         """
         address = f"inproc://{unique_name('fastdist-monitor')}"
         self._monitored = socket

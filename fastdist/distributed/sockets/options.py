@@ -22,8 +22,8 @@ from .security import Security
 # handles it. The heartbeat's timer keeps running, and writes to the connection without checking
 # whether it is broken: abort. Any peer that sends and then ends while this process closes triggers
 # it, by ipc or tcp. Many such peers, as at the end of a group, nearly always trigger it. All other
-# writers check this, if no connection's input stops for another reason; so RCVHWM is 0 (no limit).
-# Other means replace the heartbeats: the kernel reports unreachable hosts (below) and ended
+# writers check this, unless a connection's input stops for another reason. So RCVHWM is 0 (no
+# limit). Other means replace the heartbeats: the kernel reports unreachable hosts (below) and ended
 # processes, and a Knock shows whether a live process runs.
 
 HANDSHAKE_MS = 5_000

@@ -118,7 +118,7 @@ class Pulse:
         # How many silent beats are allowed; more on a machine with many workers a core.
         self.most_missed_beats = MOST_MISSED_BEATS
         self._late = 0
-        # Whether the last knock has failed, and no other one has followed it.
+        # Whether the last knock has failed, and no other knock has followed.
         self._has_failed = False
 
     @property

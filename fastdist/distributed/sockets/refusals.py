@@ -2,10 +2,10 @@
 
 # Note [From where somebody came]
 # libzmq reports a failed handshake with neither address nor descriptor. The descriptor is in the
-# preceding event, when the connection was accepted, and in the following one, its end. Its peer
-# address is read immediately, but sometimes too late: a peer of this machine connects, fails and
-# closes within a tenth of a millisecond. The kernel still has the address then: if this end closed
-# the connection, it stays in the kernel's table for a minute.
+# preceding event, when the connection was accepted, and in the following event, its end. The peer
+# address of the descriptor is read immediately, but sometimes too late: a peer of this machine
+# connects, fails and closes within a tenth of a millisecond. The kernel still has the address then:
+# if this end closed the connection, it stays in the kernel's table for a minute.
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 
 
 class JobSecret:
-    """32 random bytes. Its repr shows nothing derived from them, and it does not pickle.
+    """32 random bytes. Its repr shows nothing derived from them, and it cannot be pickled.
 
     `origin` describes the source of the secret, for error messages.
     """
@@ -110,8 +110,8 @@ class JobSecret:
         return hmac_sha256(extracted, info + b"\1")
 
     def __eq__(self, other: object) -> bool:
-        # Do not compare the secrets directly: the time of the comparison would reveal how much of
-        # one is right.
+        # Do not compare the secrets directly: the time of the comparison would reveal how much of a
+        # guessed secret is right.
         return isinstance(other, JobSecret) and self.derive("equal") == other.derive("equal")
 
     def __hash__(self) -> int:

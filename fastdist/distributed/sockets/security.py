@@ -236,8 +236,8 @@ def _attend(socket: Socket, admits: authenticator.Lookup) -> str:
             kinds += [ACCEPTED, DISCONNECTED]
         if socket.refusals is not None:
             kinds += [HANDSHAKE_FAILED, MISMATCHED]
-    # Before the bind, or its first events are lost. Only these kinds: if strangers use up all
-    # descriptors, libzmq reports failed accepts at a very high rate.
+    # Monitor before the bind, or its first events are lost. Monitor only these kinds: if strangers
+    # use up all descriptors, libzmq reports failed accepts at a very high rate.
     events = SocketMonitor(socket, kinds, reader_closes=True) if kinds else None
     domain = authenticator.admit(admits, socket.connections, socket.refusals, events)
     socket.when_closed(lambda: authenticator.dismiss(domain))
@@ -253,7 +253,7 @@ def authenticated_rank(frame: zmq.Frame) -> int | None:
     """Return the rank that the sender of this frame has proved; None without authentication.
 
     Note    unlike the routing id of a ROUTER, it is not the peer's own claim. Any frame of the
-            message will do, also that of the routing id; receive it with copy=False
+            message will do, also the routing id's frame; receive it with copy=False
     """
     try:
         return int(frame.get("User-Id"))

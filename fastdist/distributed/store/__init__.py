@@ -7,11 +7,11 @@ hash_store.py    a store within one process
 local_store.py   the base of the stores whose dictionary is in this process, under a lock
 file_store.py    a store in a file: each process replays a log to which all of them append
 tcp_store.py     a store over ZeroMQ
-wire.py          the bytes of its requests and answers
-server.py        the thread that serves it
-connection.py    a client's connection to it
-access.py        its security
-served_watch.py  its watch; ports.py: checks and takes over its port
+wire.py          the bytes of a TCPStore's requests and answers
+server.py        the thread that serves a TCPStore
+connection.py    a client's connection to a served TCPStore
+access.py        the security of a TCPStore
+served_watch.py  the watch of a TCPStore; ports.py: checks and takes over ports
 prefix_store.py  a view of another store, under a prefix
 own_methods.py   requests to a store whose methods a program has written
 membership.py    the members of a group: they join, follow a lost member, or leave

@@ -38,7 +38,7 @@ from .wire import Question, Reply, pack_question, unpack_reply
 # Extra time: the server answers at the request's timeout, unless it is stuck.
 _GRACE_S = 0.5
 # A server that ends during a handshake looks like one that closes the connection for a wrong key,
-# so only three failures count as a refusal. libzmq tries again after _RECONNECT_MS to
+# so a refusal means three failures in a row. libzmq tries again after _RECONNECT_MS to
 # _RECONNECT_MAX_MS, so this takes under 1 s.
 _HANDSHAKE_TRIES = 3
 _RECONNECT_MS, _RECONNECT_MAX_MS = 50, 200
@@ -88,7 +88,7 @@ class Connection:
         """Wait until both ends are authenticated.
 
         Raises  AuthenticationError if the other end refuses; StoreTimeoutError if there is no
-                answer until deadline; StoreError if the store is closed meanwhile
+                answer until `deadline`; StoreError if the store is closed meanwhile
         """
         if self._events is None:
             return  # inproc: there is no handshake

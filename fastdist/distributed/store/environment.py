@@ -24,9 +24,9 @@ class Assignment:
     This worker is `rank` of `world_size`, and `local_rank` on its machine. The store is at
     `store_host`, `store_port`. `launcher` names the source of the values. With `store_hosted` the
     launcher serves the store, and no rank binds its port. `incarnation` counts the restarts of the
-    whole group and of this worker alone; `round` counts those of the group, and together with
-    `run_id` it separates rounds. Store port 0 stands for any free port, which only a lone worker
-    may use.
+    whole group and of this worker alone; `round` counts the restarts of the group, and together
+    with `run_id` it separates rounds. Store port 0 stands for any free port, which only a lone
+    worker may use.
     """
 
     launcher: str

@@ -53,7 +53,7 @@ class FileStore(LocalStore):
             removed if negative.
         timeout: The default of calls that wait: a timedelta, or seconds.
         security: How workers that meet here authenticate each other; see docs/guides/security.md.
-        secret: The job's secret; that of the environment, or a new one, if None.
+        secret: The job's secret; if None, the environment's secret, or else a new one.
         certificates: The folder of certificates, for security="certs".
     """
 
@@ -214,7 +214,7 @@ class FileStore(LocalStore):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the file against other writers; check that it is still the one at path."""
+        """Lock the file against other writers; check that it is still the file at `path`."""
         with self._alone():
             if not self._is_in_place():
                 raise StoreError(f"{self!r}: the file was removed or replaced while it was in use")

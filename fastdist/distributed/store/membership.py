@@ -57,7 +57,7 @@ class Group:
     claims: list[bytes] = field(default_factory=list)
     # Whether all members met before this store had the group; if so, nobody needs to wait.
     has_met: bool = False
-    # The values that must be equal for all members, as the first one sent them.
+    # The values that must be equal for all members, as the first member sent them.
     agreement: bytes | None = None
     revision: int = 0
     _by_name: dict[bytes, int] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Group:
         return self.members[rank].value if rank in self.members else b""
 
     def changes_since(self, revision: int) -> list[bytes]:
-        """Return the present revision and the changes since another one.
+        """Return the present revision and the changes since `revision`.
 
         The parts are: the revision; b"1" if the values are of all members, b"0" if only of
         members that joined since; the number of values; the values; the lives that ended since.

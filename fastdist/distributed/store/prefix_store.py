@@ -8,14 +8,14 @@ from .own_methods import ask_by_methods
 from .requests import Op
 from .store import Change, Store, Timeout, Watch
 
-# Ops whose arguments are all keys. For other ops only the first argument is one; NUM_KEYS has none.
+# Ops whose arguments are all keys. In other ops only the first one is a key; NUM_KEYS has none.
 _ALL_KEYS = frozenset({Op.GET, Op.WAIT, Op.CHECK})
 
 
 class PrefixStore(Store):
     """A store whose key `k` is `prefix/k` of `store`; num_keys counts keys with any prefix.
 
-    Note    it uses `store`'s timeout until set_timeout is called on it, and close closes `store`
+    Note    it has `store`'s timeout until its own set_timeout is called; its close closes `store`
 
     Args:
         prefix: The text before each key.

@@ -124,7 +124,7 @@ def require_arguments(request: Request) -> None:
 
 
 def number(text: bytes) -> int:
-    """Return the number in an argument; raises StoreError if it is not one."""
+    """Return the number in an argument; raise StoreError if it is not a number."""
     try:
         return int(text)
     except ValueError:

@@ -117,7 +117,7 @@ class StoreServer:
             self._failure = error
         finally:
             # Give the last answers time to leave: rank 0 ends the server when it gets its error,
-            # and the other ranks may not have theirs yet.
+            # and the other ranks may not have got their errors yet.
             self._router.close(linger=_FAREWELL_MS)
 
     def _serve_one(self) -> None:

@@ -45,7 +45,7 @@ class StoreState:
         # Workers whose process has ended, as (rank, world size) of the job.
         self._ended: set[tuple[int, int]] = set()
         # Waiting requests, listed under each of their keys, as an existing key may be deleted.
-        # Invariant: no request in it is answered.
+        # Invariant: no answered request is listed.
         self._parked: dict[bytes, list[Request]] = {}
         self._watches: dict[Hashable, bytes] = {}
         self._deadlines: list[tuple[float, int, Request]] = []

@@ -86,7 +86,7 @@ class Store:
             or is gone
     """
 
-    # Whether the last of its users to close it removes it.
+    # Whether the store is removed when the last of its users closes it.
     ends_with_last_user = False
 
     def __init__(self, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
@@ -277,7 +277,7 @@ class Store:
         more: Sequence[bytes] = (),
         look: Callable[[], object] | None = None,
     ) -> list[bytes]:
-        """Join group as member rank with a value; return all members' values when all have joined.
+        """Join `group` as member `rank` with a value; return all values when all have joined.
 
         This takes one round trip, not one for each member. Joining again with the same value is
         allowed. With `who` among `more`, a line on stderr names the missing members. `more` are the
@@ -287,8 +287,8 @@ class Store:
         Raises  StoreTimeoutError naming the missing ranks (given `who`, also when the store ends
                 before they join); StoreLostError when the store ends otherwise; StoreError, at
                 every member, if two disagree on the world size, or if the launcher reports the end
-                of a missing member; RankTakenError, at every member or, if all had joined, at the
-                second one only, if two claim one rank
+                of a missing member; RankTakenError if two members claim one rank: at every member
+                or, if all had joined, only at the second one
 
         Args:
             world_size: The number of members.
@@ -313,7 +313,7 @@ class Store:
 
         For a restarted worker whose former life may have joined before it was lost.
 
-        The group, rank and world_size are those that join got.
+        The arguments are the group, rank and world_size of that join.
         """
         self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
 

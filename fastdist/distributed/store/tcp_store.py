@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # How often a client checks for a secret that the owner of a loopback port has not published yet.
 _SECRET_PAUSE_S = 0.02
-# How often it checks whether something listens at the port without a published secret.
+# How often a client checks whether something listens at the port without a published secret.
 _LOOK_PAUSE_S = 0.3
 _HANDSHAKE_S = 1.0
 # The owner of a port publishes its secret within this time after the bind, even on a busy machine.
@@ -52,8 +52,8 @@ _CONNECT_S = 5.0
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
-# By address and port: since when something listens there whose secret is not published, or that
-# refuses the published one. Module level, as a long wait creates one TCPStore after another.
+# (address, port) -> since when a process listens there whose secret is not published, or that
+# refuses the published secret. Module level, as a long wait creates one TCPStore after another.
 _locked_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class TCPStore(Store):
     closed, and the store binds its port.
 
     With `is_master`, refused connections are reported to `tell`, by default the log: a line for
-    each host and reason. With `goes_on`, a master takes over the secret of a killed one at the
+    each host and reason. With `goes_on`, a master takes over the secret of a killed master at the
     port. `security` is "curve", "none" or "certs", which needs a folder of `certificates` and the
     `rank` of this worker; FASTDIST_SECURITY if None. `use_libuv` is ignored.
 
@@ -230,7 +230,7 @@ class TCPStore(Store):
         """Serve an empty store here, in place of a host that is gone; False if this is the host.
 
         Raises  StoreError if its port cannot be bound: another process hosts it, or the address is
-                another machine's; AuthenticationError without the certificate for it
+                another machine's; AuthenticationError without the host's certificate
         """
         with self._connections_lock:
             if self._is_closed:
@@ -249,7 +249,7 @@ class TCPStore(Store):
     def close(self) -> None:
         """Close the store; waiting calls of other threads raise StoreError. Repeats do nothing.
 
-        Note    if this process serves the store, it ends for all clients
+        Note    if this process serves the store, the store ends for all clients
         """
         with _served_lock:
             if self._num_sharers:
@@ -357,7 +357,7 @@ class TCPStore(Store):
             while idle is not None:
                 if idle.is_whole():
                     return idle
-                # It broke while no request used it.
+                # The connection broke while no request used it.
                 idle.close()
                 with self._connections_lock:
                     idle = self._idle.pop() if self._idle else None
@@ -504,7 +504,7 @@ class TCPStore(Store):
 def share_served(host: str, port: int, timeout: Timeout, **options: Any) -> TCPStore | None:
     """Return a client of the store that this process serves at an address; None if there is none.
 
-    The served store stays open until both are closed: RPC and process groups may share an address.
+    The served store ends when it and the client are closed: RPC and process groups may share it.
     """
     address = numeric_address(require_host(host)) or host
     with _served_lock:

@@ -113,7 +113,7 @@ class WaitLog:
 def speaks_for_node(
     rank: int, missing: Sequence[int], environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Return whether rank is the first present one of its node, which logs for all of them.
+    """Return whether `rank` is the first present rank of its node, which logs for the node.
 
     If no launcher sets which ranks are on a node, each rank logs.
     """

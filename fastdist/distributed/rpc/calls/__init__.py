@@ -1,6 +1,6 @@
 """Calls that this worker makes and waits for, and calls that it receives, runs and answers.
 
-client.py sends calls, on a lane that the caller borrows or through a Future; repeats failed
+client.py       sends calls, on a lane that the caller borrows or through a Future; repeats failed
                 requests that may run twice
 outgoing.py     one call under way: how it is packed, and how it ends, in a Future or in the waiting
                 thread

@@ -242,7 +242,7 @@ class FutureCall(Call):
 
 
 ASK_EVERY_S: Final = 2.0
-# A larger answer is acknowledged immediately: until then the callee would keep it.
+# A larger answer is acknowledged immediately, as the callee keeps it until then.
 _ACKNOWLEDGED_BYTES: Final = 32 << 10
 
 

@@ -76,7 +76,7 @@ class LentPiece:
 
 
 class CameOnDevice:
-    """Stands for a buffer in a received message: bytes of a peer's GPU, lent until it is freed."""
+    """Stands for a buffer in a received message: memory of a GPU, lent until this object dies."""
 
     __slots__ = ("block", "owner", "size")
 

@@ -35,7 +35,8 @@ RELEASE_TIMEOUT_S = 30.0
 class SlabRelease:
     """Recalls this worker's slabs, and closes other workers' slabs on request.
 
-    `arena_of(worker)` is as in IpcOffers; `lives(record)` returns whether a process exists.
+    `arena_of(worker)` returns the id of the arena from which a worker lends, or None;
+    `lives(record)` returns whether a worker's process exists.
 
     Thread  any
     """

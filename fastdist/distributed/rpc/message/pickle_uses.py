@@ -65,7 +65,7 @@ def _either(*ways: Callable[[list[Item]], bool]) -> Callable[[list[Item]], bool]
 
 
 def _numbers(count: int) -> Callable[[list[Item]], bool]:
-    # Of limited length, as these classes divide, which takes time quadratic in the lengths.
+    # Of limited length, as these classes may divide, which takes time quadratic in the lengths.
     return lambda args: (
         len(args) == count
         and all(arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args)
@@ -115,7 +115,7 @@ def plain_use(module: str, name: str) -> Use | None:
 def error_use(kind: type[BaseException]) -> Use:
     """Return the use of a class of exceptions that was neither exported nor allowed.
 
-    Note a class that defines its own pickling may be called by a pickle; all others are rebuilt
+    Note    a class that defines its own pickling may be called by a pickle; all others are rebuilt
             from their parts (error_parts.py)
     """
     if not says_how_it_pickles(kind) or issubclass(kind, _PARSERS):

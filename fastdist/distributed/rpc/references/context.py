@@ -267,7 +267,7 @@ class RRefContext:
     def _require_wanted(self, rref: RRef[Any], fork_id: int) -> None:
         """Raise RpcError for a reference that was refused.
 
-        Note checked after the reference is held: before that, its sender may have got the reply
+        Note    checked after the reference is held: before that, its sender may have got the reply
                 that it is not here
         """
         if fork_id in self._refused:

@@ -53,7 +53,7 @@ class OwnedValue(KeptValue):
     def wait(self, timeout_s: float = 0.0) -> Any:
         """Return the value, and wait until it exists.
 
-        Raises a copy of the error of the function that should have made it; RpcTimeoutError if the
+        Raises  a copy of the error of the function that should have made it; RpcTimeoutError if the
                 value does not exist in time, or before the request that this thread serves must end
         Note    it is a copy: a raised error holds the frames that it passes, and the stored error
                 lives as long as the references

@@ -54,7 +54,7 @@ LONGEST_S: Final = 1e9
 def seconds(name: str, value: object) -> float:
     """Return a number of seconds; 0 and infinity mean no limit.
 
-    Raises  TypeError for a value that is not a number, ValueError for a negative one
+    Raises  TypeError for a value that is not a number, ValueError for a negative number
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         none = f"; {name} must be a number; 0 means no timeout" if value is None else ""

@@ -49,8 +49,9 @@ def all_gather(
     The default is all workers of the group. The worker whose name sorts first is the leader.
 
     Units   timeout in seconds; 0 and the default wait as long as the other workers live
-    Raises  RpcTimeoutError, at each waiting worker, naming the missing ones; WorkerLostError naming
-            a lost worker; RpcError if this worker is not among them, or a name is not in the group
+    Raises  RpcTimeoutError, at each waiting worker, naming the missing workers; WorkerLostError
+            naming a lost worker; RpcError if this worker is not among them, or a name is not in the
+            group
     """
     agent = get_current_agent()
     me = agent.get_worker_info().name
@@ -71,7 +72,7 @@ def all_gather(
         return gathered
     outcome: Future[dict[str, Any]] = _take_part(*given).future
     for worker in workers[1:]:
-        # Connect to it: without a connection its death would not be noticed.
+        # Connect to the worker: without a connection its death would go unnoticed.
         if agent.workers.reach(worker).is_dead:
             _worker_lost(worker)
     try:

@@ -46,7 +46,7 @@ class _InternalRPCPickler:
     def serialize(self, obj: object) -> tuple[bytes, list[Tensor]]:
         """Return the bytes of obj and the tensors in it.
 
-        Raises  RpcError naming the part that does not pickle
+        Raises  RpcError naming the part that cannot be pickled
         """
         tensors: list[Tensor] = []
         with nullcontext() if current() is self else _used(self):

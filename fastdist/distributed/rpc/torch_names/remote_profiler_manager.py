@@ -39,14 +39,14 @@ class RemoteProfilerManager:
     def set_current_profiling_key(key: str) -> None:
         """Set the key under which this thread's next call is profiled.
 
-        Raises  RpcError if one is already set
+        Raises  RpcError if a key is already set
         """
         _manager.set_current_key(key)
 
     def set_current_key(self, key: str) -> None:
         """Set the key under which this thread's next call is profiled.
 
-        Raises  RpcError if one is already set
+        Raises  RpcError if a key is already set
         """
         if self._current.key is not None:
             raise RpcError(
@@ -62,7 +62,7 @@ class RemoteProfilerManager:
     def get_current_profiling_key(self) -> str:
         """Return the key of this thread's next call.
 
-        Raises  RpcError if none is set
+        Raises  RpcError if no key is set
         """
         key = self._current.key
         if key is None:

@@ -14,8 +14,8 @@ from fastdist.profiler.function_event import FunctionEvent
 from ...profiler.served import ServedRecording
 from ..calls.serving import Incoming
 
-# Guards the three attributes below. While a profile is open, _run replaces Incoming.run; without
-# one, requests run without any overhead.
+# Guards the three attributes below. While a profile is open, _run replaces Incoming.run; otherwise
+# requests run without any overhead.
 _lock = threading.Lock()
 _open: dict[int, list[ServedRecording]] = {}
 _wanted: dict[int, Wanted] = {}
@@ -27,9 +27,9 @@ class _server_process_global_profile(profile):
     """`with ... as p:` records the requests of other workers that run here during the block.
 
     `process_global_function_events` has a list of events for each request that had any;
-    `function_events` has all events. If rpc.remote created it on another worker, call its methods
-    by `rref.rpc_sync()`. Several may be open at a time. Work of an async_execution function on
-    other threads is not recorded.
+    `function_events` has all events. If rpc.remote created the profile on another worker, call its
+    methods by `rref.rpc_sync()`. Several profiles may be open at a time. Work of an async_execution
+    function on other threads is not recorded.
 
     Raises  RuntimeError if it is entered again
     Source  PyTorch, torch/distributed/rpc/server_process_global_profiler.py
@@ -76,7 +76,7 @@ def _run(request: Incoming) -> None:
     with _lock:
         if _open:
             recording = ServedRecording(Wanted(*map(any, zip(*_wanted.values(), strict=True))))
-            # Added before the run: a caller with its answer may close the profile right away.
+            # Add it before the run: a caller that has its answer may close the profile.
             for recordings in _open.values():
                 recordings.append(recording)
         else:

@@ -28,8 +28,9 @@ from .worker import Worker
 # An answer is kept until its caller acknowledges it. On the lane of a blocking caller the next call
 # acknowledges it, or a CREDIT message after a large answer. On lane 0 a CREDIT message follows each
 # UNREAD_STEP_BYTES or READ_STEP_MESSAGES. So a caller that reads its answers costs less than 1 MiB
-# here. The message names an id: the caller's calls below it are over, except for a few that it
-# lists. So a request that is sent twice does not run twice, and not all ids need to be remembered.
+# here. The CREDIT message names an id: the caller's calls below it are over, except for a few that
+# the message lists. So a request that is sent twice does not run twice, and not all ids need to be
+# remembered.
 #
 # The limits for a caller that does not read its answers: the answers and bytes kept for each lane.
 MAX_ANSWERS: Final = 1024
@@ -110,7 +111,7 @@ class CallerLane:
                 is_kept = len(frames) == 1 and size_bytes <= MAX_BYTES
                 self._answers = {call_id: frames} if is_kept else {}
                 self._bytes = size_bytes if is_kept else 0
-            # Otherwise its caller has given it up, and waits for the answer to a later call.
+            # Otherwise the caller has given this call up, and waits for a later answer.
             self._running.pop(call_id, None)
             return self.route
 
@@ -146,7 +147,7 @@ class CallerLane:
             return self._take_held() if self._unread <= self._max_unread // 2 else []
 
     def forget_below(self, floor: int, still_open: Collection[int]) -> None:
-        """Drop the answers to calls below floor, except still_open: the caller has read them.
+        """Drop the answers to calls below `floor`, except `still_open`: the caller has read them.
 
         Calls that are over stay over.
         """
@@ -184,7 +185,7 @@ class CallerLane:
         return held
 
     def ended_unanswered(self, call_id: int) -> None:
-        """Mark a call as over that its caller has given up; a repeated request does not run."""
+        """Mark a call that its caller has given up as over; a repeated request does not run."""
         with self._lock:
             if call_id not in self._running:
                 return
@@ -252,7 +253,7 @@ class Callers:
         # Guards _lanes and the table by route; a look-up by route reads one entry without it.
         self._lock = threading.RLock()
         self.by_route: dict[Route, CallerLane] = {}
-        self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by their numbers
+        self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by lane number
         self._forget_at = 0  # see _forget_ended
         self.released: deque[Request] = deque()
 
@@ -303,7 +304,7 @@ class Callers:
         A later worker with its rank is accepted.
 
         Note    a worker that was only cut off gets the refusal on a connection that still holds;
-                otherwise it gets it when it greets again
+                otherwise the worker gets it when it greets again
         """
         routes = self._forget([caller], are_wanted=True)
         if refusal is not None:
@@ -336,7 +337,7 @@ class Callers:
     def _forget(self, callers: Sequence[Worker], *, are_wanted: bool) -> list[Route]:
         """Remove callers, and return their connections.
 
-        Their held calls run or, if they are not wanted any more, end.
+        If `are_wanted`, their held calls run; otherwise these calls end.
         """
         with self._lock:
             lanes = [lane for one in callers for lane in self._lanes.pop(one, {}).values()]

@@ -6,11 +6,11 @@ It also finds the number of the group that a worker joins, from the directories 
 # Note [One request enters]
 # A worker needs two claims, for its name and its rank. If it checked first and then set them, it
 # could race with another worker. If it claimed one after the other, it could be killed between the
-# two. So one request claims both, and has the record; it may replace a life that is over. The store
-# runs one request at a time. If two workers want a place, the first request gets it, and the answer
-# to the second has the first one's record. A worker that is killed before its request has not
-# joined. A worker that is killed after it has joined, and its place stays taken until another life
-# follows it or it is removed.
+# two. So one request claims both, and carries the record; it may replace a life that is over. The
+# store runs one request at a time. If two workers want a place, the first request gets it, and the
+# answer to the second request has the record of the first worker. A worker that is killed before
+# its request has not joined. If a worker is killed after its request, it has joined: its place
+# stays taken until another life follows it or the worker is removed.
 #
 # The workers of a static group all join in one step, when all have come (join, in the store).
 
@@ -56,7 +56,7 @@ class Changes(NamedTuple):
 class StoreDirectory:
     """The directory of a group's members, as kept by its store.
 
-    timeout_s is how long to wait for the store. `name` is the key of the group in the store.
+    `timeout_s` is how long to wait for the store. `name` is the key of the group in the store.
 
     Thread  any
     Raises  StoreError if the store does not answer; RpcError for an invalid entry
@@ -70,11 +70,11 @@ class StoreDirectory:
     ) -> list[bytes]:
         """Wait until all members of a static group have come; return the values of `wanted`.
 
-        `wanted` has ranks, names and labels. Return nothing if all members had met before, and this
-        worker may follow an earlier life.
+        `wanted` has ranks, names and labels. Return nothing if all members had met before: then
+        this worker may follow an earlier life.
 
         Raises  RankTakenError; StoreError if two members disagree; StoreTimeoutError naming the
-                missing ones
+                missing members
         """
         more = [
             *_claim_of(me),
@@ -115,7 +115,7 @@ class StoreDirectory:
         return _number(found)
 
     def changes(self, since: int) -> Changes:
-        """Return the changes since a revision; all members if that is 0 or forgotten."""
+        """Return the changes since a revision; all members if the revision is 0 or forgotten."""
         revision, is_whole, num_came, *rest = self._ask(Op.CHANGES, b"%d" % since)
         num = _number(num_came)
         came, ended = map(Record.decode, rest[:num]), map(_number, rest[num:])
@@ -245,7 +245,7 @@ def note_again(keys: PrefixStore) -> None:
 
 
 def _note(groups: PrefixStore, number: int) -> int:
-    """Raise the recorded number to at least `number`; return the recorded one."""
+    """Raise the recorded number to at least `number`; return the number now recorded."""
     newest = _read(groups.compare_set(_NEWEST, "", str(number)))
     while newest < number:
         newest = _read(groups.compare_set(_NEWEST, str(newest), str(number)))

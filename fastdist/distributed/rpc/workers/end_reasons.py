@@ -25,9 +25,9 @@ _BY_ANOTHER: Final = f"{CAUSE}{WorkerLostError.__module__}.{WorkerLostError.__qu
 def level_of_end(why: str) -> int:
     """Return the log level for the end of a worker that did not shut down.
 
-    An end that the loss of another worker caused is logged as INFO. As a warning, one failure among
-    n workers would make each of them log n - 1 lines. Under a launcher, so is an end with a cause:
-    the launcher shows the cause once, and as a whole.
+    An end that the loss of another worker caused is logged as INFO. If such ends were warnings, one
+    failure among n workers would make each of them log n - 1 lines. Under a launcher, an end with a
+    cause is also logged as INFO: the launcher shows the whole cause once.
     """
     is_reported = why.startswith(CAUSE if LAUNCHED in os.environ else _BY_ANOTHER)
     return logging.INFO if is_reported else logging.WARNING

@@ -36,9 +36,9 @@ _logger = logging.getLogger(__name__)
 class Group:
     """The store's entries of a worker's group, which the worker reads and writes.
 
-    A static group has one member for each rank. With restarts, another life of its rank may follow
-    a lost member. In a dynamic group members come and go. `members` are those that this worker
-    knows: all members if `knows_all` (see Note [Who is looked up when]).
+    A static group has one member for each rank. With restarts, a lost member may be followed by
+    another life of its rank. In a dynamic group members come and go. `members` are the members that
+    this worker knows: all members if `knows_all` (see Note [Who is looked up when]).
 
     Thread  any; find and read_members by one thread at a time
     """
@@ -66,8 +66,8 @@ class Group:
         self._revision = 0
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
-        # Whether it has called shutdown, and the rank that logs, for its machine, which workers the
-        # shutdown waits for.
+        # Whether this worker has called shutdown, and the rank that logs, for its machine, which
+        # workers the shutdown waits for.
         self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 
@@ -136,14 +136,14 @@ class Group:
     def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
         """Remove a member from a dynamic group.
 
-        The member is this one, which leaves, or one that has certainly ended.
+        The member is this worker, which leaves, or a member that has certainly ended.
         Does not wait for a store that does not answer.
 
         Never raises: another member may remove it, and a worker that wants its name checks whether
         it has ended (joining.py).
 
-        Note    if this worker was given up, another one may have its rank by now; the entries of
-                the new one stay
+        Note    if this worker was given up, another worker may have its rank by now, whose entries
+                stay
         """
         if self.is_static:
             return
@@ -151,7 +151,7 @@ class Group:
         try:
             (present,) = directory.find([gone.rank])
             if present is not None and present.incarnation == gone.incarnation:
-                # Delete before the rank and name become free: afterwards another may have written.
+                # Delete before the rank and name become free: afterwards another worker may write.
                 for prefix, key in (("names", str(gone.rank)), ("addrs", gone.name)):
                     view(prefix, self._store, TELL_S).delete_key(key)
                 if was_lost:
@@ -164,7 +164,7 @@ class Group:
     def tell_given_up(self, gone: Record, why: str) -> None:
         """Record in the store that this worker has given up a member, which may still live.
 
-        Never raises: another member may record it, and an ended member is recognised without it.
+        Never raises: another member may record it, and the record is not needed for an ended one.
         """
         try:
             given_up = view(GIVEN_UP, self._store, LOOK_S)
@@ -197,7 +197,7 @@ class Group:
     def never_start_again(self, ranks: Sequence[int]) -> set[int]:
         """Return the given ranks that the launcher will not start again, as far as known.
 
-        Those are all ranks once the job ends; before, the ranks whose workers ended with status 0.
+        While the job runs, these are the ranks whose workers ended with status 0; after it, all.
         """
         if not store_is_hosted():
             return set()
@@ -216,7 +216,7 @@ class Group:
     def tell_ended(self, why: str) -> None:
         """Write to the store why this worker ends without rpc.shutdown(); errors are ignored.
 
-        Note    for members to which it is not connected, and which get no goodbye
+        Note    for members that get no goodbye, as they have no connection to this worker
         """
         try:
             view(_ENDED, self._store, TELL_S).set(str(self.me.incarnation), why)
@@ -226,7 +226,7 @@ class Group:
     def why_ended(self, incarnation: int) -> str | None:
         """Return the reason that a life wrote to the store for its end without a shutdown.
 
-        Empty if it wrote none; None if the store does not answer.
+        Empty if the life wrote no reason; None if the store does not answer.
         """
         try:
             ended = view(_ENDED, self._store, TELL_S)
@@ -245,7 +245,7 @@ class Group:
         self.is_in_shutdown = True
         try:
             StoreDirectory(self._store, TELL_S, _SHUTDOWN).claim(self.me)
-            # The first worker of a machine in shutdown logs for it: see Leaving.for_whom_it_waits.
+            # A machine's first worker in shutdown logs for all: see Leaving.for_whom_it_waits.
             node, mine = own_node(self.me.rank), str(self.me.rank)
             where = machine_label(self.me) if node is None else f"node {node}"
             speakers = view("speakers", self._store, TELL_S)
@@ -256,7 +256,7 @@ class Group:
     def not_in_shutdown(self) -> tuple[list[int], int]:
         """Return the first ranks that have not called shutdown, and the number of further ones.
 
-        As far as the store knows.
+        Both are as far as the store knows.
         """
         try:
             return StoreDirectory(self._store, TELL_S, _SHUTDOWN).missing()

@@ -70,12 +70,12 @@ def join_static(
 ) -> Group:
     """Join a group with a world size, and wait until all its members have joined.
 
-    With frozen_s, a worker may also join after all have met. It replaces an incarnation that has
+    With `frozen_s`, a worker may also join after all have met. It replaces an incarnation that has
     ended, or has given no sign of life for that long. `answers` greets an incarnation that exists
     but may be frozen: see Note [Taking over a stale incarnation].
 
-    Raises  RpcError, at every member, if two disagree; RankTakenError if two have one rank, at
-            every member that waits; StoreTimeoutError naming the missing members
+    Raises  RpcError, at every member, if two members disagree; RankTakenError if two have the same
+            rank, at every member that waits; StoreTimeoutError naming the missing members
     """
     directory, takes_back = StoreDirectory(store), frozen_s is not None
     wanted = _wanted_by(me)
@@ -235,7 +235,7 @@ def _follow(me: Record, before: Record) -> Record:
 def count_former_lives(store: Store, rank: int) -> int:
     """Return how often a rank was started again, according to the store of a former group.
 
-    Call it in a process whose first group is not the rank's first: another process had the rank
+    Call this in a process whose first group is not the rank's first: another process had the rank
     before, so the count is at least 1.
     """
     (before,) = StoreDirectory(store).find([rank])
@@ -390,7 +390,7 @@ def answers(context: Context, me: Record, first: Record) -> bool:
 
 
 def refuse_twin(me: Record, greeting: Message) -> None:
-    """Warn of another worker that greets with this one's rank.
+    """Warn of another worker that greets with this worker's rank.
 
     Raises  RankTakenError, which is sent as the answer to the greeting
     """

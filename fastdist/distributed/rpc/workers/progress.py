@@ -69,7 +69,7 @@ class Timeouts:
         self._is_closed = False
 
     def add(self, call: Expiring, deadline: float) -> bool:
-        """Let a call expire at deadline; return whether to wake the progress thread."""
+        """Let a call expire at `deadline`; return whether to wake the progress thread."""
         bucket = math.ceil(deadline / BUCKET_S)
         with self._lock:
             if self._is_closed:
@@ -261,7 +261,7 @@ class Progress:
         # How many peers' pulses the thread checks.
         self.num_pulses = 0
         self._clock = AwakeClock()
-        # Like time.monotonic, but it stands still while this process does; on the thread itself.
+        # Like time.monotonic, but it stands still with this process; call it on the thread itself.
         self.now = self._clock.now
         self.woke_at = self._clock.woke_at
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -304,7 +304,7 @@ class Progress:
     def stood_still_lately(self, frozen_s: float = math.inf) -> bool:
         """Return whether the process recently woke from a stop that its peers noticed.
 
-        Peers declare a worker lost after frozen_s without a sign of life. On the thread itself.
+        Peers declare a worker lost after frozen_s of silence. Call this on the thread itself.
         """
         self._clock.look_again(self._due())
         return self._clock.stood_still_lately(frozen_s)
@@ -342,7 +342,7 @@ class Progress:
             self._call(call.expire)
 
     def _run_posted(self) -> None:
-        # Only the present functions: one that posts itself again must not block the loop.
+        # Only the present functions: a function that posts itself again must not block the loop.
         for _ in range(len(self._posted)):
             function, arguments = self._posted.popleft()
             self._call(function, *arguments)

@@ -110,14 +110,14 @@ def pack_result(serial: int, result: Reconciliation) -> list[Buffer]:
 
 
 def read_result(notice: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the serial number, the calls that never arrived, and those with no kept answer."""
+    """Return the serial number, the calls that never arrived, and the calls with no kept answer."""
     metadata, sender = notice.metadata, notice.peer.id
     found = numbers(metadata, "never_came", sender), numbers(metadata, "gone", sender)
     return number(metadata, "serial", sender), *found
 
 
 def apply_result(notice: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
-    """Send the calls again that never arrived, and end those whose answers are gone."""
+    """Send again the calls that never arrived, and end the calls whose answers are gone."""
     serial, never_came, gone = read_result(notice)
     if not session.accepts_result(serial):
         return  # about an earlier connection, or a copy

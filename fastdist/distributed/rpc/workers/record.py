@@ -96,7 +96,7 @@ def did_you_mean(name: object, known: Collection[str]) -> str:
 
 
 def hint_for(name: object, known: Collection[str], world_size: int) -> str:
-    """Return a hint for an unknown name: one that it resembles, or how to start more workers."""
+    """Return a hint for an unknown name: a name that it resembles, or how to start more workers."""
     alone = "; world_size is 1: `fastdist run -n 2 PROGRAM` starts two workers"
     return did_you_mean(name, known) or (alone if world_size == 1 else "")
 
@@ -174,7 +174,7 @@ class Record:
         """Return whether both run on one machine and share its network.
 
         Note    containers with separate networks count as two hosts: calls between them must stop
-                when the network between them does, like all their other traffic
+                when that network fails, like all their other traffic
         """
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
 
@@ -242,11 +242,13 @@ _CHECKS: Final = [
 
 
 # libzmq aborts the process if it has no descriptor left to accept at its Unix socket.
-# sockets/connections.py keeps strangers from using up the descriptors; the limits below keep
-# members from it. One peer needs at most: a bell, a process handle, the ring of lane 0, its ZeroMQ
-# socket, a connection, a monitor with two descriptors, and a ring and a connection from the peer.
+# sockets/connections.py keeps strangers from using up the descriptors; the limits below prevent
+# members from using them up. One peer needs at most: a bell, a process handle, the ring of lane 0,
+# its ZeroMQ socket, a connection, a monitor with two descriptors, and a ring and a connection from
+# the peer.
 _PER_PEER: Final = 9
-# Each further lane, in both directions: a socket and its connection here, and a connection from it.
+# Each further lane needs a socket and its connection here, and a connection of a lane from the
+# peer.
 _PER_LANE: Final = 3
 _AT_LEAST_FREE: Final = 16
 
@@ -283,7 +285,7 @@ def require_room_for_peer() -> int:
 
 
 def _require_room(num_peers: int, what: str) -> int:
-    """Check that the descriptors for `num_peers` peers are left; return how many remain then."""
+    """Check that the descriptors for `num_peers` peers are left; return how many others remain."""
     limit, there = descriptor_limit(), _num_open()
     needed = there + _AT_LEAST_FREE + _PER_PEER * num_peers
     if needed > limit:

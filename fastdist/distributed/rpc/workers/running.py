@@ -47,9 +47,9 @@ class Meter(NamedTuple):
         return cls(resource.getrusage(_OF_THREAD).ru_nvcsw, 0.0, _suspended_s())
 
     def ran_since(self, before: Meter, late_s: float, num_turns: int = 0) -> bool:
-        """Return whether the process ran during late_s, in which this thread should have run.
+        """Return whether the process ran during `late_s`, in which this thread should have run.
 
-        Before that time the thread woke num_turns times, with one or two counted wakes each.
+        Before that time the thread woke `num_turns` times, with one or two counted wakes each.
         """
         if self.num_wakes < 0:
             return self.processor_s - before.processor_s >= _SHARE_OF_TIME * late_s
@@ -58,7 +58,7 @@ class Meter(NamedTuple):
         return num_wakes >= max(_LEAST_WAKES, _SHARE_OF_WAKES * usual)
 
     def suspended_since(self, before: Meter) -> float:
-        """Return how long the machine was suspended since `before`, not in time.monotonic()."""
+        """Return how long the machine was suspended since `before`; time.monotonic() omits it."""
         return self.suspended_s - before.suspended_s
 
 

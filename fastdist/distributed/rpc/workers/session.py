@@ -1,4 +1,4 @@
-"""The state of one life of a worker, as another one sees it. No threads or sockets."""
+"""The state of one life of a worker, as another worker sees it. No threads or sockets."""
 
 # Events come from the agent (or from a simulator), with the time; step returns actions. All state
 # about a peer's liveness is in this file, so that it can be tested with any order of events.
@@ -7,10 +7,10 @@
 # its host reports that nobody listens at its address. A peer that does not answer (frozen, or cut
 # off) is dead `frozen_s` after its last sign of life. That sign came `notice_s` before its
 # connection was closed (sockets/pulse.py). If this process was itself stopped and received nothing
-# meanwhile, the time counts from its wake-up. The error says what the attempts to connect found:
+# meanwhile, the time counts from its wake-up. The error reports what the attempts to connect found:
 # the cause may be only a pulled cable. A peer whose process has ended is dead without a wait. Death
 # is final: the life is fenced, and its messages after a wake-up are refused. A life that another
-# one has followed is treated in the same way.
+# life has followed is treated in the same way.
 #
 # A peer that sends a goodbye has answered all calls, but some answers came by lanes of blocking
 # callers, which are separate connections. When nothing waits for the peer any more, or after
@@ -108,7 +108,7 @@ class LivenessTimeouts:
     notice_s: float = 2.5
     join_s: float = 10.0
     leave_s: float = 1.0
-    # Messages on other lanes from just before the end of the watched one are read within this time.
+    # Messages that came on other lanes just before the watched lane ended are read in this time.
     settle_s: float = 0.25
     look_whether_read_s: float = 0.005
     unresponsive_s: float = 60.0
@@ -240,7 +240,7 @@ class Session:
         return is_due
 
     def must_greet_again(self, call_id: int) -> bool:
-        """Return whether to greet a peer again that did not know the connection of a call.
+        """Return whether to greet again a peer that did not know the connection of a call.
 
         False for a call that was in a query since then, as a greeting preceded that query.
         """

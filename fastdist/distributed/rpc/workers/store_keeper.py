@@ -3,10 +3,10 @@
 # Without a launcher to host the store, rank 0 hosts it, and the store ends with rank 0. A worker
 # that comes back would then find no group, though its members live. So the members of a group with
 # `restarts` check the store when a member is lost. If the store is gone, the first member that can
-# bind its port hosts a new one. Only a member on a machine with that address can do it; all members
-# know the secret. All members then write the group to the new store (joining.py). They do the same
-# if rank 0 is back and hosts an empty store. If no member can bind the port, they try until one
-# can, or rank 0 is back.
+# bind its port hosts a new one. Only a member on a machine with that address can do this; all
+# members know the secret. All members then write the group to the new store (joining.py). They do
+# the same if rank 0 is back and hosts an empty store. If no member can bind the port, they try
+# until one can, or rank 0 is back.
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 # A worker reports in its PONG that all its threads wait. Or it passes on such a report of a worker
 # to which it has calls under way. So the first caller of a chain of calls can name the worker where
-# the chain got stuck. A report that is passed on keeps its time, or two workers that call each
-# other would keep it alive.
+# the chain got stuck. A report that is passed on keeps its time; otherwise two workers that call
+# each other would keep it alive.
 
 from __future__ import annotations
 

@@ -98,9 +98,9 @@ class PulseTaker:
         progress.num_pulses += 1
         # Offset by the number of peers, so that peers connected together do not knock together.
         self._knock_at = time.monotonic() + progress.num_pulses / _IDLE_KNOCKS_A_SECOND
-        # Set by the readers of the peer's messages: cheaper than a call; read at each beat.
+        # Set by readers of the peer's messages, as a call would cost more; read at each beat.
         self.was_heard = False
-        # Unwatch before the close: the kernel may give the descriptor's number to another one.
+        # Unwatch before the close: the kernel may use the descriptor's number again.
         pulse.before_close = lambda knock: progress.unwatch(knock.fileno())
         progress.call_at(next_beat(), self._beat)
 
@@ -136,7 +136,7 @@ class PulseTaker:
             self._progress.watch(knock.fileno(), self._pulse.look)
 
 
-# libzmq connects again before this: if it succeeds, there is nothing to find out.
+# libzmq reconnects before this time; if that succeeds, there is nothing to find out.
 _LOOK_AFTER_S = 0.25
 # An attempt counts as unanswered after this time: the host of a listener answers without Python.
 _ANSWERS_WITHIN_S = 1.0
@@ -176,7 +176,7 @@ class Prober:
             self._attempt = None
 
     def _look(self) -> None:
-        # Reset first, and set again when an attempt is under way, so that an error allows another.
+        # Cleared until an attempt is under way, so that another look can follow an error.
         self._will_look = False
         if not self._needs_to_know():
             return

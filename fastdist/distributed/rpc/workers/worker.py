@@ -112,7 +112,7 @@ class Worker:
         self._answers_rubbish = False
         # The lender of memory to it, if the two can share memory.
         self.lender: Lender | None = None
-        # The worker without a free thread in its latest PONG: itself, or one that it waits for.
+        # The worker without a free thread in its latest PONG: itself, or one it waits for.
         self.stuck: Stuck = NOT_STUCK
         # Whether it has acknowledged our goodbye, as it has read all our messages.
         self.acknowledged_goodbye = False
@@ -129,7 +129,7 @@ class Worker:
         self._pulse: PulseTaker | None = None
         self._greetings = itertools.count(1)
         self._looks_at = math.inf
-        # Read from lane 0 since the last acknowledgement: see Note [Answers that are kept].
+        # Amounts read from lane 0 since the last acknowledgement: see Note [Answers that are kept].
         self._read_bytes = self._read_messages = 0
 
     @property
@@ -201,7 +201,7 @@ class Worker:
         self._progress.post(self._notify, MessageType.BYE)
 
     def said_goodbye(self, why: str = "") -> None:
-        """Handle a goodbye: the peer leaves, and closes its connections when we have read them.
+        """Handle a goodbye: the peer leaves, and closes its connections after we have read all.
 
         `why` is the reason of a peer whose process ends without rpc.shutdown().
         """
@@ -234,7 +234,7 @@ class Worker:
         self._step(Event.FENCED)
 
     def close(self, error: RpcError, *, linger_s: float = 0.0, why: str = "") -> None:
-        """End all waits with error, notify the peer and close all lanes; on the progress thread.
+        """End all waits with `error`, notify the peer and close all lanes; on the progress thread.
 
         `why` is sent to the peer as the reason, if the process ends without rpc.shutdown().
         """
@@ -456,7 +456,7 @@ class Worker:
             for action in actions:
                 self._do(action)
         finally:
-            # Also after an error: without the next look no silence would ever be noticed.
+            # Schedule it also after an error, or no silence would ever be noticed.
             if (look := self._session.next_look()) is not None:
                 self._look_at(look)
 

@@ -83,7 +83,7 @@ class Workers:
         self.is_open = False
         # Why this worker is not a member any more: the other members gave it up.
         self.given_up: GivenUpError | None = None
-        # The members that reported it, by incarnation.
+        # The members that reported this, by incarnation.
         self._given_up_by: dict[int, None] = {}
         # Called on a pool thread: the first with each worker that is lost or leaves, the second
         # with each new life of a known rank.
@@ -122,7 +122,7 @@ class Workers:
         return found, unread
 
     def find_life(self, rank: int, incarnation: object) -> Worker | None:
-        """Return the life of a rank with an incarnation; None if that is not the present one.
+        """Return the life of a rank with an incarnation; None if that is not its present life.
 
         Note    reads the store, as the end of a life that was never connected goes unnoticed
         """
@@ -237,7 +237,7 @@ class Workers:
         return [worker for worker in self.met() if not worker.is_dead]
 
     def lost(self) -> list[str]:
-        """Return the workers that were lost, and how; without those that left in order."""
+        """Return the workers that were lost, and how; without workers that left in order."""
         return [
             f"{worker.name!r} (rank {worker.id}): {worker.why_lost}"
             for worker in self.known_here()
@@ -435,7 +435,7 @@ class Workers:
                 return f"; who that is could not be read from the store: {error}"
             with self._lock:
                 before = self._known(to)
-                # A static group frees no rank: one is missing only in a new store, for a while.
+                # A static group frees no rank: a rank is missing only in a new store, for a while.
                 if record is None and before is not None and not self.group.is_static:
                     self._forget_if_dead(before)
                 came = [] if record is None else self._take_in_one(record)
@@ -497,7 +497,7 @@ class Workers:
             for callback in self.returned_callbacks:
                 self._submit(callback, now)
             if before.name == now.name:
-                # Only after all data about the former life was released.
+                # Report the return only after all data about the former life was released.
                 tell = functools.partial(self._tell_if_lost, before, now)
                 before.end_handled.when_done(tell)
 
@@ -534,7 +534,7 @@ class Workers:
     def _fence(self, error: GivenUpError) -> None:
         """End all interaction of this worker with the others.
 
-        All its waits end with the error, and later ones fail immediately with it. The connections
+        All its waits end with the error, and later waits fail immediately with it. The connections
         to members that have not given it up end as well, which notifies them.
         """
         if self.given_up is not None:
@@ -546,5 +546,5 @@ class Workers:
             workers = list(self._by_id.values())
         self._callers.fence(error)
         for worker in workers:
-            # Also workers without a connection: data about them may have come through others.
+            # Fence also workers without a connection: others may have sent data about them.
             worker.fence(error)
