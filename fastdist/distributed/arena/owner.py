@@ -210,7 +210,7 @@ class Arena:
             for start, end in unused:
                 self._give_back(mapping, start, end)
         finally:
-            # Also after a system error; otherwise no page would be freed any more.
+            # Schedule this also after an error; otherwise no page would be freed any more.
             if self._must_trim_again():
                 self._call_later(TRIM_S, self.trim)
 

@@ -16,7 +16,7 @@ class Ranges:
         self._ends = [end]
 
     def take(self, length: int) -> int | None:
-        """Take a range of length from the lowest free one that fits; return its start, or None."""
+        """Take `length` from the lowest free range that fits; return its start, or None."""
         for i, start in enumerate(self._starts):
             if self._ends[i] - start >= length:
                 self._cut(i, start, start + length)

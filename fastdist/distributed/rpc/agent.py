@@ -214,7 +214,7 @@ class RpcAgent(ABC):
 
     @abstractmethod
     def leave(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere, and notify other workers that this one leaves.
+        """Wait until no call is under way anywhere, and notify others that this worker leaves.
 
         Units   timeout_s: 0 waits for the other workers to call shutdown, as long as they live
         Raises  ShutdownIncomplete

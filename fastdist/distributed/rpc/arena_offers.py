@@ -204,7 +204,7 @@ class ArenaOffers:
         return proof
 
     def _require_new(self, worker: Worker, arena_id: int) -> None:
-        """Raise ArenaError if the arena's id is that of another worker's arena."""
+        """Raise ArenaError if another worker's arena has this id."""
         with self._lock:
             for other, (known_id, _) in self._borrowed.items():
                 if other is not worker and known_id == arena_id:

@@ -6,7 +6,7 @@
 #   SERVING    makes calls and serves calls               shutdown() is called
 #   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
 #              (shutdown_barrier.py)                      anywhere                 was given
-#   GIVING_UP  sends notices to owners of references,     all have acknowledged    the same, or
+#   GIVING_UP  tells owners that references end,          all have acknowledged    the same, or
 #              and releases the store                                              SHUTDOWN_TIMEOUT
 #   GATHERING  the barrier again, for these notices       nothing is under way     the same, but not
 #              (not if no member has sent any)            anywhere                 before LEAST_S
@@ -227,10 +227,10 @@ class Leaving:
         def tell() -> None:
             if self._waits_since != began:
                 return
-            # Scheduled first, so that an error in this log line does not stop the next one.
+            # Schedule the next log line first, so that an error in this one does not stop it.
             self._tell_after(began, 2.0 * seconds)
             if self._counts.activity()[1] != num_calls:
-                return  # other workers have called this one meanwhile
+                return  # other workers have called this worker meanwhile
             whom = self.for_whom_it_waits()
             if whom and self._waits_since == began:
                 text = "worker %r has waited in shutdown() for %g s: %s"

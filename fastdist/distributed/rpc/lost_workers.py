@@ -13,7 +13,7 @@ from .workers.workers import Workers
 
 
 def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[str]:
-    """Return text about each worker that this one or others have lost.
+    """Return text about each worker that this worker or others have lost.
 
     The store is read for the reasons of lives that are not in `asked`, and these lives are added to
     `asked`.

@@ -245,7 +245,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self._channels = _channels
 
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
-        """Add entries to the map from this worker's devices to those of worker `to`.
+        """Add entries to the map from this worker's devices to the devices of worker `to`.
 
         Raises  ValueError if it would map a device twice, or two devices to one; TypeError for a
                 value that is not a name

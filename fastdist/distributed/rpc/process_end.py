@@ -22,7 +22,7 @@ from fastdist.system.foreign_text import one_line
 
 from .workers.end_reasons import CAUSE, ENDED, MOST_LETTERS
 
-# Finalizers with larger numbers run first: this one must precede pools and queues used by calls.
+# Larger numbers run first: this finalizer must precede pools and queues that calls use.
 _PRIORITY: Final = 1000
 
 _sys_exit: Callable[[Any], NoReturn] = sys.exit

@@ -239,7 +239,7 @@ class ShutdownBarrier:
         has_changed = begun != self._begun or self._last_report != after.round_number
         waits_for = told_without_value(self._counts.without_value())
         busy = (f"{under_way} at {self._workers.me.name!r}{waits_for}",) if under_way else ()
-        # Read now, as the store may end once all members have been here.
+        # Read the store now: it may end once all members have reported.
         lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
         calls = (self._round, under_way, has_changed, gives_up, busy)
         own = Report(*calls, self._seen_over(), lost, (), after.token, self.owes_notices())

@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
     # The workers that any member has lost, and how; and the names of returned workers.
     lost: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
-    # Identifies this verdict among those of other roots.
+    # Identifies this verdict among the verdicts of other roots.
     token: str = ""
     # Whether members leave without a second barrier, as none has anything to give up.
     is_last: bool = False

@@ -15,7 +15,7 @@ from fastdist.core.errors import AuthenticationError, FastdistError, RendezvousE
 
 # The path of a Unix socket must fit into sockaddr_un: 107 bytes on Linux, 103 on macOS.
 MAX_IPC_PATH = 103
-# The longest path below a base: a folder of the job or the user, one of the process, the socket.
+# The longest path below a base: folders of the job or the user and of the process; the socket.
 _BELOW_BASE = len("/fastdist-4294967294/ipc-4194304-123456/rpc-123456")
 _LOCK_FILE = "owner.lock"
 # The pause between checks of a port that is about to become free.

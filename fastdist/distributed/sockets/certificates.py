@@ -1,10 +1,10 @@
 """Key pairs of members in a folder of files, for jobs whose ranks must not share a secret."""
 
 # Note [A folder of certificates]
-# The files are those of pyzmq's create_certificates(folder, name). NAME.key is public, and every
-# machine has the public file of every member; NAME.key_secret exists only where that member runs.
-# The names are `store`, `rank-0`, `rank-1` and so on. The public files define who is admitted. So
-# no other user may be able to write them, or to read the secret files.
+# The files are as pyzmq's create_certificates(folder, name) writes them. NAME.key is public, and
+# every machine has the public file of every member; NAME.key_secret exists only where that member
+# runs. The names are `store`, `rank-0`, `rank-1` and so on. The public files define who is
+# admitted. So no other user may be able to write them, or to read the secret files.
 #
 # Note [What the folder says now counts]
 # A removed or replaced key admits nobody from then on. So each admission checks, by a stat of the

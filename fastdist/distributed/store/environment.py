@@ -83,7 +83,7 @@ def from_env(
     Raises  RendezvousError naming the variable, its value and the expected value
 
     Args:
-        environment: The variables by name; those of this process if None.
+        environment: The variables by name; this process's variables if None.
         rank: The rank of this worker, if the caller knows it.
         world_size: The number of workers, if the caller knows it.
     """
@@ -139,7 +139,7 @@ def may_workers_return(environment: Mapping[str, str] | None = None) -> bool:
     Raises  RendezvousError if FASTDIST_ALLOW_RESTART has any value but `worker`
 
     Args:
-        environment: The variables by name; those of this process if None.
+        environment: The variables by name; this process's variables if None.
     """
     environment = os.environ if environment is None else environment
     given = environment.get("FASTDIST_ALLOW_RESTART", "")

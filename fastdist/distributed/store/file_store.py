@@ -33,7 +33,7 @@ _MAGIC = b"fastdist store 1\n"
 _HEADER = struct.Struct("<II")
 _COUNT = struct.Struct("<BI")
 _LENGTH = struct.Struct("<I")
-# Kinds of records in addition to those of Op.
+# Kinds of records in addition to the members of Op.
 _SECRET = 0x80
 _CLOSED = 0x81
 _OPENED = 0x82

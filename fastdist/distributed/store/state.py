@@ -227,7 +227,7 @@ class StoreState:
             group.put(member)
             group.error = self._hopeless(name, group)
         if group.error:
-            # All members get the error: the waiting ones, this one, and later ones.
+            # All members get the error: the waiting members, this member, and later members.
             return [
                 *self._refuse_parked(group),
                 *self._refuse(request, group.error, group.claims),

@@ -288,7 +288,7 @@ class Store:
                 before they join); StoreLostError when the store ends otherwise; StoreError, at
                 every member, if two disagree on the world size, or if the launcher reports the end
                 of a missing member; RankTakenError if two members claim one rank: at every member
-                or, if all had joined, only at the second one
+                or, if all had joined, only at the second member
 
         Args:
             world_size: The number of members.

@@ -230,7 +230,7 @@ class TCPStore(Store):
         """Serve an empty store here, in place of a host that is gone; False if this is the host.
 
         Raises  StoreError if its port cannot be bound: another process hosts it, or the address is
-                another machine's; AuthenticationError without the host's certificate
+                another machine's; AuthenticationError without the store's secret key
         """
         with self._connections_lock:
             if self._is_closed:
@@ -307,7 +307,7 @@ class TCPStore(Store):
             _served[self._address, self.port] = self
         atexit.register(self._close_now)
         if self._source is SecretSource.PUBLISHED and self._secret is not None:
-            # After the bind: only the owner of the port may publish a secret for it.
+            # Publish after the bind: only the owner of the port may publish a secret for it.
             self._published = publish_secret(self._address, self.port, self._secret)
 
     def _end_service(self) -> None:
@@ -534,7 +534,7 @@ def host_store(
     """Serve a store from this process, as a launcher does; return the store and its port.
 
     Port 0 takes a free port of `host`. Closing the store ends the service. `security`, `secret`,
-    `certificates`, `timeout` and `tell` are those of TCPStore.
+    `certificates`, `timeout` and `tell` are as for TCPStore.
     """
     store = TCPStore(
         host,

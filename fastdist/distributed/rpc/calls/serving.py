@@ -318,7 +318,7 @@ class Server:
         # The unread messages of a batch, and answers that are sent together: see Note
         # [Answers in batches]. Only the leader takes from _inbox.
         self._inbox: deque[Received] = deque()
-        # Guards the outbox and _leader: the present leader adds answers.
+        # Guards the outbox and _leader, the thread that may add answers to the outbox.
         self._outbox_lock = threading.RLock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0

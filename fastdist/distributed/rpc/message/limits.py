@@ -72,7 +72,7 @@ class Limits:
         set_wire_limits(self.wire_frame_bytes, round(self.handshake_s * 1000))
 
     def towards(self, theirs: Limits) -> Limits:
-        """Return the limits for messages from a worker with these limits to one with `theirs`.
+        """Return the limits for messages from a worker with these limits to a worker with `theirs`.
 
         Note    `theirs` itself if the result is equal, as mostly among workers of a job
         """

@@ -106,7 +106,7 @@ def read_tables(
     return entries, sizes, at
 
 
-# Cached: tables contain only shapes, so the same few occur again and again.
+# Cached: tables contain only shapes, so a few tables occur again and again.
 @functools.lru_cache(1024)
 def _read_tables(
     table: bytes, tensors: int, buffers: int

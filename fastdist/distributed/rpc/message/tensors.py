@@ -418,7 +418,7 @@ def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
 
     None if all tensors are on the CPU.
 
-    Thread  the one that opened the message of the tensors; the returned function: any
+    Thread  the thread that opened the message of the tensors; the returned function: any
     Source  PyTorch, aten/src/ATen/core/ivalue_inl.h, Future::synchronizeWithCurrentStreams
     """
     by_device: dict[Device, list[Any]] = {}

@@ -72,7 +72,7 @@ _STEPS: Final[dict[tuple[State, Event], tuple[State, tuple[Do, ...]]]] = {
     (State.ARRIVED, Event.GIVEN_UP): (State.ENDED, (Do.ACCEPT,)),
     (State.ARRIVED, Event.REFUSED): (State.ENDED, ()),
     (State.TELLING, Event.KNOWN): (State.COUNTED, (Do.ACCEPT,)),
-    # Not accepted, so the sender keeps its own reference: the owner may not count this one.
+    # Send no ACCEPT: the owner may not count this reference, so the sender must keep its own.
     (State.TELLING, Event.UNKNOWN): (State.COUNTED, ()),
     (State.TELLING, Event.DROPPED): (State.TELLING, ()),
     (State.TELLING, Event.GIVEN_UP): (State.ENDED, (Do.END, Do.ACCEPT)),

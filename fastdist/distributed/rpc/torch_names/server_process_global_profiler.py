@@ -62,7 +62,7 @@ class _server_process_global_profile(profile):
             recording.await_devices()
         requests = [some for one in recordings if (some := [*one.ranges])]
         ranges = [(one, place) for place, some in enumerate(requests) for one in some]
-        # The same order as in events_of.
+        # Sort in the order of events_of, so that both can be zipped below.
         ranges.sort(key=lambda pair: (pair[0].start_ns, -pair[0].stop_ns))
         self._events = events_of([one for one, _ in ranges])
         found: list[list[FunctionEvent]] = [[] for _ in requests]

@@ -19,10 +19,10 @@ from .record import Record
 from .worker import Worker
 
 # Note [Lanes of callers]
-# A lane outlives its connections. A caller whose connection broke greets again on the next one, and
-# queries the calls that it still waits for. From then on messages of the earlier connection are not
-# read, so the answer to the query is final. A call runs; or it was answered, and its answer, kept
-# here, is sent again; or it never arrived, and may be sent again with the same id.
+# A lane outlives its connections. A caller whose connection broke greets again on its next
+# connection, and queries the calls that it still waits for. From then on messages of the earlier
+# connection are not read, so the answer to the query is final. A call runs; or it was answered, and
+# its answer, kept here, is sent again; or it never arrived, and may be sent again with the same id.
 
 # Note [Answers that are kept]
 # An answer is kept until its caller acknowledges it. On the lane of a blocking caller the next call
@@ -107,7 +107,7 @@ class CallerLane:
                 self.over_unread_limit = self.over_unread_limit or self._unread > self._max_unread
                 self._keep(call_id, frames, size_bytes)
             elif call_id == self._latest:
-                # This call's arrival has acknowledged the answer to the previous one.
+                # This call's arrival has acknowledged the answer to the previous call.
                 is_kept = len(frames) == 1 and size_bytes <= MAX_BYTES
                 self._answers = {call_id: frames} if is_kept else {}
                 self._bytes = size_bytes if is_kept else 0
@@ -263,9 +263,9 @@ class Callers:
             return sum(lane.num_held() for one in self._lanes.values() for lane in one.values())
 
     def greeted(self, caller: Worker, number: int, route: Route, count: int = 0) -> None:
-        """Record a greeting on a connection, the first one or a later one of a caller's lane.
+        """Record a greeting on a connection: the first or a later greeting of a caller's lane.
 
-        Greetings are numbered: after a later one, messages of an earlier connection are ignored.
+        Greetings are numbered: a later greeting makes messages of an earlier connection void.
 
         Raises  RpcError for a lane number above the caller's limit: each lane, and its last answer,
                 is kept as long as the caller lives

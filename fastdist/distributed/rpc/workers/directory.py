@@ -97,8 +97,8 @@ class StoreDirectory:
     ) -> tuple[Record | None, int]:
         """Claim name and rank in one request; return the member that has one of them, or None.
 
-        `over` is an ended life that this one replaces, the `num_lost`th lost life of the place. The
-        second result is how many lives of the place were lost.
+        `over` is an ended life that this life replaces, the `num_lost`th lost life of the place.
+        The second result is how many lives of the place were lost.
         """
         place = [b"%d" % me.rank, b"%d" % me.world_size, me.encode()]
         former = b"" if over is None else _life_of(over)

@@ -351,7 +351,7 @@ def make_known(context: Context, store: Store, me: Record, taken: RankTakenError
     """
     first, second = map(Record.decode, taken.claims)
     if second.incarnation != me.incarnation:
-        return taken  # this worker is not the second one, which reports the conflict
+        return taken  # this worker was first; the second worker reports the conflict
     try:
         store.query_host(
             f"a second worker that says it is rank {me.rank} was refused: {me.whereabouts}; the "

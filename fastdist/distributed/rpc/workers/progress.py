@@ -321,7 +321,7 @@ class Progress:
                 self._run_posted()
                 return
             ready = self._poller.poll(self._sleep_ms())
-            # Before the events are handled, as they may be about a silence.
+            # Look at the clock before handling the events, which may be about a silence.
             self._clock.look(self._due())
             for fd, _ in ready:
                 if fd == bell_fd:

@@ -61,7 +61,7 @@ class Waiting(Protocol):
         """Complete the call with the answer."""
 
     def fail(self, error: Exception) -> None:
-        """Complete the call with an error: the other worker, or this one, has ended."""
+        """Complete the call with an error: the other worker, or this worker, has ended."""
 
     def lost(self, *, may_have_run: bool) -> None:
         """Handle a call that was lost with a connection, or whose answer was lost."""

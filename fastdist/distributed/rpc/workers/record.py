@@ -188,7 +188,7 @@ class Record:
         return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
 
     def device_map_to(self, name: str) -> dict[Device, Device]:
-        """Return the map from this member's devices to those of worker `name`."""
+        """Return the map from this member's devices to the devices of worker `name`."""
         return {
             Device.parse(mine): Device.parse(theirs)
             for mine, theirs in self.device_maps.get(name, {}).items()

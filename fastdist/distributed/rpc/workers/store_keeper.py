@@ -69,7 +69,7 @@ class StoreKeeper:
         try:
             is_kept = not self._is_needed() or self._keep(lost)
         finally:
-            # Also after an error, which the pool logs: a later loss must start a check again.
+            # Look again also after an error, which the pool logs.
             if not is_kept:
                 self._workers.call_after(_AGAIN_S, self._look)
         if not is_kept:

@@ -480,7 +480,7 @@ class Worker:
         """Send a PING if anything waits for the peer, to check that it still answers."""
         if self._shared is None:
             return
-        # Scheduled first, so that an error in this beat does not stop the next one.
+        # Schedule the next beat first, so that an error in this beat does not stop it.
         self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
         for frames in self.pipe.drain_idle_lanes():
             self._decoded(frames)  # returns memory that was lent for the answer

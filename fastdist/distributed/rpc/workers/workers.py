@@ -1,4 +1,4 @@
-"""All workers of the group that this one knows: looked up, connected, admitted, given up."""
+"""The workers of the group that this worker knows: looked up, connected, admitted, given up."""
 
 from __future__ import annotations
 
@@ -224,11 +224,11 @@ class Workers:
         return sorted({*own, *others}, key=lambda device: (device.type, device.index or 0))
 
     def met(self) -> list[Worker]:
-        """Return the workers to which this one is or was connected, dead ones included."""
+        """Return the workers, also dead ones, to which this worker is or was connected."""
         return [worker for worker in list(self._by_id.values()) if worker.is_met]
 
     def meet_all(self) -> None:
-        """Connect to all members soon, so that they learn that this life follows an earlier one."""
+        """Connect to all members soon, so that they learn that this life follows another."""
         for worker in self.all():
             self.progress.post(self._watch, worker)
 
@@ -290,7 +290,7 @@ class Workers:
         self._may_meet -= 1
 
     def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
-        """Return the intended life; the rank may have a new one that is not known here.
+        """Return the intended life; the rank may have a new life that is not known here.
 
         This worker does not notice the end of a life that it never connected to.
         """
@@ -331,7 +331,7 @@ class Workers:
         return worker
 
     def part(self, timeout_s: float) -> None:
-        """Notify all workers that this one leaves, and wait until they have read what it sent.
+        """Notify all that this worker leaves, and wait until they have read what it sent.
 
         Note    a worker that closes a connection earlier loses answers. libzmq drops messages that
                 arrive just before the end of a connection that a peer made, unless a thread
@@ -368,8 +368,8 @@ class Workers:
             self._submit(hook, worker.info, why)
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
-        """Record that a worker has given up this one; fence this one if enough members have."""
-        # The living members except `by`; those that gave this one up before count as dead here.
+        """Record that `by` has given up this worker; fence this worker if enough members have."""
+        # The living members except `by`; members that gave it up before count as dead here.
         there = [other for other in self.living() if not (other.is_self or other is by)]
         remember(self._given_up_by, by.record.incarnation)
         stood_still = self.progress.stood_still_lately(self._times.frozen_s)
@@ -393,7 +393,7 @@ class Workers:
         if worker.is_surely_over:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
         elif refusal is not None and self.group.takes_members_later:
-            # It may be frozen: its successor waits for this entry. It gets the refusal if it wakes.
+            # `worker` may be frozen: a successor waits for this entry. If it wakes, it is refused.
             remember(self._refusals_by_incarnation, worker.record.incarnation, refusal)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         callbacks = [*lost_hooks, *self.lost_callbacks]
