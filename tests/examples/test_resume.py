@@ -31,8 +31,8 @@ VICTIMS = (*WORKERS, "launcher")
 class Life:
     """One start of the job by the launcher, until it ends or one of its processes is killed.
 
-    With `pace`, the name of a pipe, it stays at most AHEAD steps ahead of the lines read. Otherwise
-    it could end before the kill if this process, or the launcher, is stopped meanwhile.
+    With `pace`, the name of a pipe, the job stays at most AHEAD steps ahead of the lines read.
+    Otherwise it could end before the kill if this process, or the launcher, is stopped meanwhile.
     """
 
     def __init__(self, folder: Path, every: int = EVERY, pace: Path | None = None) -> None:

@@ -49,7 +49,7 @@ class Command:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it, or start it again; its output is appended to a file."""
+        """Start or restart the process; its output is appended to a file."""
         self.starts += 1
         with open(self.folder / "output", "ab") as out:
             self.process = subprocess.Popen(

@@ -92,7 +92,7 @@ class Run:
         return bool(ready)
 
     def close_stdout(self) -> None:
-        """Close our end of its stdout, as `head` does."""
+        """Close our end of the launcher's stdout, as `head` does."""
         self._close(next(fd for fd, name in self._open.items() if name == "out"))
 
     def _close(self, fd: int) -> None:
@@ -189,7 +189,7 @@ class Watched:
         self._fd = os.pidfd_open(pid)
 
     def ends_within(self, timeout_s: float) -> bool:
-        """Wait for its end; return whether it came in time."""
+        """Wait for the process; return whether it ended in time."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(timeout_s * 1000))
@@ -199,7 +199,7 @@ class Watched:
         signal.pidfd_send_signal(self._fd, signal.SIGKILL)
 
     def close(self) -> None:
-        """Stop watching it."""
+        """Stop watching the process."""
         os.close(self._fd)
 
 

@@ -57,7 +57,7 @@ def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
 
 
-# Do to a program what a shell's >&- does, from inside the program before it starts.
+# Close a program's streams, as a shell's >&- does, inside its process and before it runs.
 _CLOSED = """
 import os, runpy, sys
 names = ("stdin", "stdout", "stderr")

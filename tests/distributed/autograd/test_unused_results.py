@@ -182,7 +182,7 @@ def fail_before_the_answer(a: Tensor) -> None:
 
 
 def let_time_pass(seconds: float) -> None:
-    """Let all calls of this worker expire whose timeout is at most this long."""
+    """Expire all calls of this worker that have at most this much time left."""
     timeouts = get_current_agent().client.progress.timeouts  # type: ignore[attr-defined]
     for call in timeouts.expire(time.monotonic() + seconds):
         call.expire()

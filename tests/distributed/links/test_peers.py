@@ -257,7 +257,7 @@ def test_the_reader_wakes_for_the_first_loss_and_hands_out_those_that_are_due(
     made._is_closed = False
     made._read()
     assert asked == [None, 100.0]
-    # Losses are handed out in order, so a later one waits for those before it.
+    # Losses are handed out in order, so a later loss waits for all earlier ones.
     assert group.lost == [(1, "why 1")] and group.left == [2] and len(made._lost) == 2
 
 

@@ -173,7 +173,7 @@ class ThreadTransport:
             self.room.changed.notify_all()
 
     def lose(self) -> None:
-        """Tell the other members that this one has ended."""
+        """Notify the other members that this member has ended."""
         with self.room.changed:
             self.room.lost.add(self.rank)
             self.room.changed.notify_all()

@@ -32,7 +32,7 @@ SMALL = {
 
 
 def init(limited_rank: int, limits: dict[str, Any], strict: bool = False) -> None:
-    """Start a worker; only one of them gets the limits."""
+    """Start a worker; only the worker of rank `limited_rank` gets the limits."""
     rank = int(os.environ["RANK"])
     mine = rpc.Limits(**(limits if rank == limited_rank else {}))
     options = rpc.TensorPipeRpcBackendOptions(limits=mine, _transports=["uv"], strict=strict)

@@ -381,7 +381,7 @@ def test_what_the_host_says_of_the_world_counts_before_it_has_joined(port: int) 
 
 @pytest.fixture
 def has_asked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return an event for the first GET request; before it there may be no connection to lose."""
+    """Return an event that is set after the first GET, when there is a connection to lose."""
     asked, send = threading.Event(), Connection.send
 
     def send_and_tell(self: Connection, op: Op, arguments: list[bytes], timeout_s: float) -> int:

@@ -36,7 +36,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Yield a list with one element: the time that waiting lines see."""
+    """Return a list with one element: the time that the module `wait_log` reads."""
     now = [100.0]
     monkeypatch.setattr(wait_log, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now

@@ -154,7 +154,7 @@ def send_twice_and_fail_in_between(x: Tensor) -> Tensor:
 
 
 def large_result() -> Tensor:
-    # Large enough that its gradient is sent before the next Node runs.
+    # The result is large enough that its gradient is sent before the next Node runs.
     return fastdist.ones(20_000, requires_grad=True) * 2
 
 
@@ -215,7 +215,7 @@ def test_other_threads_run_while_backward_waits() -> None:
         z = rpc.rpc_sync("w1", with_hook, (a, wait_at_gate)).sum()
         counter = threading.Thread(target=count)
         counter.start()
-        # Ends only because the counter thread runs meanwhile and opens the gate.
+        # The pass ends only because the counter thread runs meanwhile and opens the gate.
         da.backward(context_id, [z])
         counter.join(20)
     assert counted[0] == 1000

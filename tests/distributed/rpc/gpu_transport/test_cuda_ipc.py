@@ -250,7 +250,7 @@ def leave_no_memory() -> None:
     ipc.Memory.free_bytes = 0
 
 
-# ---- why not -------------------------------------------------------------------------------------
+# ---- reasons why direct transfer is impossible ---------------------------------------------------
 
 
 def hide_gpus() -> None:
@@ -313,7 +313,7 @@ def call_and_look() -> str:
     return how()
 
 
-# ---- ends ----------------------------------------------------------------------------------------
+# ---- peers that die or leave ---------------------------------------------------------------------
 
 
 def test_a_reader_that_dies_gives_all_back(group: Group) -> None:

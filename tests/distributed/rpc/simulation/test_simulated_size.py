@@ -4,7 +4,7 @@ Agents are real; their sockets, threads, clock and connections to the store are 
 phase is measured at sizes that double: messages and their bytes, requests to the store and their
 bytes, and operations, which are calls of fastdist's Python functions. The store's process, which
 does O(n) work, is counted separately. Counting operations takes longer than running them, so the
-short run counts those of three workers: the barrier tree's root, one below it, and the last one.
+short run counts those of three workers: the barrier tree's root, a child, and the last rank.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_OF_ALL = 2.4
 # The work of one worker must not double when the group doubles.
 MOST_OF_ONE = 1.5
 STORE = "the store"
-# How long a worker waits for the last one: notices are printed after 5, 10 and 20 s.
+# How long a worker waits for the last worker: notices are printed after 5, 10 and 20 s.
 WAITS_S = 25.0
 
 
