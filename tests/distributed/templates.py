@@ -184,7 +184,7 @@ def fork(
     connection: int,
     streams: Sequence[int],
 ) -> ForkedWorker:
-    """Fork a process from the template with this key, which runs `script`; start it if needed."""
+    """Fork a process from the template with this key, which is started by `script` if needed."""
     return _template(key, script).fork(words, connection, streams)
 
 

@@ -46,7 +46,7 @@ class OnRay:
 
 
 class OnDask:
-    """Worker groups on Dask, in a new cluster of four processes or the one in FOLDER/address."""
+    """Worker groups on Dask: a new cluster of four processes, or the cluster in FOLDER/address."""
 
     def __init__(self, stack: ExitStack, address: str | None = None) -> None:
         from distributed import Client

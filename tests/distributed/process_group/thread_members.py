@@ -219,7 +219,7 @@ def run_members(
 ) -> list[T]:
     """Run function(rank, *args) as all members of a job, and return the results by rank.
 
-    The members use the transport of this file; with backend "gloo" they use the one for processes.
+    The members use the transport of this file; with backend "gloo", the one for processes.
 
     Raises  the exception of the member with the lowest rank that raised
     """

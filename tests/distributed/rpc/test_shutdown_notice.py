@@ -233,7 +233,7 @@ have_been_due = threading.Event()
 
 
 def serve_on_one_node() -> list[int]:
-    """Run one of three workers of a node, one of them late; return each one's number of queries."""
+    """Run one of three workers of a node, one of them late; w0 returns the others' query counts."""
     leaving.FIRST_S = leaving.FIRST_WITHOUT_LIMIT_S = FIRST_S / 4.0
     os.environ["LOCAL_RANK"] = rank = os.environ["RANK"]
     rpc.init_rpc(f"w{rank}")

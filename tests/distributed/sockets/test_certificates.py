@@ -91,7 +91,7 @@ def test_a_member_is_let_in_and_its_rank_is_known(router: Socket, path: str, ran
 def test_a_member_cannot_pose_as_another_with_all_that_it_has(
     router: Socket, path: str, tmp_path: Path
 ) -> None:
-    # Rank 2 knows all public keys and its own secret key, and writes the latter under rank 1's
+    # Rank 2 knows all public keys and its own secret key, and writes its secret key under rank 1's
     # name.
     forged = tmp_path / "forged"
     shutil.copytree(path, forged)

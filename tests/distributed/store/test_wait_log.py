@@ -182,7 +182,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def has_told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return an event that is set once a worker has reported the missing ones."""
+    """Return an event that is set once a worker has reported the missing workers."""
     told, tell = threading.Event(), WaitLog.tell
 
     def tell_and_note(line: WaitLog, whom: str) -> None:

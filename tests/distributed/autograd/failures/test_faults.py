@@ -57,7 +57,7 @@ def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
 
 @contextlib.contextmanager
 def group_of(size: int, *arguments: Any) -> Iterator[Group]:
-    # Pass a secret. Otherwise worker 0 writes one to a file, which remains if worker 0 is killed.
+    # Pass a secret: otherwise worker 0 writes one to a file, which a kill would leave behind.
     group = Group(__file__, size, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
         group.run_all(init, *arguments)

@@ -148,7 +148,7 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
 
 
 def send_twice_and_fail_in_between(x: Tensor) -> Tensor:
-    """Send w2 the gradient of its second result, then fail, so that the first one is never sent."""
+    """Send w2 the gradient of its second result, and fail before that of its first result."""
     failing = with_hook(rpc.rpc_sync("w2", large_result), fail)
     return (rpc.rpc_sync("w2", large_result) + failing) * x
 

@@ -301,7 +301,7 @@ def end_of_fetch() -> list[str]:
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
-    # Start this first: once the call has expired, its fetch is answered and no longer counted.
+    # Start to count calls first: once the call has expired, its fetch is answered and not counted.
     group[1].start(open_gate_too_late, 3, IN_TIME_S)
     group[0].run(fetch_what_is_never_made)
     group[1].result()

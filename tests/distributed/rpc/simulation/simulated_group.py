@@ -110,7 +110,7 @@ class Worker(Process):
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
         self.life = life
-        # A new life may use the address of an earlier one, and receive messages meant for that one.
+        # A new life may use the address of an earlier life, and receive messages meant for it.
         self.address = f"sim://w{rank}" if group.has_fixed_addresses else f"sim://{self.name}"
         self.began = group.world.now
         self.left = False

@@ -126,7 +126,7 @@ class World:
         return self.clock.now
 
     def enter(self, process: Process | None) -> None:
-        """Switch to the state of a process, or of none."""
+        """Make a process the current one and switch to its state; None: no process is current."""
         self.current = process
         if process is not None:
             self._touched[process] = None
