@@ -136,7 +136,7 @@ def job() -> Iterator[Job]:
 
 
 def knock(port: int, words: bytes, count: int) -> list[socket.socket]:
-    """Connect count times, and send the bytes over each connection."""
+    """Connect `count` times, and send the bytes over each connection."""
     strangers = []
     for _ in range(count):
         stranger = socket.create_connection(("127.0.0.1", port), timeout=10)

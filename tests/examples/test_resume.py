@@ -71,7 +71,7 @@ class Life:
                     steps -= 1
 
     def live_on_until_it_saves(self, most_steps: int) -> None:
-        """Wait until a checkpoint is being written, or at most most_steps steps."""
+        """Wait until a checkpoint is being written, or at most `most_steps` steps."""
         for _ in range(most_steps):
             if self.is_saving():
                 return

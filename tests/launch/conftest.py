@@ -22,7 +22,7 @@ from tests.launch import launchers
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
-# Only ends a hang; each guarantee is tested with its own, tighter bound.
+# This bound only ends a hang; each guarantee is tested with its own, tighter bound.
 BOUND_S = 60.0
 # Scripts find fastdist through this path even if it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])
@@ -131,8 +131,8 @@ def _terminal(columns: int) -> tuple[int, int]:
 
 @pytest.fixture
 def run_command() -> Iterator[Callable[..., Run]]:
-    """Yield a function that starts `python -m fastdist.run ARGUMENTS`, on a terminal if columns are
-    given.
+    """Yield a function that starts `python -m fastdist.run ARGUMENTS`, on a terminal if `columns`
+    is given.
 
     The launcher is forked from a process that has imported its modules, unless `is_child` requests
     a child of this process. Its workers are forked too, unless `starts_workers` is set; importing

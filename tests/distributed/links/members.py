@@ -39,7 +39,7 @@ class Member:
 def together(
     machines: Sequence[str], function: Callable[[Member], Any], **options: Any
 ) -> list[Any]:
-    """Run function in one thread per member, on the given machines; return the results.
+    """Run `function` in one thread per member, on the given machines; return the results.
 
     If members raise exceptions, the exception of the lowest rank is raised here.
     """

@@ -266,7 +266,7 @@ def test_a_message_of_a_member_that_has_left_is_not_waited_for(
 ) -> None:
     """No other member sends to the member that leaves, so it says goodbye to none of them."""
     if shows == "memory":
-        # As if the member were another process, which is still alive.
+        # Treat the member like another process that is still alive.
         monkeypatch.setattr(hub.Hub, "hub_closed", lambda *_: None)
         monkeypatch.setattr(hub, "_is_in_this_process", lambda _: False)
     waits = threading.Barrier(4)

@@ -150,7 +150,7 @@ def check_all_that_is_wanted() -> None:
         assert told == (128, 64, [[4, 4], [4, 4]])
         line = layer.__code__.co_firstlineno + 1
         assert product.stack[0].endswith(f"test_group.py({line}): layer"), product.stack
-    # Grouped in the same way as the profile of one worker.
+    # The events are grouped in the same way as in the profile of one worker.
     rows = p.key_averages(group_by_input_shape=True, group_by_stack_n=1)
     (row,) = [one for one in rows if (one.key, one.node_id) == ("aten::mm", 2)]
     assert row.input_shapes == [[4, 4], [4, 4]] and row.stack == product.stack[:1]

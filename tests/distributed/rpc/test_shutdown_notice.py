@@ -111,7 +111,7 @@ def serve_while_the_leader_works() -> list[str]:
     rpc.init_rpc(f"w{rank}")
     found: list[str] = []
     if rank == "0":
-        # One waiting call to each worker: a worker that runs a call prints no notice.
+        # Keep a call waiting on each worker, since a worker that runs a call prints no notice.
         futures = [rpc.rpc_async(to, lines_told) for to in ("w1", "w2")]
         one_ended = threading.Event()
         for future in futures:

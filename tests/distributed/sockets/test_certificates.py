@@ -249,7 +249,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(path: str, tmp_path: Path
     folder.read_ranks()
     before = os.stat(file)
     write_in_place(path, other)
-    # As with a coarse clock: only the inode's change time, which users cannot set, differs.
+    # With a coarse clock, only the inode's change time, which users cannot set, differs.
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert folder.rank_of(old) is None
 

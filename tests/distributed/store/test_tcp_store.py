@@ -73,7 +73,7 @@ def test_who_comes_just_as_the_store_closes_is_not_told_that_its_secret_is_wrong
 
     def judge_late(question: list[bytes]) -> Verdict:
         if not somebody_came.is_set():
-            # As if the store had closed while libzmq finishes a handshake.
+            # Simulate a store that has closed while libzmq finishes a handshake.
             with monkeypatch.context() as patch:
                 patch.setattr(authenticator, "_zap_domains", {})
                 verdict = judge(question)

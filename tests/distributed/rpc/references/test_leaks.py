@@ -78,7 +78,7 @@ def wait_for_calls(number: int) -> None:
 
 
 SHORT_S = 0.05
-# Long enough to make two connections, also on a busy machine.
+# This time suffices to make two connections, also on a busy machine.
 IN_TIME_S = 1.0
 
 

@@ -153,7 +153,7 @@ class Worker(Process):
         return known is not None and known.is_dead and known.record == other.agent.me
 
     def leave(self, *, graceful: bool = False) -> None:
-        """Shut down, at once or, with graceful, after running calls have ended."""
+        """Shut down immediately or, with `graceful`, after running calls have ended."""
         if not self.dead and not self.left and not self.frozen:
             self.left = True
             if graceful:
