@@ -93,7 +93,7 @@ def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
         columns=80,
     )
     worker = watch(run.number_after("pid is"))
-    run.close_stdout()  # no SIGHUP is sent: it is not the launcher's controlling terminal
+    run.close_stdout()  # no SIGHUP: this is not the launcher's controlling terminal
     assert run.end(5.0) == 128 + signal.SIGPIPE
     assert worker.ends_within(0.5)
     assert run.err == b""

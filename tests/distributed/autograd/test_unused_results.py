@@ -167,7 +167,7 @@ def be_held(gate: str) -> str:
 
 
 def fail_before_the_answer(a: Tensor) -> None:
-    """Let a call time out whose result arrives afterwards."""
+    """Let a call time out before its result arrives."""
     context_id = da.current_context_id()
     gate = f"late in {context_id}"
     late = rpc.rpc_async("w1", double_late, (a, gate), timeout=20)

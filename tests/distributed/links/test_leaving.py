@@ -52,8 +52,7 @@ def test_memory_of_a_segment_is_mapped_as_long_as_somebody_reads_it() -> None:
     slot[...] = 7
     table[...] = 5
     mine.close()
-    # If the memory were unmapped, another thread might have it by now, so do not read the views
-    # yet.
+    # Check this before the views are read: unmapped memory may belong to another thread by now.
     assert not mapping.closed
     del mapping, mine
     assert slot.tolist() == [7] * segment.SMALL_BYTES and table.tolist() == [5, 5]

@@ -67,7 +67,7 @@ def check_a_pass() -> None:
     product = next(event for event in line.events if event.name == "aten::mm")
     assert product.input_shapes == [[4, 4], [4, 4]]
 
-    # Two calls, each there and back, and their gradients. On one machine no message arrives before
+    # Two calls with their answers, and their gradients. On one machine no message arrives before
     # it was sent, except for the error of the estimated clocks.
     pairs = [(arrow.sender.node_id, arrow.receiver.node_id) for arrow in line.arrows]
     assert sorted(set(pairs)) == [(0, 1), (1, 0), (1, 2), (2, 1)]

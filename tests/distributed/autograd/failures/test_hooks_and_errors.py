@@ -139,7 +139,7 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
             failed = pool.submit(expect_failure, context_id, y + failing, mode)
             while passes_of("w1") == 0:
                 assert not failed.done()
-            # w1 has received one of its two gradients; the other one will never arrive.
+            # w1 has received one of its two gradients; the other gradient will never arrive.
             outside(rpc.rpc_sync, "w2", open_gate)
             failed.result(20)
         deadline = time.monotonic() + 5

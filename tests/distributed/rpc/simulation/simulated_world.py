@@ -141,7 +141,7 @@ class World:
     def at(
         self, when: float, owner: Process | None, function: Callable[..., object], *arguments: Any
     ) -> None:
-        """Schedule a function at a time, in a process or outside of all."""
+        """Schedule a function at a time, in a process or outside of all processes."""
         heapq.heappush(self._events, (when, next(self._numbers), owner, function, arguments))
 
     def soon(self, owner: Process | None, function: Callable[..., object], *arguments: Any) -> None:
