@@ -1,4 +1,4 @@
-"""Models and batches for tests of data-parallel training, with references on one process."""
+"""Models and batches for tests of data-parallel training, and results of one process."""
 
 from __future__ import annotations
 

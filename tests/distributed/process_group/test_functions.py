@@ -1,4 +1,4 @@
-"""Functions of the module: their defaults, their waits, and the calls that transports get."""
+"""Functions of fastdist.distributed: defaults, waits, and the calls that transports get."""
 
 from __future__ import annotations
 

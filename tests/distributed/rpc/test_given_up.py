@@ -242,7 +242,7 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
 
 
 def hear_on_lanes_of_calls_alone() -> None:
-    """Make lane 0 ignore rejections, since the lane of a blocked call may be read before it."""
+    """Make lane 0 ignore rejections, since a blocked call's lane may be read before lane 0."""
     take_notice = worker.Worker._take_notice
 
     def take_others(peer: worker.Worker, word: Message) -> None:

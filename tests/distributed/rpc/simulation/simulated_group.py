@@ -294,7 +294,7 @@ class Group:
                 worker.run(progress.post, (known._step, Event.PROCESS_ENDED))
 
     def swap_in(self, worker: Worker | None) -> None:
-        """Switch the modules' per-process state to a worker's; None restores the state outside."""
+        """Switch the modules' per-process state to a worker's; None restores the original state."""
         before, self._entered = self._entered, worker
         if before is not None:
             before.own = [*map(getitem, _MODULES, _NAMES)]

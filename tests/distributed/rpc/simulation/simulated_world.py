@@ -31,7 +31,7 @@ class Clock:
 
 
 class Process:
-    """A process that can be frozen and crash."""
+    """A process that can freeze and crash."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
