@@ -267,7 +267,7 @@ class ForkedChild(subprocess.Popen[bytes]):
 
 
 class Spare:
-    """A fork of the launcher from before it used anything, especially ZeroMQ; it forks the workers.
+    """A fork of the launcher, made before it used anything, such as ZeroMQ; forks the workers.
 
     The workers become children of the launcher, because the intermediate process ends.
     """

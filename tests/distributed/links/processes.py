@@ -1,4 +1,4 @@
-"""Members of a group as processes: the functions that tests run in them before stopping them."""
+"""Members of a group as processes: functions that tests run in them, and then stop or kill them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When descriptors run out, strangers are disconnected, errors say so, and no worker dies."""
+"""When descriptors run out, strangers are disconnected, errors say why, and no worker dies."""
 
 from __future__ import annotations
 
