@@ -29,7 +29,7 @@ class Script:
         self.stdin, self.stdout = open(stdin, "w"), open(stdout)  # noqa: SIM115
 
     def end(self, timeout_s: float = 10.0) -> int:
-        """Close its stdin, and wait for its end; return the exit code."""
+        """Close the process's stdin, wait for the process, and return the exit code."""
         self.stdin.close()
         try:
             return self.process.wait(timeout_s)
@@ -37,7 +37,7 @@ class Script:
             self.stdout.close()
 
     def kill(self) -> int:
-        """Kill it, and return the exit code."""
+        """Kill the process, and return the exit code."""
         self.process.kill()
         return self.end()
 

@@ -34,7 +34,7 @@ _WORKERS = os.path.join(_HERE, "workers.py")
 _ROOT = os.path.dirname(os.path.dirname(_HERE))
 PRELOADED = (
     *("pytest", "fastdist.distributed.autograd", "tests.distributed.members"),
-    # Half of the test files import fastdist.nn; workers import the others when they join.
+    # Half of the test files import fastdist.nn; workers import the other modules when they join.
     *("fastdist.nn", "fastdist.distributed.profiler", "concurrent.futures", "encodings.idna"),
     # Members of process groups would otherwise spend 25 ms each on these imports.
     *("fastdist.distributed.distributed_c10d", "fastdist.distributed.process_group.init"),
@@ -184,7 +184,7 @@ def fork(
     connection: int,
     streams: Sequence[int],
 ) -> ForkedWorker:
-    """Fork a process from the template with this key, which runs `script`; start it if needed."""
+    """Fork a process from the template with this key, which is started by `script` if needed."""
     return _template(key, script).fork(words, connection, streams)
 
 

@@ -1,4 +1,4 @@
-"""The first names of the package that users of PyTorch look for."""
+"""The names in this package that users of PyTorch look for first."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_workers_that_go_on_meanwhile_agree(store: HashStore) -> None:
             if calls == 40 and rank == 2:
                 members[rank].request()
             if calls % 10 == 0:
-                gate.wait(10.0)  # stands for a collective: no member gets ahead of it
+                gate.wait(10.0)  # stands for a collective, which no member passes early
             calls += 1
         return calls
 

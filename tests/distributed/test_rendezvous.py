@@ -288,7 +288,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 def meet_and_close(meetings: list[Rendezvous]) -> None:
-    """Set a key in every store and read all keys from each, then close them, the host's last."""
+    """Set a key in every store and read all keys from each; close the stores, the host's last."""
     for store, rank, _ in meetings:
         store.set(f"from {rank}", str(rank))
     keys = [f"from {rank}" for _, rank, _ in meetings]

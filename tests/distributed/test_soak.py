@@ -21,7 +21,7 @@ class Soak:
         self.rng = random.Random(seed)
         self.seed = seed
         self.seconds = seconds
-        # Pass a secret. Otherwise worker 0 creates a file for it, which remains if it is killed.
+        # Pass a secret: otherwise worker 0 writes one to a file, which a kill would leave behind.
         self.group = Group(soak.__file__, soak.WORLD_SIZE, {"FASTDIST_JOB_SECRET": "5e" * 32})
         self.alive = list(range(soak.WORLD_SIZE))
         self.waiter = threading.Event()

@@ -136,7 +136,7 @@ def job() -> Iterator[Job]:
 
 
 def knock(port: int, words: bytes, count: int) -> list[socket.socket]:
-    """Connect count times, and send the bytes over each connection."""
+    """Connect `count` times, and send the bytes over each connection."""
     strangers = []
     for _ in range(count):
         stranger = socket.create_connection(("127.0.0.1", port), timeout=10)
@@ -187,7 +187,7 @@ def many_descriptors() -> Iterator[None]:
 
 
 def leave_descriptors(count: int | None) -> None:
-    """Allow this worker to open so many more descriptors; None restores the hard limit."""
+    """Allow this worker to open `count` more descriptors; None restores the hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     soft = hard if count is None else len(os.listdir("/proc/self/fd")) + count
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -210,7 +210,7 @@ def test_strangers_that_use_up_all_descriptors_hold_up_those_alone_who_come_anew
         strangers[-1].connect_ex(("127.0.0.1", port))
     for _ in range(3):
         assert [job.group[0].run(ask, "w1"), worker.run(ask, "w0")] == ["w1", "w0"]
-    # Until HANDSHAKE_IVL has passed for all of them, libzmq keeps trying to accept without success.
+    # Until HANDSHAKE_IVL has passed for all strangers, libzmq keeps trying in vain to accept.
     for stranger in strangers:
         stranger.settimeout(20)
         while stranger.recv(4096):
@@ -227,7 +227,7 @@ def member(rank: int, secret: JobSecret = JOB, job_id: str = "") -> Security:
 
 
 def posing() -> Security:
-    """Return a security with a stranger's own key that uses the public keys of members."""
+    """Return a Security with a stranger's own key that uses the public keys of members."""
     stranger = CurveSecurity.for_rank(JobSecret.generate(), "", 0, 2)
     stranger._secret = JOB
     return stranger
@@ -254,7 +254,7 @@ def answers_to(
 
 
 def heard_as(job: Job, rank: int, incarnation: int | None = None) -> tuple[str, int]:
-    """Claim to be rank 0 with another rank's key; return the replies to that and to a call."""
+    """Claim to be rank 0 with another rank's key; return the replies to the claim and to a call."""
     _, theirs, _, _ = job.group[1].run(state)
     _, of_rank_0, _, _ = job.group[0].run(state)
     words = words_of_rank(0, incarnation or of_rank_0, theirs)

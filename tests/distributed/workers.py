@@ -42,7 +42,7 @@ class Worker:
         there.close()
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
-        """Start function(*args) in the worker; it is in the test's file or an importable module."""
+        """Start function(*args) in the worker, from the test's file or an importable module."""
         module = sys.modules[function.__module__]
         name = _MODULE if getattr(module, "__file__", "") == self._file else module.__name__
         self._here.send_bytes(pickle.dumps((name, function.__qualname__, args)))

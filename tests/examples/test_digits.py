@@ -66,7 +66,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Piped]]:
 
 
 def _errors_of(launcher: Piped) -> tuple[str, float]:
-    """Wait for the end; return stderr, and the time that took.
+    """Wait until the launcher ends; return its stderr, and how long the wait took.
 
     Time in which this process was stopped does not count.
     """

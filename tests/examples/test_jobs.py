@@ -46,7 +46,7 @@ SLOW = 3
 
 
 def test_every_job_is_tested() -> None:
-    assert [*SHORT, "resume"] == list(catalogue.JOBS)  # test_resume.py tests the latter
+    assert [*SHORT, "resume"] == list(catalogue.JOBS)  # test_resume.py tests `resume`
 
 
 class Done(NamedTuple):
@@ -57,8 +57,8 @@ class Done(NamedTuple):
     steps: int
 
 
-# This job is started by its command, like the one of test_digits.py with interpreters. Other jobs
-# only differ in what their workers run.
+# Only this job is started by its command, in forked processes. The other jobs differ only in what
+# their workers run. test_digits.py starts a job in new interpreters.
 BY_COMMAND = "pipeline"
 
 

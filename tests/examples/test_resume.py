@@ -31,8 +31,8 @@ VICTIMS = (*WORKERS, "launcher")
 class Life:
     """One start of the job by the launcher, until it ends or one of its processes is killed.
 
-    With `pace`, the name of a pipe, it stays at most AHEAD steps ahead of the lines read. Otherwise
-    it could end before the kill if this process, or the launcher, is stopped meanwhile.
+    With `pace`, the name of a pipe, the job stays at most AHEAD steps ahead of the lines read.
+    Otherwise it could end before the kill if this process, or the launcher, is stopped meanwhile.
     """
 
     def __init__(self, folder: Path, every: int = EVERY, pace: Path | None = None) -> None:
@@ -71,7 +71,7 @@ class Life:
                     steps -= 1
 
     def live_on_until_it_saves(self, most_steps: int) -> None:
-        """Wait until a checkpoint is being written, or at most most_steps steps."""
+        """Wait until a checkpoint is being written, or at most `most_steps` steps."""
         for _ in range(most_steps):
             if self.is_saving():
                 return

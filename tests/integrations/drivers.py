@@ -3,8 +3,8 @@
  python -m tests.integrations.drivers ray|dask errors|groups|lasting|plugin|cluster FOLDER
 
 `errors` prints the result of each mistake, `groups` the results of restarts and of nested groups,
-and `plugin` those of the Dask plugin. `lasting` runs tests/integrations/lasting.py in two workers.
-`cluster` runs a Dask cluster until `stop`, and writes its address to the folder.
+and `plugin` the results of the Dask plugin. `lasting` runs tests/integrations/lasting.py in two
+workers. `cluster` runs a Dask cluster until `stop`, and writes its address to the folder.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class OnRay:
 
 
 class OnDask:
-    """Worker groups on Dask, in a new cluster of four processes or the one in FOLDER/address."""
+    """Worker groups on Dask: a new cluster of four processes, or the cluster in FOLDER/address."""
 
     def __init__(self, stack: ExitStack, address: str | None = None) -> None:
         from distributed import Client

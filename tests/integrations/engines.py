@@ -20,7 +20,7 @@ from tests.launch import mpirun
 
 ROOT: Final = str(Path(fastdist.__file__).parents[1])
 _PACKAGES: Final = {"ray": "ray", "dask": "distributed", "torchrun": "torch"}
-# Only ends a hang; guarantees are tested with tighter bounds.
+# This bound only ends a hang; guarantees are tested with tighter bounds.
 BOUND_S: Final = 110.0
 # How often a worker may be restarted, on engines that restart workers.
 RESTARTS: Final = 3
@@ -49,7 +49,7 @@ class Command:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it, or start it again; its output is appended to a file."""
+        """Start or restart the process; its output is appended to a file."""
         self.starts += 1
         with open(self.folder / "output", "ab") as out:
             self.process = subprocess.Popen(

@@ -32,7 +32,7 @@ class RayCluster:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it accepts drivers."""
+        """Start the cluster, and wait until it accepts drivers."""
         words = ["start", "--head", "--block", f"--port={self._port.number}", "--num-cpus=4"]
         words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false"]
         # Otherwise drivers that name no cluster find this one, even after it has ended.
@@ -53,7 +53,7 @@ class RayCluster:
             pause.wait(0.2)
 
     def close(self) -> None:
-        """End all of its processes."""
+        """End all processes of the cluster."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGTERM)
             try:

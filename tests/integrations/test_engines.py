@@ -93,7 +93,7 @@ def kill(folder: Path, rank: int, life: int) -> None:
 
 
 def kill_each_once(job: Job, size: int, *, all_restart: bool = False) -> list[float]:
-    """Kill each worker, the possible host of the store last; return how soon each one was back.
+    """Kill each worker, the possible host of the store last; return how soon each worker was back.
 
     If all workers restart, the time ends when the last worker is back.
     """

@@ -1,4 +1,4 @@
-"""The loop that starts lives and repeats them, on an engine whose lives end as a test says."""
+"""The loop that starts and restarts lives, on an engine whose lives end as a test says."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.launch import launchers
 from tests.short_folders import short_folder
 from tests.standstill import Standstill
 
-# Only ends a hang; each guarantee is tested with its own, tighter bound.
+# This bound only ends a hang; each guarantee is tested with its own, tighter bound.
 BOUND_S = 60.0
 # Scripts find fastdist through this path even if it is not installed.
 _ROOT = str(Path(fastdist.__file__).parents[1])
@@ -92,7 +92,7 @@ class Run:
         return bool(ready)
 
     def close_stdout(self) -> None:
-        """Close our end of its stdout, as `head` does."""
+        """Close our end of the launcher's stdout, as `head` does."""
         self._close(next(fd for fd, name in self._open.items() if name == "out"))
 
     def _close(self, fd: int) -> None:
@@ -131,8 +131,8 @@ def _terminal(columns: int) -> tuple[int, int]:
 
 @pytest.fixture
 def run_command() -> Iterator[Callable[..., Run]]:
-    """Yield a function that starts `python -m fastdist.run ARGUMENTS`, on a terminal if columns are
-    given.
+    """Yield a function that starts `python -m fastdist.run ARGUMENTS`, on a terminal if `columns`
+    is given.
 
     The launcher is forked from a process that has imported its modules, unless `is_child` requests
     a child of this process. Its workers are forked too, unless `starts_workers` is set; importing
@@ -189,7 +189,7 @@ class Watched:
         self._fd = os.pidfd_open(pid)
 
     def ends_within(self, timeout_s: float) -> bool:
-        """Wait for its end; return whether it came in time."""
+        """Wait for the process; return whether it ended in time."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         return bool(poll.poll(timeout_s * 1000))
@@ -199,7 +199,7 @@ class Watched:
         signal.pidfd_send_signal(self._fd, signal.SIGKILL)
 
     def close(self) -> None:
-        """Stop watching it."""
+        """Stop watching the process."""
         os.close(self._fd)
 
 

@@ -267,7 +267,7 @@ class ForkedChild(subprocess.Popen[bytes]):
 
 
 class Spare:
-    """A fork of the launcher from before it used anything, especially ZeroMQ; it forks the workers.
+    """A fork of the launcher, made before it used anything, such as ZeroMQ; forks the workers.
 
     The workers become children of the launcher, because the intermediate process ends.
     """
@@ -290,7 +290,7 @@ class Spare:
 
 
 def _adopt_orphans(now: bool) -> None:
-    """Make this process adopt its orphaned descendants, or stop doing so."""
+    """Make this process adopt its orphaned descendants, or no longer adopt them."""
     assert ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(now), 0, 0, 0) == 0
 
 
@@ -312,7 +312,7 @@ def _serve_launcher(ask: socket.socket) -> NoReturn:
                 for each in (ask.detach(), reader, writer, until_ended):
                     os.close(each)
                 _begin_worker(pickle.loads(words), descriptors)
-            with contextlib.suppress(OSError):  # the worker does so too, and may have ended already
+            with contextlib.suppress(OSError):  # the worker calls setpgid too, and may have ended
                 os.setpgid(worker, worker)
             os.write(writer, _PID.pack(worker))
             os._exit(0)

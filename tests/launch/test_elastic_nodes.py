@@ -27,7 +27,7 @@ StartNode = Callable[..., Any]
 
 @pytest.fixture
 def start_node(start_run: Any, port: int) -> StartNode:
-    """Return a function that starts a node's launcher: two workers on node 0, one on each other."""
+    """Return a function that starts a node's launcher: two workers on node 0, one elsewhere."""
     secret = secrets.token_hex(32)
 
     def start(node: int, nnodes: str, *flags: str, address: int = 0) -> Any:

@@ -99,7 +99,7 @@ def test_those_that_stay_are_killed_and_no_longer_waited_for(now: list[float]) -
 
 
 def test_all_of_an_end_fits_into_what_schedulers_leave() -> None:
-    # Schedulers send SIGKILL 30 s after SIGTERM; another node starts and reports a heartbeat later
-    # each.
+    # Schedulers send SIGKILL 30 s after SIGTERM. Another node may begin a heartbeat later, and its
+    # report may take one more.
     longest_s = ending.grace_s(signal.SIGTERM, None) + KILLED_S
     assert ending.SHUTDOWN_S < longest_s < 28.0

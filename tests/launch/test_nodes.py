@@ -1,4 +1,4 @@
-"""Two `fastdist run --nnodes 2`, on 127.0.0.1 and 127.0.0.2: joining, ending, losing one."""
+"""Two `fastdist run --nnodes 2`, on 127.0.0.1 and 127.0.0.2: joining, ending, and a lost node."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
     assert [second.end(), first.end()] == [9, 9]
     assert b"rank 2 failed with exit status 9" in second.err
     assert b"node 1 (127.0.0.2) ended: rank 2 failed with exit status 9" in first.err
-    # Node 0 ended because of that, and adds nothing.
+    # Node 0 ended because of that failure, so node 1 reports no later failure.
     assert b"later, " not in second.err
 
 

@@ -1,4 +1,4 @@
-"""Split bytes into lines, in whatever pieces they arrive."""
+"""Bytes are split into lines, in whatever pieces they arrive."""
 
 from __future__ import annotations
 

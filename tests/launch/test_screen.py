@@ -20,7 +20,7 @@ from fastdist.launch.screen import Screen, fit
 
 @pytest.fixture(autouse=True)
 def able_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make terminals able to redraw a line; the one that runs the tests may not be."""
+    """Make terminals able to redraw a line; the terminal of the test run may not be able to."""
     monkeypatch.setenv("TERM", "xterm")
 
 

@@ -66,7 +66,7 @@ def test_workers_have_time_to_save_after_a_signal(
     run.process.send_signal(number)
     for rank in (0, 1):
         run.wait_for(f"asked {rank} by {int(number)}\n")
-    # Printed after a second; without the option the workers would have been killed by then.
+    # The launcher prints this after a second, when it would have killed workers without the option.
     run.wait_for(f"{number.name} came; waits for ranks 0-1 (pid {pids[0]}, {pids[1]})", of="err")
     os.kill(pids[0], signal.SIGUSR1)
     run.wait_for("saved 0\n")
@@ -143,7 +143,7 @@ def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path
         pid = int(process.stdout.readline().split()[-1])
         process.send_signal(signal.SIGTERM)
         assert "asked 0 by 15" in process.stdout.readline()
-        # Printed after a second; by then the other signal has arrived.
+        # The launcher prints this after a second; by then the other signal has arrived.
         assert "SIGTERM came; waits for rank 0" in process.stderr.readline()
         os.kill(pid, signal.SIGUSR1)
         assert "saved 0" in process.stdout.readline()

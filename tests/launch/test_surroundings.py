@@ -57,7 +57,7 @@ def test_nothing_takes_the_place_of_a_stdout_that_a_shell_has_closed(tmp_path: P
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "[rank 0] err\n")
 
 
-# Do to a program what a shell's >&- does, from inside the program before it starts.
+# Close a program's streams, as a shell's >&- does, inside its process and before it runs.
 _CLOSED = """
 import os, runpy, sys
 names = ("stdin", "stdout", "stderr")
@@ -93,7 +93,7 @@ def test_a_terminal_that_is_closed_ends_the_job_as_its_signal_does(
         columns=80,
     )
     worker = watch(run.number_after("pid is"))
-    run.close_stdout()  # no SIGHUP is sent: it is not the launcher's controlling terminal
+    run.close_stdout()  # no SIGHUP: this is not the launcher's controlling terminal
     assert run.end(5.0) == 128 + signal.SIGPIPE
     assert worker.ends_within(0.5)
     assert run.err == b""

@@ -42,7 +42,7 @@ StartHosts = Callable[..., TwoHosts]
 
 @pytest.fixture
 def start_hosts(tmp_path: Path) -> Iterator[StartHosts]:
-    """Yield a function that starts a job on two machines, and waits for a call of a given time."""
+    """Yield a function that starts a job on two machines; a call of `ends_after_s` ends the job."""
     script = tmp_path / "job.py"
     script.write_text(textwrap.dedent(_JOB))
     root = Path(fastdist.__file__).parents[1]

@@ -60,9 +60,9 @@ class TwoHosts:
             os.close(end)
 
     def lay_cable(self, folder: Path, boots: Sequence[str] = ("boot-0", "boot-1")) -> None:
-        """Connect the two shells' namespaces as two machines; each needs a file in folder.
+        """Connect the two shells' namespaces; the boot id of each is written to a file in `folder`.
 
-        With one boot id for both they are two containers of one machine.
+        With different boot ids they are two machines, otherwise two containers of one machine.
         """
         for host, boot in enumerate(boots):
             boot_id = folder / f"boot{host}"
@@ -93,7 +93,7 @@ class TwoHosts:
             self.runs[host].wait_for(f"limit.{rate}.")
 
     def close(self) -> None:
-        """End all processes there."""
+        """End all processes in the namespaces."""
         for end in (self._in_0, self._in_1):
             os.close(end)
         for run in self.runs:

@@ -76,7 +76,7 @@ def test_a_block_that_is_released_twice_is_free_once(both: Both) -> None:
         assert both.lent() == 0
     assert is_whole(both.arena)
     _, again, later, _ = ARENA_BLOCK.unpack(both.lend(bytes(1 << 16)))
-    both.borrowed._words[again * ROW_WORDS + TAKEN] = 2 * generation + 1  # the generation before
+    both.borrowed._words[again * ROW_WORDS + TAKEN] = 2 * generation + 1  # the previous generation
     assert both.lent() == 1 and later > generation
 
 

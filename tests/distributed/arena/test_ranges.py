@@ -1,4 +1,4 @@
-"""The allocator of free ranges: lowest first, and one whole range after all were returned."""
+"""The allocator takes the lowest free range, and merges ranges that are returned."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_send_that_still_runs_for_an_earlier_pass_takes_nothing_of_a_later_one
     send = add_send_rpc_backward(context, 7, [x], life(2))
 
     def hold_the_first(grads: tuple[Tensor, ...]) -> None:
-        # The pass has not failed when it is checked; its gradients are used only afterwards.
+        # The first pass is checked for a failure before this hook; its gradients are used after it.
         if threading.current_thread() is first:
             is_inside.set()
             assert may_go_on.wait(10)

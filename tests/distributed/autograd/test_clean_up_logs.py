@@ -1,4 +1,4 @@
-"""A failed clean-up is logged; one that fails because RPC shuts down is not."""
+"""A failed clean-up is logged, unless it fails because RPC shuts down."""
 
 from __future__ import annotations
 

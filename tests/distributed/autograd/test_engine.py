@@ -267,7 +267,7 @@ def test_the_gradient_of_a_leaf_whose_handle_is_gone_is_still_there(agent: FakeA
 
 
 def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAgent) -> None:
-    # The root sends requests to workers that have not begun; gradients may start one first.
+    # The root sends requests to workers that have not begun; gradients may start a worker first.
     with da.context() as context_id:
         context = da._retrieve_context(context_id)
         pass_id = next_pass(context)

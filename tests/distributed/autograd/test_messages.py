@@ -267,7 +267,7 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
     life(5).is_dead = True
     handle_lost_worker(life(5))
     for shard in container.shards:
-        shard.released.clear()  # as a minute later
+        shard.released.clear()  # as happens after a minute
     came = arrived(asked, [leaf().detach()], [True])
     with pytest.raises(
         WorkerLostError, match=r"^worker 'w5' \(rank 5\), in whose context this was sent, was lost"
@@ -277,7 +277,7 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
 
 
 class DiesMeanwhile(Life):
-    """Reports to be alive at the first check, and dead at all later ones."""
+    """Is alive at the first check, and dead at all later checks."""
 
     def __init__(self, rank: int) -> None:
         self._looks = iter([False])

@@ -46,7 +46,7 @@ def test_gradients_that_arrive_in_one_piece_of_memory_are_parted() -> None:
     for number, one in enumerate(found, 1):
         one.fill_(float(number))
     assert [one.tolist() for one in found] == [[1.0] * 4, [2.0] * 2, [3.0] * 4]
-    # The first of overlapping tensors, and tensors that overlap with none, need no copy.
+    # The first of several overlapping tensors, and tensors without overlap, need no copy.
     assert found[0] is together and found[2] is apart
 
 

@@ -235,7 +235,7 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
 
 
 def send_on(agent: FakeAgent) -> tuple[Future[Any], Future[Any]]:
-    """Deliver a gradient that is sent on; return the reply to it, and the awaited answer."""
+    """Deliver a gradient that is sent on; return Futures of both answers, its own first."""
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
     x._edge = RecvRpcBackward(context, 9, life(2), (x._layout,))

@@ -158,7 +158,7 @@ def received(message_id: int, rows: int = ROWS) -> Tensor:
 
 
 def note_gradients_there(agent: FakeAgent, context_id: int) -> list[int]:
-    """Return a list that collects the number of leaves with a gradient when gradients are sent."""
+    """Return a list that collects, at each send, how many leaves have a gradient."""
     there: list[int] = []
     agent.when_sent = lambda _: there.append(len(da.get_gradients(context_id)))
     return there

@@ -107,7 +107,7 @@ def test_what_requires_no_grad_is_no_part_of_a_pass(agent: FakeAgent, run: Run) 
 
 @pytest.fixture
 def lazy_sim() -> Iterator[SimBackend]:
-    """Yield a device that works only when waited for, so that a missing wait is detected."""
+    """Yield a device that defers its work until a wait, so that a missing wait is detected."""
     sim = cast(SimBackend, backend_of("sim"))
     sim.behaviour.lazy = True
     yield sim

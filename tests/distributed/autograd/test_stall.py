@@ -158,7 +158,7 @@ def test_a_pass_in_which_no_send_waits_has_not_come_to_rest(rounds: list[Round |
 def test_a_pass_at_rest_that_waits_for_who_is_gone_ends_by_its_loss(
     rounds: list[Round | None],
 ) -> None:
-    # The root has learned of the loss; the waiting worker does not know it yet.
+    # The root has learned of the loss; the waiting worker has not yet.
     without = {ME: told(0, 2, 1), OTHER: told(0, 1, 2, 77)}
     rounds += [without, without]
     with pytest.raises(

@@ -167,7 +167,7 @@ def be_held(gate: str) -> str:
 
 
 def fail_before_the_answer(a: Tensor) -> None:
-    """Let a call time out whose result arrives afterwards."""
+    """Let a call time out before its result arrives."""
     context_id = da.current_context_id()
     gate = f"late in {context_id}"
     late = rpc.rpc_async("w1", double_late, (a, gate), timeout=20)
@@ -182,7 +182,7 @@ def fail_before_the_answer(a: Tensor) -> None:
 
 
 def let_time_pass(seconds: float) -> None:
-    """Let all calls of this worker expire whose timeout is at most this long."""
+    """Expire all calls of this worker that have at most this much time left."""
     timeouts = get_current_agent().client.progress.timeouts  # type: ignore[attr-defined]
     for call in timeouts.expire(time.monotonic() + seconds):
         call.expire()

@@ -113,7 +113,7 @@ def test_gradients_say_where_the_map_leads_them(kind: str) -> None:
         # Do not use auto mode, since its requests to begin a pass carry no devices.
         da.backward(context_id, [z.sum()], mode="fast")
         (known,) = da._current_context()._recv_functions()
-    # The device of the result on w1, which was device 0.
+    # The gradient goes to device 0, where the result was on w1.
     assert rpc.rpc_sync("w1", devices_told) == [(f"{kind}:0",)] and known >> 48 == 1
 
 

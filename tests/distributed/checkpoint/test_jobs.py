@@ -105,7 +105,7 @@ def save_at_gate(gate: str) -> None:
     shard_file.save = save
 
 
-# ---- driven by one ------------------------------------------------------------------------------
+# ---- one worker calls save and load -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_two_workers_with_different_things_under_one_key_are_told_of_it(tmp_path
     assert found == {"x": {"number": 7}}
 
 
-# ---- by several together ------------------------------------------------------------------------
+# ---- several workers save and load together -----------------------------------------------------
 
 
 def rows(count: int, world_size: int) -> tuple[int, int]:

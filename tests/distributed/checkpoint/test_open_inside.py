@@ -23,7 +23,7 @@ def saved(folder: Path) -> str:
 
 
 def rewrite(folder: Path, change: Any) -> None:
-    """Replace the second line of a manifest by `change` of it, with a matching checksum."""
+    """Apply `change` to the second line of a manifest, and write a matching checksum."""
     first, body, _ = (folder / NAME).read_bytes().split(b"\n")
     body = change(body)
     head = json.loads(first)

@@ -1,4 +1,4 @@
-"""Models and batches for tests of data-parallel training, with references on one process."""
+"""Models and batches for tests of data-parallel training, and results of one process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def batch(rank: int, rows: int = 4, columns: int = 3) -> fd.Tensor:
 
 
 def grads(model: nn.Module) -> list[Any]:
-    """Return the gradients as lists; None for a parameter without one."""
+    """Return the gradients as lists; None for a parameter without a gradient."""
     return [None if one.grad is None else one.grad.tolist() for one in model.parameters()]
 
 

@@ -343,7 +343,7 @@ def test_12_a_gradient_that_comes_twice_is_an_error_that_names_it() -> None:
 
 
 class Checkpointed(nn.Module):
-    """A layer shared by two checkpointed parts, and one that is never used."""
+    """A layer shared by two checkpointed parts, and a layer that is never used."""
 
     def __init__(self) -> None:
         super().__init__()

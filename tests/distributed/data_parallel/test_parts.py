@@ -57,7 +57,7 @@ def test_buckets_have_one_dtype_and_come_by_their_first_gradient() -> None:
     parameters = [fd.zeros(1), fd.zeros(1).double(), fd.zeros(1), fd.zeros(1).double()]
     assert assign(parameters, range(4), 8, 8) == [[0, 2], [1], [3]]
     found = assign(parameters, [3, 2, 1, 0], 8, 16)
-    # The first bucket of float64 is full with one number, that of float32 with two.
+    # One number fills the first bucket of float64, two numbers fill the first bucket of float32.
     assert found == [[3], [2, 0], [1]]
     assert assign(parameters, [0, 1, 2, 3], 100, 100, frozenset({1})) == [[0, 2], [1], [3]]
     assert assign(parameters, [1, 0, 3, 2], 100, 100, frozenset({0, 2})) == [[1, 3], [0], [2]]

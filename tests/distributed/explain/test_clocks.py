@@ -32,7 +32,7 @@ def test_what_the_sightings_may_be_wrong_by_is_no_drift() -> None:
 
 
 def test_messages_tell_more_than_round_trips_that_took_long() -> None:
-    # Worker 1 is 1000 ahead; a message each way, with 10 under way, determines the offset.
+    # Worker 1 is 1000 ahead; one message in each direction, each 10 under way, shows that.
     seen = {0: Sighting(0, 0, 0), 1: Sighting(0, -700, 5_000)}
     passages = [Passage(0, 100, 1, 1_110), Passage(1, 1_200, 0, 210)]
     assert fit(seen, passages, 0) == {0: 0, 1: -1_000}

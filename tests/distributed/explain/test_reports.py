@@ -51,7 +51,7 @@ def test_who_was_lost_to_another_worker_is_named_and_not_who_has_answered(
     monkeypatch.setattr(explanation, "get_instance", lambda: container)
     told = {
         0: {**report("w0", [], {}, None), "workers": {1: "w1"}, "lost": {}},
-        # An earlier life of rank 0 was lost; the calling one is alive.
+        # An earlier life of rank 0 was lost; the life that calls explain is alive.
         1: {**report("w1", [], {}, None), "workers": {}, "lost": {0: "w0", 2: "w2"}},
     }
     monkeypatch.setattr(explanation, "_ask", lambda worker, *_: (told[worker], Sighting(0, 0, 0)))

@@ -12,7 +12,7 @@ from fastdist.distributed.process_group.transport import Call
 from fastdist.distributed.store import HashStore
 
 DEADLINE_S = 20.0
-# The machine of each member: all on one, two on each of two, or each on its own.
+# The machine of each member, as a letter: one machine for all, two machines, or one per member.
 TOPOLOGIES = {"one machine": "aaaa", "two machines": "abab", "four machines": "abcd"}
 
 
@@ -39,9 +39,9 @@ class Member:
 def together(
     machines: Sequence[str], function: Callable[[Member], Any], **options: Any
 ) -> list[Any]:
-    """Run function in one thread per member, on the given machines; return the results.
+    """Run `function` in one thread per member, on the given machines; return the results.
 
-    An exception of a member is raised here; if several raise, that of the first member.
+    If members raise exceptions, the exception of the lowest rank is raised here.
     """
     store, size = HashStore(), len(machines)
     results: list[Any] = [None] * size
@@ -72,7 +72,7 @@ def together(
 
 
 def staying(size: int, function: Callable[[Member], Any]) -> Callable[[Member], Any]:
-    """Return a function for `together` that keeps each member until all have run the given one."""
+    """Return `function` with a wait after it, so that no member leaves before all have run it."""
     barrier = threading.Barrier(size)
 
     def run(member: Member) -> Any:

@@ -1,4 +1,4 @@
-"""Members of a group as processes: the functions that tests run in them before stopping them."""
+"""Members of a group as processes: functions that tests run in them, and then stop or kill them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def leave() -> set[str]:
 
 
 def end() -> None:
-    """Leave unless that was done before, and close the store."""
+    """Leave the group unless this process has left before, and close the store."""
     transport().close()
     _held.pop("store").close()
 
@@ -118,7 +118,7 @@ def pid() -> int:
 
 
 def mix_up(kinds: dict[int, str]) -> tuple[str, str, float]:
-    """Make the call given for this rank; return the error and how long it took."""
+    """Make the call given for this rank; return its error and how long the call took."""
     what, began = kinds[transport().rank], time.monotonic()
     try:
         if what == "barrier":

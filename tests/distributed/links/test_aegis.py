@@ -1,6 +1,6 @@
 """AEGIS-128L: the draft's test vectors, and accepted and rejected records.
 
-These tests need the libsodium of pyzmq's wheels, or another one from version 1.0.19 on.
+These tests need the libsodium of pyzmq's wheels, or another libsodium of version 1.0.19 or later.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tests.distributed.links.members import Member, staying, together
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make sending a short message wait longer, for a busy machine."""
+    """Let sends of short messages wait longer, because the machine may be busy."""
     monkeypatch.setattr(between, "_NOTICE_S", 1.0)
 
 

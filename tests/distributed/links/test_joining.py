@@ -170,7 +170,7 @@ def test_a_machine_whose_memory_cannot_be_mapped_uses_sockets(
 
 
 def test_members_that_share_no_memory_need_no_futexes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On processors other than x86, the system call numbers of futexes are not known here."""
+    """On processors other than x86, fastdist does not know the number of the futex system call."""
 
     def refuse(*_: object) -> None:
         raise AssertionError("there are no futexes")

@@ -52,8 +52,7 @@ def test_memory_of_a_segment_is_mapped_as_long_as_somebody_reads_it() -> None:
     slot[...] = 7
     table[...] = 5
     mine.close()
-    # If the memory were unmapped, another thread might have it by now, so do not read the views
-    # yet.
+    # Check this before the views are read: unmapped memory may belong to another thread by now.
     assert not mapping.closed
     del mapping, mine
     assert slot.tolist() == [7] * segment.SMALL_BYTES and table.tolist() == [5, 5]
@@ -249,7 +248,7 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
             has_left.set()
             return ""
         assert has_left.wait(10)
-        # Like the hub's report that a process of this machine has ended.
+        # The hub makes this call when a process of this machine has ended.
         record = member.transport._members.records[2]
         member.transport.peer_lost(record, "its process has ended")
         return messages_without(member, 2)
@@ -264,9 +263,9 @@ def test_a_process_that_ends_after_it_left_ends_no_message_of_others() -> None:
 def test_a_message_of_a_member_that_has_left_is_not_waited_for(
     machines: str, shows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No member sends to that member, so it does not say goodbye to them."""
+    """No other member sends to the member that leaves, so it says goodbye to none of them."""
     if shows == "memory":
-        # As if the member were another process, which is still alive.
+        # Treat the member like another process that is still alive.
         monkeypatch.setattr(hub.Hub, "hub_closed", lambda *_: None)
         monkeypatch.setattr(hub, "_is_in_this_process", lambda _: False)
     waits = threading.Barrier(4)

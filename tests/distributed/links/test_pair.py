@@ -196,7 +196,7 @@ def test_records_that_belong_nowhere_end_the_group(
 def _errors_of_sums(
     monkeypatch: pytest.MonkeyPatch, seal: str, tampering: Callable[[Any, Any], bool]
 ) -> list[Exception]:
-    """Return each member's error when one of them tampers with its messages; arrays stay whole."""
+    """Return each member's error when one member tampers with messages; arrays must not change."""
 
     def play(member: Member) -> Exception:
         if member.rank:

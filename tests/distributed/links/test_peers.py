@@ -158,7 +158,7 @@ def test_the_first_reason_stays_and_all_groups_of_a_peer_learn_it_soon(hub: Hub)
     hub._declare_lost(peer, "the second")
     for group in groups:
         assert group.arrived.wait(5.0)
-    # Messages sent before its end may be read first.
+    # Messages that the peer sent before its end may be read first.
     assert time.monotonic() - began >= hubs._READ_ON_S
     assert [group.lost for group in groups] == [[(1, "the first")]] * 2
     assert other.lost == [] and peer.closed.wait(time.monotonic())
@@ -225,7 +225,7 @@ def test_a_process_is_watched_by_its_descriptor_if_its_number_means_the_same_her
         assert descriptor >= 0 and not peer.why_lost
         hub.watch(1, peer.record, by_connection=False)
         assert peer.pidfd == descriptor
-        # By now another process has its pid.
+        # The pid belongs to another process now.
         reused, _ = watched(hub, 2, pid=process.pid, process_start=1, incarnation=9)
         assert reused.why_lost == "its process has ended"
     assert group.arrived.wait(5.0)
@@ -257,7 +257,7 @@ def test_the_reader_wakes_for_the_first_loss_and_hands_out_those_that_are_due(
     made._is_closed = False
     made._read()
     assert asked == [None, 100.0]
-    # Losses are handed out in order, so a later one waits for those before it.
+    # Losses are handed out in order, so a later loss waits for all earlier ones.
     assert group.lost == [(1, "why 1")] and group.left == [2] and len(made._lost) == 2
 
 

@@ -120,7 +120,7 @@ def test_what_was_received_ahead_belongs_to_the_next_record(
     got: list[bytes] = []
     at, out = 0, np.zeros(0, np.uint8)
     while len(got) < len(sent):
-        # First in small parts, then as much as the socket accepts.
+        # Send small parts first, then as much as the socket accepts.
         size = cut if at < 10 * cut else 100_000
         at += ends.before.send(stream[at : at + size]) if at < len(stream) else 0
         while (head := ends.records.receive_head(Patience())) is not None:  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Meetings of many machines: the number of messages of each leader, and the results at all."""
+"""Meetings of many machines: the number of messages of each leader, and the results on all."""
 
 from __future__ import annotations
 

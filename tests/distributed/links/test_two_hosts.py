@@ -55,7 +55,7 @@ _JOB = """
 _LOST_S = 9.0
 
 
-# Sums continue once TCP has retransmitted lost data, which it tries at growing intervals.
+# Sums continue once TCP has retransmitted lost data; it retries at growing intervals.
 _SHORT_CUT_S = 2.0
 
 

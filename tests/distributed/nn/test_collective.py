@@ -123,7 +123,7 @@ def by_differences(
 
 
 def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the same derivatives row by row; only one member's gradient contains a 1."""
+    """Return the derivatives row by row, by backward; one member's gradient contains a 1."""
 
     def member(rank: int) -> list[list[float]]:
         x = fd.from_numpy(given[rank].copy()).requires_grad_()
@@ -144,7 +144,7 @@ def by_backward(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[A
 
 
 def by_tangents(function: Function, given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the same derivatives column by column; only one member's tangent contains a 1."""
+    """Return the derivatives column by column, by tangents; one member's tangent contains a 1."""
 
     def member(rank: int) -> list[list[float]]:
         columns = []

@@ -31,7 +31,7 @@ def progress_of(event: Event, call: Call = CALL) -> Progress:
 
 
 class Clock:
-    """A stand-in for the module time: each query advances the clock by a second."""
+    """A stand-in for the module `time`: each query advances the clock by a second."""
 
     def __init__(self, now: float = 100.0, step: float = 1.0) -> None:
         self.now, self.step = now, step

@@ -1,4 +1,4 @@
-"""Functions of the module: their defaults, their waits, and the calls that transports get."""
+"""Functions of fastdist.distributed: defaults, waits, and the calls that transports get."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_messages_have_their_peer_tag_number_and_thread(group: ProcessGroup) -> 
     assert dist.recv(x, group=group, tag=3) == 2  # from any sender
     found = asked_of(group)
     assert found.arguments == (1, None, 3) and found.sequence == -1
-    # The message counts as the second one of its sender.
+    # The message counts as the second message of its sender.
     dist.recv(x, 2, group, tag=3)
     assert asked_of(group).sequence == 2
     work = dist.irecv(x, group=group)

@@ -82,7 +82,7 @@ def scaled(x: Any, factor: float) -> Any:
 
 
 def train_over_rpc(to_grad: bool) -> list[Any]:
-    """All-reduce the gradients of a distributed pass through a worker, and return them."""
+    """Run distributed passes through a DDP model, and return the reduced gradients."""
     rank = int(os.environ["RANK"])
     rpc.init_rpc(f"w{rank}")
     dist.init_process_group()

@@ -45,7 +45,7 @@ DTYPES = [
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """Return a function that runs another one in threads that act as MPI's members."""
+    """Return a function that runs another function in threads that act as MPI's members."""
     monkeypatch.setattr(mpi_library, "why_missing", lambda: "")
     for module in (mpi_library, mpi):
         monkeypatch.setattr(module, "library", lambda: thread_mpi.MPI)

@@ -173,7 +173,7 @@ class ThreadTransport:
             self.room.changed.notify_all()
 
     def lose(self) -> None:
-        """Tell the other members that this one has ended."""
+        """Notify the other members that this member has ended."""
         with self.room.changed:
             self.room.lost.add(self.rank)
             self.room.changed.notify_all()
@@ -219,7 +219,7 @@ def run_members(
 ) -> list[T]:
     """Run function(rank, *args) as all members of a job, and return the results by rank.
 
-    The members use the transport of this file; with backend "gloo" they use the one for processes.
+    The members use the transport of this file; with backend "gloo", the one for processes.
 
     Raises  the exception of the member with the lowest rank that raised
     """

@@ -50,7 +50,7 @@ class Request:
         self._try_it, self._found = try_it, None
 
     def Test(self) -> bool:
-        """Return whether it is complete."""
+        """Return whether the request is complete."""
         if self._found is None:
             self._found = self._try_it()
         return self._found is not None

@@ -104,7 +104,7 @@ def check_each_kind(x: fd.Tensor) -> None:
     call, op = events.values()
     assert (op.input_shapes, op.flops) == ([[2, 3], [2, 3]], 6)
     assert call.is_async and not op.is_async
-    # On the caller's clock, the op's time is inside the call's.
+    # On the caller's clock, the op begins and ends during the call.
     assert call.time_range.start <= op.time_range.start <= op.time_range.end <= call.time_range.end
     assert call.self_cpu_time_total == 0.0 < op.self_cpu_time_total
 

@@ -30,7 +30,7 @@ def test_what_was_waited_for_is_on_the_path_and_nothing_else() -> None:
         at("pass", 100, 1000, 0, "pass"),
         at("first", 110, 200, 0),
         at("sent", 200, 200, 0, "sent", 7),
-        at("aside", 210, 400, 0),  # nothing waits for it
+        at("aside", 210, 400, 0),  # nothing waits for this stretch
         at("came", 300, 900, 1, "came", 7),
         at("there", 310, 800, 1),
         at("sent back", 800, 800, 1, "sent", 8),

@@ -67,7 +67,7 @@ def check_a_pass() -> None:
     product = next(event for event in line.events if event.name == "aten::mm")
     assert product.input_shapes == [[4, 4], [4, 4]]
 
-    # Two calls, each there and back, and their gradients. On one machine no message arrives before
+    # Two calls with their answers, and their gradients. On one machine no message arrives before
     # it was sent, except for the error of the estimated clocks.
     pairs = [(arrow.sender.node_id, arrow.receiver.node_id) for arrow in line.arrows]
     assert sorted(set(pairs)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
@@ -150,7 +150,7 @@ def check_all_that_is_wanted() -> None:
         assert told == (128, 64, [[4, 4], [4, 4]])
         line = layer.__code__.co_firstlineno + 1
         assert product.stack[0].endswith(f"test_group.py({line}): layer"), product.stack
-    # Grouped in the same way as the profile of one worker.
+    # The events are grouped in the same way as in the profile of one worker.
     rows = p.key_averages(group_by_input_shape=True, group_by_stack_n=1)
     (row,) = [one for one in rows if (one.key, one.node_id) == ("aten::mm", 2)]
     assert row.input_shapes == [[4, 4], [4, 4]] and row.stack == product.stack[:1]

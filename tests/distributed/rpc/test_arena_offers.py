@@ -181,7 +181,7 @@ def a_block_is_its_receivers_alone() -> None:
     futures = []
     for turn in range(30):
         futures.append(rpc.rpc_async("w1", add_in_place, (mine, float(turn))))
-        mine += 1.0  # changed right after the call, which has its own copy
+        mine += 1.0  # changed right after the call, which has sent a copy
     for turn, future in enumerate(futures):
         assert bool((future.wait().numpy() == 1.0 + 2 * turn).all())
     assert rpc.rpc_sync("w1", kept_numbers) == [1.0] and rpc.rpc_sync("w1", kept_is_sound)

@@ -63,7 +63,7 @@ def addresses() -> tuple[dict[str, str], int]:
 
 
 def speak_as(folder: str, me: int, claimed: int, address: str, theirs: int, mine: int) -> list[str]:
-    """Send an introduction as another rank with one's own key, then a call; return the answers."""
+    """Introduce rank `me`, with its own key, as rank `claimed`, then call; return the answers."""
     import zmq
 
     from fastdist.distributed.rpc.message.message import Message, decode

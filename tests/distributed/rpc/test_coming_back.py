@@ -223,7 +223,7 @@ def test_who_comes_back_finds_the_group_that_its_job_is_in_by_now(
     pids = [group[rank].run(call, "w2") for rank in (0, 1)]
     assert pids == [("w2", again.process.pid)] * 2
     group.run_all(leave)
-    # In the next group, the restarted worker numbers its groups like the other workers.
+    # The restarted worker gives the next group the same number as the other workers do.
     group.run_all(join, world_size)
     assert again.run(own_returns) == (["w2"], 1)
     assert group[0].run(own_returns) == ([], 0)

@@ -199,7 +199,7 @@ def listen_and_turn_away() -> None:
             rpc.rpc_sync("w1", len, ("x",))
             assert lines.kept == [] and not debug_log.of_calls
             logging.disable(logging.NOTSET)
-        # Enabled for one package, and then through the root logger.
+        # Enable the log for one package, and then through the root logger.
         logging.getLogger("fastdist.distributed.autograd").setLevel(logging.DEBUG)
         assert (debug_log.of_calls, debug_log.of_autograd) == (False, True)
         logging.getLogger("fastdist.distributed").setLevel(logging.NOTSET)

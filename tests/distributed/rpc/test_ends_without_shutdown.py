@@ -174,7 +174,7 @@ def child(how: str) -> None:
 
 
 def run_child(method: str, how: str) -> int | None:
-    # Import it by a name that a spawned child can import.
+    # Import this module by a name that a spawned child can import.
     here = importlib.import_module("tests.distributed.rpc.test_ends_without_shutdown")
     process = multiprocessing.get_context(method).Process(target=here.child, args=(how,))
     process.start()

@@ -242,7 +242,7 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
 
 
 def hear_on_lanes_of_calls_alone() -> None:
-    """Make lane 0 ignore rejections, since the lane of a blocked call may be read before it."""
+    """Make lane 0 ignore rejections, since a blocked call's lane may be read before lane 0."""
     take_notice = worker.Worker._take_notice
 
     def take_others(peer: worker.Worker, word: Message) -> None:
@@ -332,7 +332,7 @@ def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(
     assert kind == "GivenUpError" and text.startswith(_WORD) and when - woke < HEARS_WITHIN_S
     frozen.run(shutdown_raises)
     assert frozen.end() == 0
-    # The others told the woken worker that it was given up; none is notified that it woke.
+    # The other workers notified the woken one that it was given up; none is notified that it woke.
     assert group[0].run(call_it, 1) == group[2].run(call_it, 1) == "w1"
     group[0].run(open_gate, GATES[0])
     group.run_all(leave)

@@ -117,7 +117,7 @@ def shut_down_in_a_handler(method: str) -> None:
     owner = agent.counts if method == "call_sent" else pipe
     setattr(owner, method, interrupt(getattr(owner, method)))
     call = rpc.rpc_sync if method == "borrow_lane" else rpc_async_and_wait
-    # The peer may have left before this worker noted its own end, or may report this one as gone.
+    # The peer may have left before this worker noted its own end, or may report this worker's end.
     with pytest.raises((RpcNotRunningError, WorkerLostError, StaleIncarnationError)):
         call("w1", abs, (-1,))
     assert is_interrupted

@@ -30,8 +30,8 @@ def ids_of_lives(world_size: int | None) -> list[list[int]]:
 
 
 def test_ids_of_who_has_a_rank_later_are_not_those_of_who_had_it() -> None:
-    # The earlier worker's values and messages may still exist, and must not be confused with the
-    # later's.
+    # The earlier worker's values and messages may still exist, and must not be confused with those
+    # of the later worker.
     (lives,) = run_group(ids_of_lives, 1, None)
     before, after = lives
     assert all(abs(a - b) > 1000 for a, b in zip(before, after))

@@ -15,7 +15,7 @@ ONE, OTHER = MessageType.PYTHON_CALL, MessageType.SCRIPT_CALL
 
 
 class Notes:
-    """Records what it is given on a callee."""
+    """An interceptor that records its calls on a callee."""
 
     def __init__(self, name: str, seen: list[str]) -> None:
         self.name, self.seen = name, seen
@@ -32,7 +32,7 @@ class OfOne(Notes):
 
 
 class OfAll(OfOne):
-    serves = None  # all types, although its base class handles only some
+    serves = None  # all types, although the base class handles only some
 
 
 @pytest.fixture

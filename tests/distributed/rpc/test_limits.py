@@ -32,7 +32,7 @@ SMALL = {
 
 
 def init(limited_rank: int, limits: dict[str, Any], strict: bool = False) -> None:
-    """Start a worker; only one of them gets the limits."""
+    """Start a worker; only the worker of rank `limited_rank` gets the limits."""
     rank = int(os.environ["RANK"])
     mine = rpc.Limits(**(limits if rank == limited_rank else {}))
     options = rpc.TensorPipeRpcBackendOptions(limits=mine, _transports=["uv"], strict=strict)
@@ -78,7 +78,7 @@ def at_the_edges_of_w1() -> None:
         assert call("w1", what_came, tensors[:5]) == 5
         text = refused(lambda call=call, six=tensors: call("w1", what_came, six))
         assert "6 tensors; a message to this worker carries at most 5" in text
-    # The limits of w0 apply to w1's answers; they are the defaults.
+    # The limits of w0, which are the defaults, apply to w1's answers.
     assert len(rpc.rpc_sync("w1", give, (900_000,))) == 900_000
     assert rpc.rpc_sync("w1", what_came) == 0
 
@@ -175,7 +175,7 @@ def after_waiting_for_room(call: Callable[[], object]) -> object:
 
 
 def bytes_wait_for_room() -> None:
-    large = fastdist.ones(50_000)  # 200 kB; the limit is below three times that size
+    large = fastdist.ones(50_000)  # 200 kB: two fit within the limit, a third does not
     held = ("first", large)
     first = [rpc.rpc_async("w1", wait_at, held), rpc.remote("w1", wait_at, held)]
     assert under_way()[1] == 2 and 400_000 < under_way()[0] < 450_000

@@ -168,7 +168,7 @@ def test_a_host_that_is_back_is_told_of_its_group_by_those_who_could_not_host_it
 
 
 def join_alone(is_known_to_be_back: bool, path: str) -> tuple[str, float]:
-    """Return the outcome of init_rpc, and its time in this process; stderr goes to path."""
+    """Return the outcome of init_rpc, and its time in this process; stderr goes to `path`."""
     if is_known_to_be_back:
         os.environ |= {"FASTDIST_ALLOW_RESTART": "worker", "FASTDIST_RESTART_COUNT": "1"}
     began, told = time.monotonic(), "in"

@@ -73,7 +73,7 @@ def tensors_travel() -> None:
     big = fastdist.tensor(np.arange(3_000_000.0))
     twice = rpc.rpc_async("w1", add, (big, big)).wait()
     assert twice.numpy()[-1] == 2 * 2_999_999.0
-    twice.numpy()[0] = 1.0  # the caller owns the memory and can write to it
+    twice.numpy()[0] = 1.0  # the caller owns the result's memory and can write to it
 
 
 def infos() -> None:

@@ -46,7 +46,7 @@ class Answer(Future[Reply]):
 
 
 class Life:
-    """A member as seen by another one."""
+    """A member as seen by another member."""
 
     def __init__(self, member: Member, seen_by: Member) -> None:
         self.member, self.is_self = member, member is seen_by
@@ -242,7 +242,7 @@ def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
 
 @pytest.mark.seed("T30")
 def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
-    # Between its reports w1 runs a call each time, which has ended before the next report.
+    # Between any two reports w1 runs a call, which has ended before the second report.
     group = make_group()
     calls_left = [5]
 

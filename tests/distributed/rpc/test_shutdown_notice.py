@@ -111,7 +111,7 @@ def serve_while_the_leader_works() -> list[str]:
     rpc.init_rpc(f"w{rank}")
     found: list[str] = []
     if rank == "0":
-        # One waiting call to each worker: a worker that runs a call prints no notice.
+        # Keep a call waiting on each worker, since a worker that runs a call prints no notice.
         futures = [rpc.rpc_async(to, lines_told) for to in ("w1", "w2")]
         one_ended = threading.Event()
         for future in futures:
@@ -233,7 +233,7 @@ have_been_due = threading.Event()
 
 
 def serve_on_one_node() -> list[int]:
-    """Run one of three workers of a node, one of them late; return which ones asked the store."""
+    """Run one of three workers of a node, one of them late; w0 returns the others' query counts."""
     leaving.FIRST_S = leaving.FIRST_WITHOUT_LIMIT_S = FIRST_S / 4.0
     os.environ["LOCAL_RANK"] = rank = os.environ["RANK"]
     rpc.init_rpc(f"w{rank}")

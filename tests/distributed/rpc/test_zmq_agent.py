@@ -329,7 +329,7 @@ def test_the_store_tells_who_came_to_a_shutdown_where_its_leader_cannot(tmp_path
             assert "missing: w0 (which leads the barrier, and does not answer), w3" in said
     finally:
         group.kill()
-    # Use another process: the store of file:// is removed with the last of the four.
+    # Read the store in this process, after the workers; the last of the four would remove its file.
     store = FileStore(file, 5)
     shutdown = StoreDirectory(PrefixStore("rpc_prefix_0", store), 10.0, b"shutdown")
     with store:

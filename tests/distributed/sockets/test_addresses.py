@@ -168,7 +168,7 @@ def test_an_ipc_directory_is_there_though_another_process_took_it_for_an_orphans
     def flock(file: int, kind: int) -> None:
         if kind == fcntl.LOCK_EX and early:
             early.pop()
-            addresses._remove_orphans(str(base / "fastdist"))  # another process does so now
+            addresses._remove_orphans(str(base / "fastdist"))  # as another process might
         lock(file, kind)
 
     monkeypatch.setattr(fcntl, "flock", flock)

@@ -91,7 +91,7 @@ def test_a_member_is_let_in_and_its_rank_is_known(router: Socket, path: str, ran
 def test_a_member_cannot_pose_as_another_with_all_that_it_has(
     router: Socket, path: str, tmp_path: Path
 ) -> None:
-    # Rank 2 knows all public keys and its own secret key, and writes the latter under rank 1's
+    # Rank 2 knows all public keys and its own secret key, and writes its secret key under rank 1's
     # name.
     forged = tmp_path / "forged"
     shutil.copytree(path, forged)
@@ -249,7 +249,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(path: str, tmp_path: Path
     folder.read_ranks()
     before = os.stat(file)
     write_in_place(path, other)
-    # As with a coarse clock: only the inode's change time, which users cannot set, differs.
+    # With a coarse clock, only the inode's change time, which users cannot set, differs.
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert folder.rank_of(old) is None
 

@@ -117,8 +117,8 @@ def test_connections_that_ended_before_they_spoke_do_not_lock_their_member_out()
 
 
 def test_a_member_gains_no_more_than_what_others_have_lost() -> None:
-    # It is unknown which member an unused admission belonged to, so the requesting member loses
-    # one.
+    # It is unknown which member an unused admission belonged to, so the requesting member loses an
+    # admission.
     connections = Connections(2, clock=Clock())
     for descriptor in range(2):
         come(connections, "1", descriptor)

@@ -40,7 +40,7 @@ def test_a_message_whose_edge_a_send_took_is_still_found(pair: tuple[Socket, Soc
     one, two = pair
     for i in range(200):
         one.send(b"to two")
-        # Each of these sends may consume the edge of the message that has just arrived at two.
+        # Each of these sends may consume the edge of the message that has just arrived at `two`.
         two.send(b"to one")
         assert Waiter(two).wait(time.monotonic() + 10) == [two], i
         assert [two.recv(), one.recv()] == [b"to two", b"to one"]

@@ -24,7 +24,7 @@ from tests.distributed.certificates import make_certificates
 from tests.distributed.test_strangers import CURVE_HELLO, greeting
 from tests.standstill import Standstill
 
-# By then a host has noticed a stranger.
+# After this time a host has noticed a stranger.
 HEARD_S = 2.0
 # The first message of a client with another secret.
 OTHER_KEY = greeting(b"CURVE") + b"\4\xc8" + CURVE_HELLO[:200]

@@ -73,7 +73,7 @@ def test_who_comes_just_as_the_store_closes_is_not_told_that_its_secret_is_wrong
 
     def judge_late(question: list[bytes]) -> Verdict:
         if not somebody_came.is_set():
-            # As if the store had closed while libzmq finishes a handshake.
+            # Simulate a store that has closed while libzmq finishes a handshake.
             with monkeypatch.context() as patch:
                 patch.setattr(authenticator, "_zap_domains", {})
                 verdict = judge(question)
@@ -381,7 +381,7 @@ def test_what_the_host_says_of_the_world_counts_before_it_has_joined(port: int) 
 
 @pytest.fixture
 def has_asked(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return an event for the first GET request; before it there may be no connection to lose."""
+    """Return an event that is set after the first GET, when there is a connection to lose."""
     asked, send = threading.Event(), Connection.send
 
     def send_and_tell(self: Connection, op: Op, arguments: list[bytes], timeout_s: float) -> int:

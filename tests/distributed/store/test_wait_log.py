@@ -36,7 +36,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Yield a list with one element: the time that waiting lines see."""
+    """Return a list with one element: the time that the module `wait_log` reads."""
     now = [100.0]
     monkeypatch.setattr(wait_log, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
@@ -182,7 +182,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def has_told(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return an event that is set once a worker has reported the missing ones."""
+    """Return an event that is set once a worker has reported the missing workers."""
     told, tell = threading.Event(), WaitLog.tell
 
     def tell_and_note(line: WaitLog, whom: str) -> None:

@@ -43,7 +43,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def late(backend: Backend) -> Backend:
-    """Return a backend that works only when waited for, so that a missing wait is detected.
+    """Return a backend that defers its work until a wait, so that a missing wait is detected.
 
     The CUDA shim always works immediately; it shows that the same CuPy calls are made.
     """
@@ -135,7 +135,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
 
 
 class SlowCopies:
-    """Copies to the CPU of one kind of device, the first of which does not end before `release`."""
+    """Copies from one kind of device to the CPU; the first copy ends only after `release`."""
 
     def __init__(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self._released = threading.Event(), threading.Event()
@@ -361,7 +361,7 @@ def test_a_cpu_thread_that_begins_again_begins_with_an_empty_queue() -> None:
     thread = GlobalCpuThread(lambda item: ran.set() if item.graph_task is not left else None)
     queue = thread.queue
     thread.stop()
-    # Tasks pushed after stop() are handled by no thread, not even after the next start().
+    # No thread handles tasks pushed after stop(), not even after the next start().
     queue.push_shutdown()
     queue.push(NodeTask(left, leaf().sum().grad_fn, InputBuffer(1)))
     thread.start()

@@ -75,7 +75,7 @@ def count_copies() -> None:
 
 
 def counted() -> tuple[int, int]:
-    """Return how many gradients were copied to the CPU and the waits for a GPU, since last time."""
+    """Return how many gradients went through the CPU, and the waits for a GPU, since last time."""
     waits = sum(name in ("asnumpy", "Device.synchronize") for name in _waits[0])
     found = sum(_copied), waits
     _copied.clear()
@@ -420,7 +420,7 @@ def leave_at_once() -> None:
     rpc.shutdown(graceful=False)
 
 
-# ---- what a message says -------------------------------------------------------------------------
+# ---- the metadata of a message -------------------------------------------------------------------
 
 
 def test_each_part_of_a_sparse_gradient_belongs_where_it_does() -> None:

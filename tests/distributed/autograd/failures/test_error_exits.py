@@ -54,7 +54,7 @@ def passes_of(worker: str) -> int:
     return outside(rpc.rpc_sync, worker, da._get_debug_info)["num_current_backward_passes"]
 
 
-# ---- gradients of nothing that was sent ---------------------------------------------------------
+# ---- gradients for messages that were never sent ------------------------------------------------
 
 
 @pytest.mark.seed("E30")
@@ -80,7 +80,7 @@ def test_gradients_for_an_unknown_message_begin_no_pass_where_others_were_sent()
 
 
 def held(*given: Tensor) -> Tensor:
-    """Return a tensor whose gradient goes back to the caller, or stays here without `given`."""
+    """Return a tensor whose gradient goes back to the caller or, without `given`, stays here."""
     (x,) = given or (_weight.setdefault("w", leaf(3)),)
     return with_hook(x, wait_at_gate)
 
@@ -135,7 +135,7 @@ def test_gradients_of_a_pass_that_failed_stay_here(agent: FakeAgent, mode: str) 
         assert [kind for _, kind, *_ in agent.sent if kind == BACKWARD] == []
 
 
-# ---- the word that a pass has failed ------------------------------------------------------------
+# ---- notices that a pass has failed -------------------------------------------------------------
 
 
 @pytest.mark.seed("E38")
@@ -205,7 +205,7 @@ def test_the_word_of_a_failed_pass_goes_to_each_worker_and_not_round_in_circles(
                 pass
 
 
-# ---- others that were begun ---------------------------------------------------------------------
+# ---- workers that were requested to begin -------------------------------------------------------
 
 
 def weight_whose_gradient_fails() -> Tensor:

@@ -45,7 +45,7 @@ def asked(kind: MessageType, peer: int, **words: Any) -> Any:
     return handle(Message(kind, peer=life(peer), metadata=words))
 
 
-# ---- of contexts --------------------------------------------------------------------------------
+# ---- messages about contexts --------------------------------------------------------------------
 
 
 def test_who_lost_its_bringer_hears_which_contexts_are_over(agent: FakeAgent) -> None:
@@ -73,7 +73,7 @@ def test_an_answer_to_what_was_not_wrapped_brings_no_context(agent: FakeAgent) -
     assert da._get_debug_info()["num_autograd_contexts"] == 0 and agent.sent == []
 
 
-# ---- of lost workers ----------------------------------------------------------------------------
+# ---- lost workers -------------------------------------------------------------------------------
 
 
 def one_of_two_gradients(context: DistAutogradContext) -> Future[None]:
@@ -121,7 +121,7 @@ def test_a_worker_may_be_lost_where_rpc_has_ended() -> None:
         da._stop()
 
 
-# ---- of gradients -------------------------------------------------------------------------------
+# ---- messages with gradients --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("told", [(0,), (0, 1), (0, 1, -1), (1, 1, 0), (-1, 1, 0)])
@@ -151,7 +151,7 @@ def test_gradient_messages_that_two_threads_take_are_both_counted(agent: FakeAge
         assert sorted(found) == [False, True] and parts[0].progress().received == 2
 
 
-# ---- of threads ---------------------------------------------------------------------------------
+# ---- threads ------------------------------------------------------------------------------------
 
 
 def test_the_cpu_thread_holds_no_pass_while_it_sleeps() -> None:

@@ -57,7 +57,7 @@ def wait_for_nothing(timeout_s: float = BOUND_S) -> float:
 
 @contextlib.contextmanager
 def group_of(size: int, *arguments: Any) -> Iterator[Group]:
-    # Pass a secret. Otherwise worker 0 creates a file for it, which remains if it is killed.
+    # Pass a secret: otherwise worker 0 writes one to a file, which a kill would leave behind.
     group = Group(__file__, size, {"FASTDIST_JOB_SECRET": "5e" * 32})
     try:
         group.run_all(init, *arguments)
@@ -104,7 +104,7 @@ def wait_until_reached() -> None:
 
 
 def backward_through(*way: str) -> tuple[str, float]:
-    """Run a pass whose last worker withholds its gradients; return its error and when it came."""
+    """Run a pass whose last worker withholds its gradients; return the error and its time."""
     x = leaf()
     with da.context() as context_id:
         if len(way) == 1:

@@ -139,7 +139,7 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
             failed = pool.submit(expect_failure, context_id, y + failing, mode)
             while passes_of("w1") == 0:
                 assert not failed.done()
-            # w1 has received one of its two gradients; the other one will never arrive.
+            # w1 has received one of its two gradients; the other gradient will never arrive.
             outside(rpc.rpc_sync, "w2", open_gate)
             failed.result(20)
         deadline = time.monotonic() + 5
@@ -148,13 +148,13 @@ def test_a_worker_that_waits_in_vain_hears_that_the_pass_failed(mode: str) -> No
 
 
 def send_twice_and_fail_in_between(x: Tensor) -> Tensor:
-    """Send w2 the gradient of its second result, then fail, so that the first one is never sent."""
+    """Send w2 the gradient of its second result, and fail before that of its first result."""
     failing = with_hook(rpc.rpc_sync("w2", large_result), fail)
     return (rpc.rpc_sync("w2", large_result) + failing) * x
 
 
 def large_result() -> Tensor:
-    # Large enough that its gradient is sent before the next Node runs.
+    # The result is large enough that its gradient is sent before the next Node runs.
     return fastdist.ones(20_000, requires_grad=True) * 2
 
 
@@ -215,7 +215,7 @@ def test_other_threads_run_while_backward_waits() -> None:
         z = rpc.rpc_sync("w1", with_hook, (a, wait_at_gate)).sum()
         counter = threading.Thread(target=count)
         counter.start()
-        # Ends only because the counter thread runs meanwhile and opens the gate.
+        # The pass ends only because the counter thread runs meanwhile and opens the gate.
         da.backward(context_id, [z])
         counter.join(20)
     assert counted[0] == 1000

@@ -108,7 +108,7 @@ def test_a_round_of_questions_leaves_the_lost_out(agent: FakeAgent) -> None:
 
 
 def test_a_context_of_a_lost_worker_is_not_brought_by_another(agent: FakeAgent) -> None:
-    # The sender of such a message may be lost too, before it reports that the context has ended.
+    # The sender may be lost too before it reports the context's end, so the context would stay.
     with pytest.raises(WorkerLostError, match=r"^worker 'w2' \(rank 2\), in whose context"):
         da._init(3).get_or_create_context(LOST << 48, life(1), life(LOST).record.incarnation)
 

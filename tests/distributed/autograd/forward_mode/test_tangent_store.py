@@ -211,7 +211,7 @@ def hessian_vector_product(model: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 @on_worker(0)
 def test_gradients_take_tangents_along() -> None:
-    """Compare a Hessian-vector product over a model on three workers with derivatives."""
+    """A Hessian-vector product over three workers equals two backward passes in one process."""
     found = hessian_vector_product(lambda a, b: mix_at(a, b, "w1", "w2"))
     x, v, b = values(1).requires_grad_(), values(2), values(3)
     loss = mix_along(x, b, 2).sum()
@@ -286,7 +286,7 @@ def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
 
 
 def test_a_level_of_a_lost_worker_gets_no_mirror(store: TangentStore) -> None:
-    # A message from that worker may wait for a thread and be read after its levels ended here.
+    # A message of the lost worker may be read after the worker's levels have ended here.
     life(THEIRS >> 48).is_dead = True
     store.worker_lost(life(THEIRS >> 48))  # type: ignore[arg-type]
     store.register((THEIRS,), life(THEIRS >> 48))
@@ -355,7 +355,7 @@ def test_a_level_that_stays_open_gets_a_new_id_in_the_next_group(store: TangentS
         level = ForwardADLevel.get_by_idx(idx)
         (before,) = store.chain_of(level)
         store.stop()
-        # An earlier worker may have been number 3; an id that it gave out is not this level.
+        # An earlier worker may have had rank 3, and its ids must not refer to this level.
         assert ForwardADLevel.try_get_by_global_id(before) is None
         (after,) = store.chain_of(level)
         assert after != before and ForwardADLevel.try_get_by_global_id(after) is level

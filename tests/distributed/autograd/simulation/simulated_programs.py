@@ -16,7 +16,7 @@ from fastdist.distributed import rpc
 
 EXACT = 2.0**52
 _CALLS = ("sync", "sync", "async", "async", "remote")
-# Calls with a result on which the root may not depend; fast mode does not support them.
+# Calls with a result that the root possibly does not depend on; fast mode does not support them.
 _LOOSE_CALLS = ("unused", "unwaited", "detached")
 # During these steps other workers may fail and rejoin.
 _PAUSES = {"pause", "pause backward"}
@@ -52,7 +52,7 @@ class Program(NamedTuple):
         return bool(self.steps() & _FAILURES)
 
     def must_fail(self) -> bool:
-        """Return whether a step fails on which others depend."""
+        """Return whether a step that other steps depend on fails."""
         return _must_fail(self.plan)
 
     def pauses(self) -> bool:
@@ -60,7 +60,7 @@ class Program(NamedTuple):
         return bool(self.steps() & _PAUSES)
 
     def is_loose(self) -> bool:
-        """Return whether a call may have results on which the root does not depend."""
+        """Return whether a call may have results that the root does not depend on."""
         return bool(self.steps() & {*_LOOSE_CALLS})
 
 
@@ -159,7 +159,7 @@ class InOneProcess:
     def pause(self) -> None:
         pass
 
-    fail = watch  # errors of steps whose failure does not matter
+    fail = watch  # only steps whose failure does not matter may fail here
 
 
 def call_worker(kind: str, to: int, function: Callable[..., Tensor], *args: object) -> Wait:

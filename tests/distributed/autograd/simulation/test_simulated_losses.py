@@ -157,7 +157,7 @@ def test_a_pass_waits_for_no_send_that_is_made_while_its_worker_is_told_to_begin
     def let_all_begin_late(*arguments: Any) -> Any:
         if not gate:
             gate.append(True)
-            pause(2.0)  # longer than a call's timeout, so longer than the root waits before it asks
+            pause(2.0)  # longer than a call's timeout, after which the root sends queries
         return let_all_begin(*arguments)
 
     def run_a_pass() -> None:

@@ -47,7 +47,7 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends  # no
 from tests.distributed.rpc.simulation.simulated_group import Worker, here, simulated_machine
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# By then all passes have ended, and all workers concerned know it.
+# After this time all passes have ended, and all workers concerned know that.
 QUIET_S = 100.0
 # How long a step that only waits may take.
 PAUSES_S = (0.01, 0.1, 0.5, 2.0)
@@ -313,7 +313,7 @@ def machine() -> Iterator[None]:
         yield
 
 
-# A seed takes 50 to 100 ms; --slow tries more of them. They are split into parts because of
+# A seed takes 50 to 100 ms; --slow tries more seeds. The seeds are split into parts because of
 # pytest's time limit for a test.
 @pytest.mark.parametrize("first", range(0, 60, 30))
 def test_whatever_breaks_passes_give_the_gradients_of_one_process_or_a_stated_error(

@@ -218,8 +218,7 @@ def test_many_generated_corruptions_are_found_or_harmless() -> None:
         try_one(seed)
 
 
-# ---- with an acceptor and lanes
-# -----------------------------------------------------------------------
+# ---- with an acceptor and lanes ------------------------------------------------------------------
 
 CASES = [
     (way, where, value)
@@ -255,7 +254,7 @@ def test_a_caller_that_spoils_its_ring_holds_up_nobody_else(house: House) -> Non
         question = b"%d" % number
         honest.send([question], soon())
         while (received := house.receive()) is not None and received.frames != [question]:
-            assert received.frames[0] in (b"hostile", b""), received  # only the hostile caller's
+            assert received.frames[0] in (b"hostile", b""), received  # of the hostile caller
         assert received is not None
         assert house.listener.reply(received.route, [question])
         assert honest.receive(soon()) == [question]

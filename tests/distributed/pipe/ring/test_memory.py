@@ -1,4 +1,4 @@
-"""One ring: messages of every size, complete and in order, and data that we never write."""
+"""One ring: messages of every size, complete and in order, and invalid data."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def _call_messages(step: Step, group: Any, buffers: Buffers, rank: int, size: in
 
 
 def with_mistake(step: Step) -> Step:
-    """Return the call of a member that makes the mistake."""
+    """Return the call of the member that makes the step's mistake."""
     wrong = Step(**vars(step))
     if step.mistake == "name":
         wrong.kind = "barrier" if step.kind != "barrier" else "all_reduce"

@@ -337,9 +337,7 @@ class Groups:
                 assert other == one.bits, f"step {one.step}: bits differ"
 
     def _check_that_all_goes_well(self) -> None:
-        """Check that there are only planned errors if nothing broke, and that restarted members
-        finish.
-        """
+        """Check that without faults only planned errors occur, and restarted members finish."""
         broke = (
             self.deaths
             or self.is_late

@@ -29,7 +29,7 @@ _WAKE_S = 0.0005
 
 
 def pause(seconds: float) -> None:
-    """Let others run for some seconds."""
+    """Let other processes run for some seconds."""
     world = worlds[-1]
     world.block(_never, world.now + seconds)
 

@@ -182,7 +182,7 @@ class AnsweringLane(SilentLane):
 
 
 class FullLane(AnsweringLane):
-    """A lane that cannot send any more at the moment."""
+    """A lane that cannot send at the moment."""
 
     def try_send(self, frames: Any) -> bool:
         return False

@@ -179,7 +179,7 @@ def test_an_answer_without_a_value_is_a_reply_that_holds_nothing() -> None:
 
 
 class Nothing:
-    """A value that does not pickle."""
+    """A value that cannot be pickled."""
 
     def __reduce__(self) -> Any:
         raise TypeError("it does not pickle")

@@ -130,7 +130,7 @@ def test_a_caller_that_is_lost_while_it_greets_is_not_heard() -> None:
     def admit(*_: object) -> Record:
         if listener.is_lost:
             raise StaleIncarnationError("declared lost")
-        # The caller is lost right after this check, so nothing would remove it later.
+        # The caller is lost right after this check, so nothing would remove the caller later.
         listener.is_lost = True
         server._callers.forget(CALLER)
         return CALLER

@@ -125,7 +125,7 @@ def all_come_as_they_went() -> bool:
 
 def test_nobody_waits_for_a_gpu_on_either_side(members: Group) -> None:
     members[0].run(use_ipc_there_and_back)
-    # The worker that opened the other's memory reads a number from it before it answers.
+    # A worker that has opened its peer's memory reads a number there before it answers.
     assert members[1].run(how_once_answered) == "cuda:1 to cuda:0 by cuda_ipc"
     members[1].run(count_waits)
     assert members[0].run(waits_of_calls) == 0
@@ -250,7 +250,7 @@ def leave_no_memory() -> None:
     ipc.Memory.free_bytes = 0
 
 
-# ---- why not -------------------------------------------------------------------------------------
+# ---- reasons why direct transfer is impossible ---------------------------------------------------
 
 
 def hide_gpus() -> None:
@@ -313,7 +313,7 @@ def call_and_look() -> str:
     return how()
 
 
-# ---- ends ----------------------------------------------------------------------------------------
+# ---- peers that die or leave ---------------------------------------------------------------------
 
 
 def test_a_reader_that_dies_gives_all_back(group: Group) -> None:

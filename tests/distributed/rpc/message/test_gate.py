@@ -37,7 +37,7 @@ def function():
 
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield the name of a loaded module that is written as users write one, in strict mode."""
+    """Yield the name of a loaded user module, in strict mode."""
     monkeypatch.setattr(gate, "_exported", set(gate._exported))
     monkeypatch.setattr(gate, "_allowed", set(gate._allowed))
     made = ModuleType("module_of_a_user")

@@ -34,7 +34,7 @@ def assert_at_the_edge(
 ) -> None:
     """Check that both ends accept `message` and reject `one_more`.
 
-    The sender for the receiver's check has no limits.
+    For the receiver's check, the sender has no limits.
     """
     decode(frames_of(message, limits), limits)
     with pytest.raises(MessageError, match=error):

@@ -220,7 +220,7 @@ class Forbidden(AssertionError):
 class Watched(pickle._Unpickler):  # type: ignore[name-defined,misc]
     """An Unpickler in Python that checks each call and change against the rules of strict mode.
 
-    The model looks at real values as they change, not at their kinds and uses as the scan does.
+    The model checks the real values as they change; the scan only knows their kinds and uses.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]

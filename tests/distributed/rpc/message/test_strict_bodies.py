@@ -108,7 +108,7 @@ def test_opcodes_that_a_frame_hides_from_the_look_are_not_run(strict: None) -> N
     body = forged.hidden_by_a_frame(named("builtins", "Ellipsis"))
     with pytest.raises(MessageError, match="frame that ends within an opcode"):
         deserialize(body, PICKLE, [])
-    # The streaming Unpickler sees other opcodes than one that reads the whole bytes.
+    # An Unpickler that reads from a stream finds other opcodes than pickle.loads.
     assert type(pickle.loads(body)) is bytes
     assert pickle.Unpickler(io.BytesIO(body)).load() is Ellipsis
 

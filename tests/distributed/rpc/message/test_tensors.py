@@ -180,7 +180,7 @@ def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
 
 
 def test_what_does_not_pickle_is_named() -> None:
-    # Python 3.13 words this differently.
+    # Python 3.13 has another text for this error.
     cannot = "Can't (pickle|get local object) .*lambda"
     text = rf"^cannot send the value\[0\] \(function\) to another worker: {cannot}"
     with pytest.raises(RpcError, match=text):

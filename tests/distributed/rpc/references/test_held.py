@@ -39,7 +39,7 @@ def _can_happen(held: HeldReference, event: Event, past: list[Event]) -> bool:
     if event is Event.TELLS:
         return held.state is State.ARRIVED
     if event is Event.REFUSED:
-        return not past  # only the first event can be this one
+        return not past  # only the first event can be a rejection
     return not (event is Event.UNSENT and past)
 
 
@@ -58,7 +58,7 @@ def test_owner_and_sender_hear_once_of_each_end(
         if is_over and (is_answered or held.state is not State.TELLING):
             is_waiting = held.state is State.CREATING and Event.DROPPED in happened
             assert held.state is State.ENDED or is_waiting, life
-        # The owner gets a notice of the end exactly if it may have received one of the beginning.
+        # The owner is notified of the end exactly if it may have been notified of the beginning.
         may_know = start is not State.ARRIVED or Event.TELLS in happened
         if held.state is State.ENDED:
             is_never = happened[0] in (Event.UNSENT, Event.REFUSED) or not may_know

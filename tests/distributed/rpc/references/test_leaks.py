@@ -78,7 +78,7 @@ def wait_for_calls(number: int) -> None:
 
 
 SHORT_S = 0.05
-# Long enough to make two connections, also on a busy machine.
+# This time suffices to make two connections, also on a busy machine.
 IN_TIME_S = 1.0
 
 
@@ -209,7 +209,7 @@ def that_waits_until_its_time_is_over_and_cannot_be_read() -> None:
 
 
 def that_is_for_a_third() -> None:
-    """Pass a value of w2 on, in a call to w1 that expires before it runs."""
+    """Pass on a value of w2 in a call to w1 that expires before it runs."""
     rref = rpc.remote("w2", Value)
     rref.to_here()
     keep_busy("w1")
@@ -240,7 +240,7 @@ def test_no_value_outlives_a_call(group: Group, call: Callable[[], None], num_ca
 
 
 def fetch_what_is_never_made() -> None:
-    """Fetch a value at w1 from w2; the call that makes it waits at w1 until it expires."""
+    """Let w2 fetch a value at w1 whose creating call waits there until the call expires."""
     keep_busy("w1")
     rref = rpc.remote("w1", Value, timeout=IN_TIME_S)
     rpc.rpc_sync("w2", begin_to_fetch, (rref,))
@@ -301,7 +301,7 @@ def end_of_fetch() -> list[str]:
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
-    # Start this first: once the call has expired, its fetch is answered and no longer counted.
+    # Start to count calls first: once the call has expired, its fetch is answered and not counted.
     group[1].start(open_gate_too_late, 3, IN_TIME_S)
     group[0].run(fetch_what_is_never_made)
     group[1].result()

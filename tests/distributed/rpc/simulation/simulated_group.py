@@ -110,7 +110,7 @@ class Worker(Process):
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
         self.life = life
-        # A new life may use the address of an earlier one, and receive messages meant for that one.
+        # A new life may use the address of an earlier life, and receive messages meant for it.
         self.address = f"sim://w{rank}" if group.has_fixed_addresses else f"sim://{self.name}"
         self.began = group.world.now
         self.left = False
@@ -153,7 +153,7 @@ class Worker(Process):
         return known is not None and known.is_dead and known.record == other.agent.me
 
     def leave(self, *, graceful: bool = False) -> None:
-        """Shut down, at once or, with graceful, after running calls have ended."""
+        """Shut down immediately or, with `graceful`, after running calls have ended."""
         if not self.dead and not self.left and not self.frozen:
             self.left = True
             if graceful:
@@ -294,7 +294,7 @@ class Group:
                 worker.run(progress.post, (known._step, Event.PROCESS_ENDED))
 
     def swap_in(self, worker: Worker | None) -> None:
-        """Switch the modules' per-process state to a worker's; None restores the state outside."""
+        """Switch the modules' per-process state to a worker's; None restores the original state."""
         before, self._entered = self._entered, worker
         if before is not None:
             before.own = [*map(getitem, _MODULES, _NAMES)]

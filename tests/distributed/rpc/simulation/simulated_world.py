@@ -31,7 +31,7 @@ class Clock:
 
 
 class Process:
-    """A process that can be frozen and crash."""
+    """A process that can freeze and crash."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -126,7 +126,7 @@ class World:
         return self.clock.now
 
     def enter(self, process: Process | None) -> None:
-        """Switch to the state of a process, or of none."""
+        """Make a process the current one and switch to its state; None: no process is current."""
         self.current = process
         if process is not None:
             self._touched[process] = None
@@ -141,7 +141,7 @@ class World:
     def at(
         self, when: float, owner: Process | None, function: Callable[..., object], *arguments: Any
     ) -> None:
-        """Schedule a function at a time, in a process or outside of all."""
+        """Schedule a function at a time, in a process or outside of all processes."""
         heapq.heappush(self._events, (when, next(self._numbers), owner, function, arguments))
 
     def soon(self, owner: Process | None, function: Callable[..., object], *arguments: Any) -> None:

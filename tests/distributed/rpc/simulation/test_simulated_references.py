@@ -25,7 +25,7 @@ from tests.distributed.rpc.simulation.simulated_fixtures import group_ends, mach
 from tests.distributed.rpc.simulation.simulated_group import Kind, Worker, here
 from tests.distributed.rpc.simulation.simulated_world import Crashed
 
-# By then the last call has ended and released its references.
+# After this time the last call has ended and released its references.
 _QUIET_S = 40.0
 # Under any fault, an owner learns of a new reference within this time.
 HEARD_OF_S = 12.0
@@ -425,7 +425,7 @@ waits_ended: list[str] = []
 
 
 def _hand_over(ask: str) -> None:
-    """Pass a reference on, to a value whose creating call does not reach the owner."""
+    """Pass on a reference to a value whose creating call does not reach the owner."""
     rpc.rpc_async("w2", _wait_for_value, (rpc.remote("w0", Value), ask))
 
 

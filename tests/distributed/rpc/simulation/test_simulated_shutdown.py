@@ -93,7 +93,7 @@ class Shutdowns(Calls):
             self.check_that_all_left_together()
 
     def all_come_at_last(self) -> bool:
-        """Return whether workers were lost only before their shutdown, and all have returned."""
+        """Return whether workers were lost only before a shutdown, and all ranks have rejoined."""
         came = [leaving.worker for leaving in self.leavings]
         lost = {worker for worker in self.group.workers if worker not in came}
         are_back = all(self.group.present(worker.rank) in came for worker in lost)

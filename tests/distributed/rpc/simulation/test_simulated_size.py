@@ -4,7 +4,7 @@ Agents are real; their sockets, threads, clock and connections to the store are 
 phase is measured at sizes that double: messages and their bytes, requests to the store and their
 bytes, and operations, which are calls of fastdist's Python functions. The store's process, which
 does O(n) work, is counted separately. Counting operations takes longer than running them, so the
-short run counts those of three workers: the barrier tree's root, one below it, and the last one.
+short run samples three workers: the root of the barrier tree, one of its children, the last rank.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_OF_ALL = 2.4
 # The work of one worker must not double when the group doubles.
 MOST_OF_ONE = 1.5
 STORE = "the store"
-# How long a worker waits for the last one: notices are printed after 5, 10 and 20 s.
+# How long a worker waits for the last worker: notices are printed after 5, 10 and 20 s.
 WAITS_S = 25.0
 
 
@@ -144,7 +144,7 @@ class Counts:
 
 
 class Founders(Group):
-    """Workers of a static group that join like those of a job."""
+    """Workers of a static group that join like the workers of a job."""
 
     def _let_founders_meet(self) -> None:
         for join in (self._come, self._join):
@@ -200,7 +200,7 @@ def count(size: int, sampled: Collection[int] = ()) -> Counts:
 
 
 def require_growth(*sizes: int, of_all: bool = False) -> None:
-    """Compare the counts at each size with those at half that size."""
+    """Compare the counts at each size with the counts at half the size."""
     counted = {size: count(size, range(size) if of_all else ()) for size in sizes}
     wrong = []
     for half, size in pairwise(sizes):

@@ -1,4 +1,4 @@
-"""When descriptors run out, strangers are disconnected, errors say so, and no worker dies."""
+"""When descriptors run out, strangers are disconnected, errors say why, and no worker dies."""
 
 from __future__ import annotations
 
@@ -168,6 +168,6 @@ def call(other: str) -> str:
 def test_a_peer_that_calls_and_is_called_takes_six_descriptors(group: Group) -> None:
     before = group[0].run(num_open)
     assert [group[0].run(call, "w1"), group[1].run(call, "w0")] == ["held"] * 2
-    # Over TCP there are nine: ZeroMQ sockets and a monitor in place of rings.
+    # Over TCP a peer takes nine descriptors: ZeroMQ sockets and a monitor in place of rings.
     assert group[0].run(num_open) - before <= (9 if meeting.why_not_viable() else 6)
     group.run_all(leave)

@@ -1,4 +1,4 @@
-"""Exactly one of several processes gets a name or rank of a dynamic group that all claim."""
+"""Exactly one of several processes that claim a name or rank of a dynamic group gets it."""
 
 from __future__ import annotations
 

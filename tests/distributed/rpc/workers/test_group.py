@@ -41,7 +41,7 @@ def store() -> Store:
 
 @pytest.fixture
 def members(store: Store) -> Workers:
-    """Return the workers as seen by w0, which knows a at rank 1."""
+    """Return the workers as seen by w0, which knows the worker `a` at rank 1."""
     members: Workers = workers_of(join_dynamic(store, member("w0", 0, 100), 1.0))
     come(store, member("a", 1, 101))
     assert members.get("a").record.incarnation == 101
@@ -142,7 +142,7 @@ def with_maps(name: str, rank: int, incarnation: int, address: str) -> Record:
 
 
 def told_of(members: Workers, name: str, rank: int) -> list[object]:
-    """Return the results of all look-ups of a member, each by a different map."""
+    """Return the results of all look-ups of a member; each look-up uses a different dict."""
     worker = members.find(name)
     return [
         members.info_of(name),
@@ -300,7 +300,7 @@ def test_a_member_is_met_under_the_lock_of_the_tables_and_once(members: Workers)
 
     def meet_and_note() -> None:
         met.append(members._lock._is_owned())  # type: ignore[attr-defined]
-        # Another caller that waits for the lock must find that the worker is met.
+        # Another caller that waits for the lock must find that `meet` has been called.
         meet()
 
     worker.meet = meet_and_note  # type: ignore[method-assign]

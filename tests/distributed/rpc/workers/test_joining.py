@@ -224,7 +224,7 @@ def test_a_host_whose_name_is_known_no_more_has_the_time_that_silence_has(
     assert time.monotonic() - began >= 0.2
 
 
-# ---- lives that are taken back, or are not ------------------------------------------------------
+# ---- lost workers that may rejoin, or may not ---------------------------------------------------
 
 
 def join_with_restarts_at_rank_0_alone() -> str:
@@ -349,7 +349,7 @@ def test_one_that_is_silent_and_given_up_by_nobody_keeps_its_place(world_size: i
         come_back(store, world_size, lambda first: False)
 
 
-# ---- a store that has another host, and knows nothing --------------------------------------------
+# ---- an empty store on another host --------------------------------------------------------------
 
 
 def alive(rank: int, incarnation: int, world_size: int = 2) -> Record:

@@ -136,7 +136,7 @@ def test_a_stop_between_two_looks_is_known_before_a_refusal_that_came_in_it_is_r
 def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that_it_has(
     held_up_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker wakes every 0.1 s, each time held_up_s late, and detects the loss in time."""
+    """The worker wakes every 0.1 s, each time `held_up_s` late, and detects the loss in time."""
     now = 100.0
     monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
     clock = AwakeClock()

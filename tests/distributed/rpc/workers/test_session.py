@@ -140,7 +140,7 @@ def test_a_first_attempt_that_failed_is_followed_by_a_recovery() -> None:
 
 def test_a_frozen_peer_is_suspect_and_then_dead_ten_seconds_after_its_last_sign_of_life() -> None:
     peer = alive()
-    # Frozen at 100; unanswered heartbeats break the connection two seconds later.
+    # The peer freezes at 100; unanswered heartbeats break the connection two seconds later.
     assert peer.step(Event.DISCONNECTED, 102.0) == [] and peer.next_look() == 103.0
     assert peer.step(Event.REFUSED, 102.1) == [] and peer.next_look() == 103.0
     peer.step(Event.REACHED, 102.2)

@@ -16,7 +16,7 @@ from tests.distributed.rpc.test_init import Heard
 from tests.distributed.workers import Group, Worker
 from tests.standstill import Standstill
 
-# By then each of the two workers has a message from the other.
+# After this time each of the two workers has a message from the other.
 HEARD_S = 5.0
 
 heard: list[Heard] = []

@@ -1,4 +1,4 @@
-"""Other workers are found, met, replaced and lost."""
+"""Other workers are looked up, connected, replaced and lost."""
 
 from __future__ import annotations
 
