@@ -39,7 +39,7 @@ def run(rounds: int, device: str = "cpu") -> list[Row]:
 
 
 def tiny_cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return cases of 8x8 float32 ops; results are dropped; with grad, all operands require it."""
+    """Return cases of 8x8 float32 ops, whose results are dropped, without grad and with grad."""
     cases = []
     for grad, target in ((False, 0.65), (True, 0.6)):
         for name, statement in TINY.items():

@@ -139,7 +139,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController) -> None:
-    # Each worker collected all tests and counted the same; a worker that crashed reports nothing.
+    # Each worker collected all tests and counted the same number; a crashed worker reports nothing.
     told = getattr(node, "workeroutput", {}).get("deselected_because", {})
     deselected_because.update(Counter(told) - deselected_because)
 

@@ -84,7 +84,7 @@ ROOMS: Final = {
     "engine": Room("fastdist/engine", _AUTOGRAD),
     "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
     "distributed/autograd": Room(
-        # The DEBUG lines of autograd are in the same log as those of rpc.
+        # The DEBUG lines of autograd are in the same log as rpc's.
         "fastdist/distributed/autograd",
         (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),

@@ -119,7 +119,7 @@ def quarters(held: list[Held]) -> tuple[Held, Held]:
 
 
 def flaws(soak: Soak, without: Soak) -> list[str]:
-    """Return a list of texts that describe the faults of a soak."""
+    """Return a list of strings that describe the faults of a soak."""
     found = list(soak.wrong)
     if not soak.kills:
         found.append("no worker was killed")
@@ -303,7 +303,7 @@ class Trainer:
     def train(self) -> None:
         """Do steps until the end of the soak.
 
-        Raises  CollectiveError if another worker was lost; call it again then
+        Raises  CollectiveError if another worker was lost; call `train` again then
         """
         import fastdist as torch
         from fastdist import distributed as dist

@@ -151,7 +151,7 @@ def test_integers_of_half_types_stay_below_the_upper_bound(dtype: Any) -> None:
 def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> None:
     fastdist.manual_seed(1)
     tiny = fastdist.tensor(1e-5, dtype=fastdist.float16)
-    # Some of the exponential samples inside are 1, whose logarithm is 0.
+    # Weibull draws exponential samples; some of them are 1, whose logarithm is 0.
     drawn = d.Weibull(tiny, tiny).sample((20_000,))
     assert bool((drawn.isfinite() & (drawn > 0)).all())
 

@@ -154,7 +154,7 @@ def _name_of_next_lock(frame: FrameType) -> str | None:
 
 
 def lock_name(code: CodeType, line: int) -> str | None:
-    """Return the table's name of the lock created at a line: module, class and attribute.
+    """Return the name, as in the table, of the lock created at a line: module, class and attribute.
 
     Return None for a lock that a thread waits for until another one releases it: it guards no data.
     """

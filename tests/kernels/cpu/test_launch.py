@@ -193,7 +193,7 @@ def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: 
                     out = np.zeros((4, rows, inner), dtype)
                     body.run_large([x, y, whole], out)
                     wide = np.float32 if dtype == "float16" else dtype
-                    # Zero times infinity is NaN in both.
+                    # Zero times infinity is NaN in NumPy and in the kernel.
                     with np.errstate(invalid="ignore"):
                         want = x.astype(wide) * y.astype(wide) + whole.astype(wide)
                     assert np.array_equal(out, want.astype(dtype), equal_nan=dtype != "uint8")

@@ -96,7 +96,7 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_tails() -> Iterator[tuple[str, str]]:
-    """Yield gradients that keep their tails, in the dtype that supports tails."""
+    """Yield gradients that keep their tails, in float64, as in Note [Tails] of derive.py."""
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
@@ -314,7 +314,7 @@ def texts_of_scans() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_programs() -> Iterator[tuple[str, str]]:
-    """Yield the texts of a program with several lines."""
+    """Yield the sources of a program with several lines."""
     program = read_program(
         "m = m + new * (g - m)\nv = v * beta + g * g\np = p - rate * m / (sqrt(v) + eps)",
         ("p", "g", "m", "v"),
