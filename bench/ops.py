@@ -119,7 +119,7 @@ def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], No
 
 
 def import_rows() -> list[Row]:
-    """Return the time of `import fastdist` in a new process, minus that of a bare interpreter.
+    """Return the time of `import fastdist` in a new process, minus the time of a bare interpreter.
 
     The ratio is to the limit of 0.2 s, so that exceeding it shows as a missed target. The bytecode
     is cached, even if the environment forbids Python to store it next to the sources.

@@ -97,7 +97,7 @@ class Together:
         self._tell(-1, 0)
 
     def follow(self) -> None:
-        """Run the steps that rank 0 requests, until it ends."""
+        """Run the steps that rank 0 requests, until rank 0 ends."""
         while True:
             place, number = self._tell(0, 0)
             if place < 0:

@@ -5,7 +5,7 @@ calls the other workers: plain calls, references and distributed backward passes
 checked. A round takes 24 s and has one kill, so the default of 25 rounds takes ten minutes. Workers
 0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is never killed. The
 memory, descriptors and threads of worker 2 and of the launcher must not grow. The final weights
-must be bitwise equal to those of a run without kills.
+must be bitwise equal to the weights of a run without kills.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_50_000_samples_in_half_types_have_finite_densities(text: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDE)
 def test_beta_of_tiny_concentrations_keeps_its_law(dtype: Any) -> None:
-    """The share of samples below x is that of the density; most samples lie near 0 or near 1."""
+    """The share of samples below x follows from the density; most samples lie near 0 or near 1."""
     fastdist.manual_seed(3)
     drawn = d.Beta(fastdist.tensor(0.02, dtype=dtype), fastdist.tensor(0.04, dtype=dtype))
     x = drawn.sample((4000,)).double().numpy()

@@ -83,7 +83,7 @@ def test_the_execution_order_of_several_roots_is_by_age_however_often_it_is_aske
 
 
 class Task:
-    """The attribute of a pass that a ready queue reads."""
+    """A pass with only the attribute that a ready queue reads."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 # Values outside of every axis here: far away, at other mapped memory, and negative.
 BAD = (10**9, 12345, -5, -(10**9), 2**62, -(2**63))
 
-# Names of kernels' parameters: those that hold indices, and the rest. Add each new name to one.
+# Names of parameters of kernels: some hold indices, others do not. Add each new name to one list.
 _INDEX_NAMES = """
 index indices letters order pivots places sizes starts table target upto
 """

@@ -97,7 +97,7 @@ def test_derivatives_of_a_batch_are_those_of_each_call(name: str, one: Case) -> 
     check(f, [list(one) for one in zip(*given, strict=True)])
 
 
-# Functions that compute less without differentiation, or that use a function which does.
+# Functions that compute less without differentiation, or that use such a function.
 PLACES = fd.tensor([0, 2, 1, 2])
 LSTM = fd.nn.LSTM(4, 3, dtype=fd.float64).requires_grad_(False)
 MORE: dict[str, Callable[[fd.Tensor], fd.Tensor]] = {

@@ -57,7 +57,7 @@ F16, F32, F64 = map(np.dtype, ("float16", "float32", "float64"))
 I32, I64, BOOL = map(np.dtype, ("int32", "int64", "bool"))
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 REAL = [dtype for dtype in C_TYPES if dtype not in COMPLEX]
-# In addition to those of ops: every dtype, scalars, mixed dtypes.
+# In addition to the sources of ops: every dtype, scalars, mixed dtypes.
 BODIES = {
     "x * y - x": ("x y", list(C_TYPES)),
     "where(c, x, y)": ("c x y", list(C_TYPES)),
