@@ -159,7 +159,7 @@ class _Job:
         self._held: list[Held] = []
 
     def run(self, seconds: float, between_s: float, seed: int) -> Soak:
-        """Wait for the end of the job; for some seconds, kill workers meanwhile."""
+        """Wait for the end of the job; kill workers for `seconds`, once every `between_s`."""
         draw, kills, until, next_kill = random.Random(seed), 0, math.inf, math.inf
         try:
             while self._process.poll() is None:

@@ -190,7 +190,7 @@ def test_hooks_of_what_is_not_asked_for_do_not_run() -> None:
     assert grad.tolist() == [2.0, 4.0] and seen == []
 
 
-# ---- what is given ------------------------------------------------------------------------------
+# ---- arguments of a pass ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("given", [3.0, [1.0], "ones"])

@@ -164,7 +164,7 @@ def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 @pytest.mark.parametrize("inner", [2, 5, 6, 16, 17, 33, 256, 257])
 def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: int) -> None:
-    """The rows are short compared to a block of 1024 elements, and do not divide it."""
+    """The rows are short compared to a block of 1024 elements; most lengths do not divide 1024."""
     rng = np.random.default_rng(inner)
 
     def numbers(*shape: int) -> Any:

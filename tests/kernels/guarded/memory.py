@@ -89,7 +89,7 @@ class Guard:
         self._words[_LEFT] = -1 if number is None else number
 
     def has_failed(self) -> bool:
-        """Return whether that allocation has been attempted."""
+        """Return whether the allocation chosen by `fail_at` has been attempted."""
         return bool(self._words[_LEFT] == -2)
 
     def num_changed(self) -> int:
