@@ -1,4 +1,4 @@
-"""The command `python -m bench`: lists the benchmarks, runs those that are named."""
+"""The command `python -m bench`: lists the benchmarks, or runs the benchmarks that are named."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PACKAGES = {"zmq": "pyzmq", "prometheus_client": "prometheus_client"}
 
 
 def main() -> None:
-    """List the benchmarks, or run those named, print their tables and save the figures."""
+    """List the benchmarks, or run the named ones, print their tables and save the figures."""
     known = benchmarks()
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="see the list, or all")

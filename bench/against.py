@@ -1,13 +1,13 @@
 """`python -m bench NAME --against COMMIT`: compares this tree with a commit, in interleaved rounds.
 
 Two processes run this tree's module of the benchmark. One imports fastdist and kernels of this
-tree, the other those of the commit. With a `--device` that bench simulates, the other process also
-imports the commit's bench, because the simulation fits only the kernels it was written for. The
-processes do not measure on their own: when the module calls `harness.compare`, it sends its cases
-to the parent process, which requests samples from both in interleaved rounds. So changes of the
-machine's clock affect both equally. A ratio is new / old; torch is left out.
+tree, the other imports both from the commit. With a `--device` that bench simulates, the other
+process also imports the commit's bench, because the simulation fits only the kernels it was written
+for. The processes do not measure on their own: when the module calls `harness.compare`, its cases
+are sent to the parent process, which requests samples from both in interleaved rounds. So changes
+of the machine's clock affect both equally. A ratio is new / old; torch is left out.
 
-The addresses of a process's arrays change some rows by up to 20 %, for as long as it runs:
+The addresses of a process's arrays change the times of some rows by up to 20 % while it runs:
 layer_norm of 1e5 numbers had ratios of 0.83 and 1.06 in two pairs of processes of the same commit
 (AMD EPYC, Zen 3). So rows that look slower are timed again in two more pairs of processes, and only
 rows that are slower in all three count.
@@ -75,7 +75,7 @@ def is_slower(row: Row) -> bool:
 def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
     """Return a new folder with fastdist and kernels of a commit (this tree's if commit is None).
 
-    The folder's bench is this tree's. With `whole`, it is the commit's, except this file and
+    The folder gets this tree's bench; with `whole`, the commit's bench, except this file and
     catalogue.py.
     """
     folder.mkdir()

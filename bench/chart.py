@@ -73,7 +73,7 @@ def _scale(canvas: Canvas, ratios: Sequence[float], height: int) -> Axis:
 
 def _draw_row(canvas: Canvas, across: Axis, row: Mapping[str, Any], y: float) -> None:
     def place(ratio: float) -> float:
-        # A ratio of 0, such as that of an idle worker's CPU share, has no logarithm.
+        # A ratio of 0, such as the CPU share of an idle worker, has no logarithm.
         return across.place(min(max(math.log(max(ratio, 1e-9)), across.low), across.high))
 
     ratio = row["ratio"]

@@ -82,7 +82,7 @@ def saver(dcp: Any, state: Any, parent: str, *, is_ours: bool) -> Callable[[], o
 
 
 def pause(dcp: Any, state: Any, parent: str, *, is_ours: bool, **options: Any) -> Stopwatch:
-    """Return a stopwatch for the time until async_save returns; it then waits for the save.
+    """Return a stopwatch for the time until async_save returns, without the wait for the save.
 
     With options that reuse copies, one untimed save makes the copies first.
     """

@@ -162,7 +162,7 @@ def _with_backward(name: str, statement: str, fastdist: Any, torch: Any) -> Case
 
 
 def operands(library: Any, grad: bool) -> dict[str, Any]:
-    """Return the values of the names in statements; with grad, floating-point ones require it."""
+    """Return the values of the names in statements; with `grad`, tensors of floats require grad."""
     import numpy as np
 
     rng = np.random.default_rng(0)

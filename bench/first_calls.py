@@ -93,7 +93,7 @@ def run(rounds: int) -> list[Row]:
 
 def _environment(cache: str, **more: str) -> dict[str, str]:
     environment = {**os.environ, "FASTDIST_CACHE_DIR": cache, "NUMBA_NUM_THREADS": "2", **more}
-    # With the usual threads of a small machine, unlike the other benchmarks, because several
+    # Use the default threads of a small machine, unlike the other benchmarks, because several
     # threads might need other kernels than one thread does.
     environment.pop("OMP_NUM_THREADS", None)
     environment.pop("FASTDIST_SHIPPED_CACHE_DIR", None)

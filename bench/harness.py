@@ -115,7 +115,7 @@ _conductor: Callable[[Sequence[Case], int], list[Row]] | None = None
 
 
 def timed_by(conductor: Callable[[Sequence[Case], int], list[Row]]) -> None:
-    """Make `compare` pass its cases to conductor from now on, and leave out the peer."""
+    """Make `compare` pass its cases to `conductor` from now on, and leave out the peer."""
     global _conductor
     _conductor = conductor
 
@@ -124,13 +124,13 @@ _chosen = ""
 
 
 def choose(text: str) -> None:
-    """Make `compare` time only cases with text in their names from now on."""
+    """Make `compare` time only cases with `text` in their names from now on."""
     global _chosen
     _chosen = text
 
 
 def chosen() -> str:
-    """Return the text of `choose`; modules may build only the chosen cases."""
+    """Return the text given to `choose`; modules may build only the chosen cases."""
     return _chosen
 
 
@@ -159,7 +159,7 @@ def peer_torch() -> Any:
 
 
 def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
-    """Return a stopwatch for a function, or for a statement that uses names.
+    """Return a stopwatch for a function, or for a statement that uses the given `names`.
 
     Note    a statement saves the function call of 30 ns or more; use it for very short work
     """
@@ -212,7 +212,7 @@ def join_freed_memory() -> None:
 def turns_per_sample(watch: Stopwatch) -> int:
     """Return how many turns take about SAMPLE_S; the trials also warm up.
 
-    Each trial is made twice: the very first turn may load a library, and any may be delayed.
+    Each trial is made twice: the very first turn may load a library, and any turn may be delayed.
     """
     number = 1
     while (seconds := min(watch(number), watch(number))) < SAMPLE_S / 2:

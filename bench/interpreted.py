@@ -1,6 +1,6 @@
 """Small calls under an interpreter: autocast, a function mode, dual tensors, a profile.
 
-All are on 8x8 float32; `bench small` includes these cases with bounds.
+All calls are on 8x8 float32; `bench small` includes these cases with bounds.
 """
 
 from __future__ import annotations

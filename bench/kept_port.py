@@ -8,7 +8,7 @@ import socket
 class KeptPort:
     """A port of 127.0.0.1 that the system does not assign to other sockets.
 
-    A process that has its number can listen on it.
+    A process that knows the port's number can listen on it.
     """
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 At 1e6 elements some kernels also run along rows of other lengths.
 
 A case reaches its target with at most 0.7 of PyTorch's time (0.4 if the result is as large as the
-input and that is 1e7 elements or more). A case also reaches it with 85 % of the read bandwidth of a
+input and has 1e7 elements or more). A case also reaches it with 85 % of the read bandwidth of a
 BLAS dot product of as many elements. The figure after a name is this share: the bytes that the work
 must read or write once, over its time, relative to the dot product's rate.
 """

@@ -27,12 +27,12 @@ class Pictures:
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare whole epochs; in those of 200 items, workers start and stop."""
+    """Compare whole epochs; in the epochs of 200 items, workers start and stop."""
     import fastdist
 
     torch = peer_torch()
     ours, peer = ways(fastdist), ways(torch) if torch else {}
-    # Its server would import torch in each worker, which takes seconds and is not usual with fork.
+    # torch's fork server would import torch in each worker for seconds, which plain forks do not.
     peer.pop(SERVER, None)
     cases = [
         Case(name, watch, peer.get(name), 1.0 if name.startswith("here") else 1.5, number=1)

@@ -39,7 +39,7 @@ def run(rounds: int, device: str = "cpu") -> list[Row]:
 
 
 def tiny_cases(fastdist: Any, torch: Any) -> list[Case]:
-    """Return cases of 8x8 float32 ops; results are dropped; with grad, all operands require it."""
+    """Return cases of 8x8 float32 ops, whose results are dropped, without grad and with grad."""
     cases = []
     for grad, target in ((False, 0.65), (True, 0.6)):
         for name, statement in TINY.items():
@@ -119,7 +119,7 @@ def mlp_step(library: Any, cross_entropy: Callable[..., Any]) -> Callable[[], No
 
 
 def import_rows() -> list[Row]:
-    """Return the time of `import fastdist` in a new process, minus that of a bare interpreter.
+    """Return the time of `import fastdist` in a new process, minus the time of a bare interpreter.
 
     The ratio is to the limit of 0.2 s, so that exceeding it shows as a missed target. The bytecode
     is cached, even if the environment forbids Python to store it next to the sources.

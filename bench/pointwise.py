@@ -21,7 +21,7 @@ TARGET = 0.8
 
 
 class Kernel(NamedTuple):
-    """An expression over x and y, and the number of arrays of their size it reads and writes."""
+    """An expression over x and y, and how many arrays of the size of x it reads and writes."""
 
     expression: str
     arrays: float
@@ -40,8 +40,8 @@ KERNELS = {
     "sigmoid": Kernel("x.sigmoid()", 2),
     "gelu": Kernel("gelu(x)", 2),
 }
-# Over b and c, which are bfloat16, and h, k and l, which are float16. The number counts arrays of
-# float32. The gradient of l is accumulated.
+# Expressions over b and c, which are bfloat16, and h, k and l, which are float16. The number counts
+# arrays of float32. The gradient of l is accumulated.
 HALVES = {
     "to float16": Kernel("x.half()", 1.5),
     "from float16": Kernel("h.float()", 1.5),
@@ -111,7 +111,7 @@ def _work(library: Any, expression: str, size: int) -> Callable[[], Any]:
     }
     made |= {"h": x.half, "k": x.half, "l": lambda: x.half().requires_grad_()}
     made |= {"b": x.bfloat16, "c": x.bfloat16}
-    used = compile(expression, "<expression>", "eval").co_names  # all `made` exceed the memory
+    used = compile(expression, "<expression>", "eval").co_names  # all of `made` exceed the memory
     names: dict[str, Any] = {name: make() for name, make in made.items() if name in used}
     names |= {name: getattr(library.nn.functional, name) for name in ("gelu", "leaky_relu")}
     function: Callable[[], Any] = eval(f"lambda: {expression}", names)

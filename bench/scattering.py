@@ -68,7 +68,7 @@ def _work(
 ) -> Callable[[], Any]:
     """Return a statement over matrices x, y and index.
 
-    With a count, y is a vector of so many numbers, which belong to the pairs i, j of x.
+    With `count`, y is a vector of `count` numbers, one for each pair i, j of indices into x.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Ops on few numbers: softmax, norms, losses and reductions of 64 to 10,000 of them.
+"""Ops on few numbers: softmax, norms, losses and reductions, on 64 to 10,000 numbers.
 
 Each op is timed alone, recorded, with its gradients and, if it has them, with second gradients.
 """
@@ -82,7 +82,7 @@ def cases(fastdist: Any, torch: Any) -> list[Case]:
 def _compiled(work: Callable[[], object]) -> Stopwatch:
     """Return the stopwatch of our work, after its loops are compiled.
 
-    Note    NumPy runs until a thread has compiled them; both give bitwise equal results
+    Note    NumPy computes until a thread has compiled the loops; both give bitwise equal results
     """
     importlib.import_module("fastdist.kernels.cpu.jit.compiler")
     for _ in range(3):

@@ -1,8 +1,8 @@
-"""The cost of a program's start: its first kernels with full and empty caches, and their calls.
+"""The cost of a program's start: the first kernels with full and empty caches, and kernel calls.
 
-Each figure comes from new processes and is printed next to its bound; figures above it fail the
-benchmark. A full cache was filled by an earlier process. CPU time and resident memory exclude those
-of `import fastdist`. The worker is one of a job of two, and has run a kernel.
+Each figure comes from new processes and is printed next to its bound; the benchmark fails if a
+figure is above its bound. A full cache was filled by an earlier process. CPU time and resident
+memory exclude what `import fastdist` takes. The worker is one of a job of two and has run a kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes tests/namespace/torch_names.json: PyTorch's public names, and those fastdist lacks.
+"""Writes tests/namespace/torch_names.json: PyTorch's public names, and the ones missing here.
 
 With torch          python bench/torch_names.py names
-                    python bench/torch_names.py modules     (those that `import torch` loads)
+                    python bench/torch_names.py modules     (the modules that `import torch` loads)
 With fastdist       python -m bench.torch_names lacking     (after names were added to fastdist)
 """
 

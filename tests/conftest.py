@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     crashes = CrashReport(config.stash[private_directory])
     config.pluginmanager.register(crashes, "fastdist-crash-report")
     config.pluginmanager.register(SharedRewriting(), "fastdist-shared-rewriting")
-    # Registered last, so that its hooks run before those of other plugins that read the collection.
+    # Registered last, so that its hooks run before hooks of other plugins that read the collection.
     shared = SharedCollection(config.stash[private_directory])
     config.pluginmanager.register(shared, "fastdist-shared-collection")
     if hasattr(config, "workerinput"):
@@ -139,7 +139,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController) -> None:
-    # Each worker collected all tests and counted the same; a worker that crashed reports nothing.
+    # Each worker collected all tests and counted the same number; a crashed worker reports nothing.
     told = getattr(node, "workeroutput", {}).get("deselected_because", {})
     deselected_because.update(Counter(told) - deselected_because)
 

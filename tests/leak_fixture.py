@@ -107,7 +107,7 @@ def left(before: Held, wider: bool) -> list[str]:
     for process in now.processes - before.processes:
         _wait_for_end(process, deadline)
     if (pool := sys.modules.get("fastdist.data.worker_pool")) is not None:
-        pool.forget_ended()  # the pool would do so when it starts its next workers
+        pool.forget_ended()  # the pool itself forgets them when it starts workers
     return _new(before, wider)
 
 

@@ -6,7 +6,7 @@ Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only 
 
 A room is a package or module together with its tests; a break (mutant) is one change of it. The
 breaks are made in copies of the tree. A first run of the tests finds which tests run which line.
-Then only the tests that run the changed lines are tried, until one fails twice or the time is up.
+Only tests that run the changed lines are tried then, until a test fails twice or the time is up.
 Tests that are close to the break, are quick, or detected other breaks there are tried first.
 Results are kept in the folder .mutate, so an interrupted run resumes. Breaks that no test can
 detect are explained in tests/mutants_explained.toml; an explanation that matches no break is an
@@ -84,7 +84,7 @@ ROOMS: Final = {
     "engine": Room("fastdist/engine", _AUTOGRAD),
     "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
     "distributed/autograd": Room(
-        # The DEBUG lines of autograd are in the same log as those of rpc.
+        # The DEBUG lines of autograd and of rpc are in the same log.
         "fastdist/distributed/autograd",
         (_DISTRIBUTED, "tests/distributed/explain", "tests/distributed/rpc/test_debug_log.py"),
     ),

@@ -173,12 +173,12 @@ class Copy:
             return "", False
         killer = self._warm.killer(mutant, source, lines, some)
         if not killer:
-            # Code that ran at import still has the result of the unbroken function.
+            # Objects that were made at import still come from the unbroken function.
             is_sure = killer is not None and len(some) == len(tests)
             return "", is_sure and not lines.is_import(mutant)
         if self._first_to_fail(lines, [killer]):
             return killer, True
-        # A test may fail in a fork because it is a fork, without a break.
+        # A test may fail because it runs in a fork, even without a break.
         self._not_in_forks.add(killer.partition("::")[0])
         return killer, False
 

@@ -69,7 +69,7 @@ Key = tuple[str, str, str, str, int]
 def folder_of(root: Path, package: str) -> str:
     """Return the folder of a package of fastdist or of the kernels, or the file of a module.
 
-    Raises  ValueError if it does not exist
+    Raises  ValueError if the folder or file does not exist
     """
     for name in (f"fastdist/{package}", package):
         if (root / name).is_dir() or (name.endswith(".py") and (root / name).is_file()):
@@ -101,8 +101,8 @@ def found_again(
 ) -> Iterator[tuple[dict[str, Any], Key | None]]:
     """Yield each entry with the break that matches it now.
 
-    The match is in the same file, else the only break with the same text, else the only one of its
-    name.
+    The match is in the same file, else the only break with the same text, else the only break with
+    the same name.
     """
     by_text: dict[tuple[Any, ...], list[Key]] = {}
     for key in mutants:
@@ -226,7 +226,7 @@ class Run:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a drawn run to those of tests.mutate."""
+    """Add the options of a drawn run to the options of tests.mutate."""
     parser.add_argument("--draw", type=int, help="try so many breaks, with tests chosen by name")
     parser.add_argument("--again", type=Path, help="a file of results, whose breaks are tried")
     parser.add_argument("--keep", type=Path, help="the file for results")

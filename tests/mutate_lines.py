@@ -25,7 +25,7 @@ BEGUN = "PYTEST_MUTATE_BEGUN"  # the file with the id of the test that started l
 MOMENT = "PYTEST_MUTATE_MOMENT"  # in child processes: the file that holds the current moment
 
 Line = tuple[str, int]
-# After so many calls of a function without a new line in one test, its lines are no longer traced.
+# After this many calls of a function without a new line in one test, its lines are not traced.
 _CALLS_TO_SEE_ALL: Final = 3_000
 
 

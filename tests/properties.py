@@ -55,7 +55,7 @@ class Properties:
 def in_one_test(names: str, values: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
     """Return a decorator that checks all values of an argument in one test, as properties.
 
-    Its syntax is that of `pytest.mark.parametrize`; use it for grids of many small checks. All
+    Its syntax is `pytest.mark.parametrize`'s; use it for grids of many small checks. All
     values share the fixtures, so the test must not change them.
     """
     arguments = [name.strip() for name in names.split(",")]
@@ -74,7 +74,7 @@ def in_one_test_each(
     """Return a decorator that makes one test of each group of rows, and one property of each row.
 
     The name of a row names its property. The test gets an additional argument `group`. The syntax
-    is that of `pytest.mark.parametrize`; use it for the many cases of an op.
+    is `pytest.mark.parametrize`'s; use it for the many cases of an op.
     """
     arguments = [name.strip() for name in names.split(",")]
 
@@ -118,6 +118,6 @@ def _checking_all(
 
 
 def shown(value: Any) -> str:
-    """Return a short text for a value of a grid."""
+    """Return a short string for a value of a grid."""
     name = getattr(value, "__name__", None) or repr(value)
     return name if len(name) <= 60 else name[:57] + "..."

@@ -239,7 +239,7 @@ def test_pickles_by_either_name_are_read(tmp_path: Path) -> None:
 
 
 def test_classes_of_tensors_print_as_pytorch_s(tmp_path: Path) -> None:
-    # tensorboardX, for example, checks whether "torch" is in that text.
+    # tensorboardX, for example, checks whether "torch" is in the printed class.
     text = """
         import pickle, torch
         class Own(torch.Tensor): pass

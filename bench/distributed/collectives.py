@@ -41,7 +41,7 @@ class Side(NamedTuple):
 
     sum_up: Callable[[Any], None]
     barrier: Callable[[], None]
-    # Replaces two numbers by those of rank 0.
+    # Replaces two numbers by rank 0's numbers.
     tell: Callable[[Any], None]
     ones: Callable[[int], Any]
     close: Callable[[], None]

@@ -62,7 +62,7 @@ def _bytes_of(what: str, sides: Sequence[Couple]) -> Case:
 
 def _live(library: str, rank: int, connection: Connection) -> None:
     if library == "fastdist":
-        # So long that the waits of rank 1 during the peer's turns do not count as a loss.
+        # So long that rank 1 is not declared lost while it waits during the peer's turns.
         os.environ["FASTDIST_FROZEN_S"] = "3600"
         logging.disable(logging.WARNING)
         importlib.import_module("fastdist").install_as_torch()
@@ -97,7 +97,7 @@ class Together:
         self._tell(-1, 0)
 
     def follow(self) -> None:
-        """Run the steps that rank 0 requests, until it ends."""
+        """Run the steps that rank 0 requests, until rank 0 ends."""
         while True:
             place, number = self._tell(0, 0)
             if place < 0:

@@ -247,7 +247,7 @@ def _be_late(count: int) -> list[float]:
             except RpcTimeoutError:
                 late_s.append(time.monotonic() - began - timeout_s)
                 turn += 1
-            # Without an error, the call was answered while this worker was paused: it is repeated.
+            # A call without an error was answered while this worker was paused: repeat the call.
 
     threads = [threading.Thread(target=wait, args=(count // _THREADS,)) for _ in range(_THREADS)]
     for thread in threads:

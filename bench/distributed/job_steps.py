@@ -132,7 +132,7 @@ def pipeline(parts: int) -> Callable[[], Step]:
 
 
 def loss_at(server: Any, x: Any, y: Any) -> Any:
-    """Return a trainer's loss with the server's model, summed over its batch."""
+    """Return a trainer's loss with the server's model, summed over the trainer's batch."""
     return F.cross_entropy(server.rpc_sync().forward(x), y, reduction="sum")
 
 

@@ -85,7 +85,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
         warn_nobody()
     importlib.import_module("torch").set_num_threads(1)
     steps = importlib.import_module("bench.distributed.job_steps")
-    # torch uses a thread for each waiting call: a pipeline of 16 parts would need all of 16.
+    # torch uses a thread per waiting call: a pipeline of 16 parts would use all 16 default threads.
     options = steps.rpc.TensorPipeRpcBackendOptions(num_worker_threads=128)
     steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
     if rank == 0:

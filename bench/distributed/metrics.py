@@ -1,4 +1,4 @@
-"""The overhead of metrics: calls and steps of two workers, with Prometheus reading and without."""
+"""The overhead of metrics: calls and steps of two workers, with and without Prometheus's reads."""
 
 from __future__ import annotations
 

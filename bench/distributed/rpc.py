@@ -86,9 +86,9 @@ def _couple(name: str, ends: ExitStack, *module: str) -> Couple:
 class Couple:
     """Two or more processes of one library: the first calls on request, the others answer.
 
-    They run `_live` of a benchmark's module; `of_ranks` has additional environment variables for
-    each rank. torch's workers poll even when idle. So they are stopped outside of their turns, or
-    they would use the cores that fastdist's workers need.
+    The processes run `_live` of a benchmark's module; `of_ranks` has additional environment
+    variables for each rank. torch's workers poll even when idle. So they are stopped outside of
+    their turns, or they would use the cores that fastdist's workers need.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ calls the other workers: plain calls, references and distributed backward passes
 checked. A round takes 24 s and has one kill, so the default of 25 rounds takes ten minutes. Workers
 0 and 1 are killed at any point: in starts, steps and checkpoints. Worker 2 is never killed. The
 memory, descriptors and threads of worker 2 and of the launcher must not grow. The final weights
-must be bitwise equal to those of a run without kills.
+must be bitwise equal to the weights of a run without kills.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def quarters(held: list[Held]) -> tuple[Held, Held]:
 
 
 def flaws(soak: Soak, without: Soak) -> list[str]:
-    """Return a list of texts that describe the faults of a soak."""
+    """Return a list of strings that describe the faults of a soak."""
     found = list(soak.wrong)
     if not soak.kills:
         found.append("no worker was killed")
@@ -159,7 +159,7 @@ class _Job:
         self._held: list[Held] = []
 
     def run(self, seconds: float, between_s: float, seed: int) -> Soak:
-        """Wait for the end of the job; for some seconds, kill workers meanwhile."""
+        """Wait for the end of the job; kill workers for `seconds`, once every `between_s`."""
         draw, kills, until, next_kill = random.Random(seed), 0, math.inf, math.inf
         try:
             while self._process.poll() is None:
@@ -303,7 +303,7 @@ class Trainer:
     def train(self) -> None:
         """Do steps until the end of the soak.
 
-        Raises  CollectiveError if another worker was lost; call it again then
+        Raises  CollectiveError if another worker was lost; call `train` again then
         """
         import fastdist as torch
         from fastdist import distributed as dist

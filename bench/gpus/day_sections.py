@@ -30,7 +30,7 @@ TESTS: Final = (
     "tests/ops/pointwise/test_pointwise.py",
     "tests/ops/test_table.py",
 )
-# Errors relative to the largest number: of true float32, and of TF32, whose factors have 10 bits.
+# Errors, relative to the largest number, of true float32 and of TF32, whose factors have 10 bits.
 FLOAT32_ERROR, TF32_ERROR, LEAST_TF32_ERROR = 1e-5, 5e-3, 3e-5
 # The bound of a small op's time, relative to PyTorch's.
 SMALL_OP: Final = 1.5

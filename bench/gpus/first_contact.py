@@ -4,7 +4,7 @@ Each op and composite of the table test is called on the GPU and on the CPU, for
 float64. Its line shows the largest error relative to the largest number, and the time of a call
 after its kernels are compiled; they are compiled on all cores first. Calls of libraries that the
 tests replace by NumPy come first (library_calls.py). At the end, ops are compared with the
-bandwidth of a copy, as in `gpu`. It imports the tests, so it needs a checkout.
+bandwidth of a copy, as in `gpu`. This file imports the tests, so it needs a checkout.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
 
 
 def _attention_of_halves() -> Sample:
-    """Return a float16 sample: its products are summed in float32, unlike those of float64."""
+    """Return a float16 sample, because float16 products are summed in float32, not in float64."""
     import numpy as np
 
     import fastdist
@@ -146,7 +146,7 @@ def _attention_of_halves() -> Sample:
 
 
 def proofs_first(known: Iterable[Sample]) -> list[Sample]:
-    """Return samples with those that call a library first, in the order of PROVEN_BY."""
+    """Return the samples, first the ones that call a library, in the order of PROVEN_BY."""
     places: dict[str, int] = {}
     for place, (_, name) in enumerate(PROVEN_BY.values()):
         places.setdefault(name, place)

@@ -211,7 +211,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> ndarray:
 
 
 def array(values: np.ndarray[Any, Any], order: str = "C") -> ndarray:
-    """Return an array of the device with values' layout; nothing is copied."""
+    """Return an array of the device with the layout of `values`; nothing is copied."""
     return ndarray(values.shape, values.dtype)
 
 

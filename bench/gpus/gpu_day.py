@@ -52,7 +52,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     },
     "CPU -> GPU -> CPU": Section(day_sections.continuations, 70),
     "NCCL": Section(day_sections.nccl, 80),
-    # It takes the remaining time, which it checks itself.
+    # This section takes the remaining time, and checks it itself.
     "every op": Section(day_sections.every_op, 240),
 }
 
@@ -184,7 +184,7 @@ def _in_a_process(
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        os.setsid()  # its child processes are killed with it
+        os.setsid()  # so that its child processes are killed with it
         _run_and_end(work, options._replace(until_s=start_s + 0.9 * limit_s), path)
     is_late, pause = False, threading.Event()
     while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -192,11 +192,11 @@ def _in_a_process(
             is_late = True
             break
         pause.wait(_LOOK_S)
-    # Processes that it has left behind are killed as well.
+    # Child processes that the section has left behind are killed as well.
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
-        os.kill(child, signal.SIGKILL)  # it has not reached setsid
+        os.kill(child, signal.SIGKILL)  # the child has not reached setsid
     _, code = os.waitpid(child, 0)
     ended = os.waitstatus_to_exitcode(code)
     if ended < 0 and not is_late:
@@ -216,5 +216,5 @@ def _run_and_end(work: Callable[[Report, Day], None], options: Day, path: Path) 
         report.error(error)
     finally:
         sys.stdout.flush()
-        # Without the parent's cleanup, which os._exit skips.
+        # os._exit skips the cleanup, which belongs to the parent.
         os._exit(0)

@@ -118,7 +118,7 @@ def _compiled(peer: Gpu, build: Build) -> Any:
         network.compile()
         train()
     except Exception as error:
-        # Its compiler needs Triton and a C compiler; the error says which is missing.
+        # torch's compiler needs Triton and a C compiler; the error says which is missing.
         print(f"torch.compile is left out: {type(error).__name__}: {str(error).splitlines()[0]}")
         return None
     return peer.stopwatch(train)

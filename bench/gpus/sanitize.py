@@ -2,8 +2,8 @@
 
 Without a GPU such errors are found by fences around arrays, and by three orders of threads. The
 sanitizer also checks real threads, and the memory of cuBLAS's calls. Memory comes from cudaMalloc
-during the run, because CuPy's pool would hide an access beyond an array's end. It imports the
-tests, so it needs a checkout.
+during the run, because CuPy's pool would hide an access beyond an array's end. This file
+imports the tests, so it needs a checkout.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(rounds: int) -> list[Row]:
 
 
 def look(sanitizer: str, tool: str) -> str:
-    """Run the sample under a tool; return a description of the failure, or an empty text."""
+    """Run the sample under a tool; return a description of the failure, or an empty string."""
     command = [sanitizer, "--tool", tool, "--error-exitcode", str(WRONG), "--print-limit", "20"]
     command += [sys.executable, "-m", "bench.gpus.sanitize"]
     print(f"{tool}:", flush=True)

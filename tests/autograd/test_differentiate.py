@@ -63,7 +63,7 @@ def test_grad_begins_and_ends_at_edges_of_the_graph() -> None:
 
 
 def chain() -> tuple[Any, Any, Any]:
-    """Return a leaf, a tensor computed from it, and the sum of that."""
+    """Return a leaf, a tensor computed from the leaf, and the sum of that tensor."""
     x = leaf()
     middle = x * 2
     return x, middle, (middle * middle).sum()

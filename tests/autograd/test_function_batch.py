@@ -192,7 +192,7 @@ def test_a_gradient_of_a_broadcast_argument_is_summed_in_each_call() -> None:
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            return g, g  # has the result's shape, which is larger than that of w
+            return g, g  # g has the result's shape, which is larger than w's
 
     found = func.vmap(func.grad(lambda w, x: Added.apply(x, w).sum()))(
         torch.zeros(2, 1, dtype=F64), rows()

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("forks")
 def crew() -> Iterator[Crew]:
     crew = Crew("fastdist")
     try:
-        crew.losses("demo")  # returns once the group has what it needs
+        crew.losses("demo")  # returns once the group is set up
         yield crew
     finally:
         crew.end()

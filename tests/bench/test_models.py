@@ -1,4 +1,4 @@
-"""The models of the benchmark train, and models without layers are skipped."""
+"""The models of the benchmark train, and models whose layers are missing are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sanitizer runs over a sample of the op table; without the sanitizer the command says so."""
+"""The sanitizer runs over a sample of the op table; if it is missing, the command prints that."""
 
 from __future__ import annotations
 

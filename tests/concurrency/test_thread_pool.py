@@ -61,7 +61,7 @@ def pool(source: QueueSource) -> Iterator[ThreadPool]:
 def test_work_that_the_watcher_sees_but_once_stays_on_one_thread(
     pool: ThreadPool, source: QueueSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Look once per work, explicitly; the watcher's own schedule depends on the machine.
+    # Call `look` once per work, explicitly; the watcher's own schedule depends on the machine.
     monkeypatch.setattr(pool._watcher, "attend", lambda *, hurry: None)
     names: SimpleQueue[str] = SimpleQueue()
     seen = 0
@@ -94,10 +94,10 @@ def test_looks_become_rare_where_leaders_are_at_work_and_never_stuck(
 
     for _ in range(LOOKS_IN_VAIN + 9):
         source.give(functools.partial(be_seen, 1))
-    source.give(functools.partial(be_seen, 2))  # looked at twice: stuck
+    source.give(functools.partial(be_seen, 2))  # two looks see it running: stuck
     source.give(functools.partial(be_seen, 1))
     assert next_naps(LOOKS_IN_VAIN - 1) == [LOOK_EVERY_S] * (LOOKS_IN_VAIN - 1)
-    # Every second look compares the running work with that of the look before.
+    # Every second look compares the running work with what the look before saw.
     assert next_naps(10) == [LOOK_EVERY_S, LAZY_LOOK_EVERY_S] * 5
     assert next_naps(2) == [LOOK_EVERY_S] * 2
 
@@ -420,7 +420,7 @@ def test_a_look_that_fails_is_not_the_watchers_last(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Pool:
-        """A pool whose first look raises."""
+        """A pool whose method `look` raises at its first call."""
 
         name = "a pool of the test"
         num_looks = 0

@@ -75,7 +75,7 @@ def test_dir_shows_what_is_for_users_alone() -> None:
     checks = {name for name in private if name.startswith(("_check", "_assert"))}
     rooms = {"_C", "_custom_ops", "_dynamo", "_functorch", "_inductor", "_jit_internal", "_ops"}
     rooms |= {"_subclasses", "_tensor", "_tensor_str", "_utils"}
-    assert private - checks - rooms == {"_sample_dirichlet", "_standard_gamma"}  # PyTorch's
+    assert private - checks - rooms == {"_sample_dirichlet", "_standard_gamma"}  # as in PyTorch
 
 
 def test_modules_with_explanations_still_refuse_wrong_imports() -> None:

@@ -119,7 +119,7 @@ def path_of(module: str) -> Path | None:
 
 
 def defines(name: str) -> bool:
-    """Return whether the module in a dotted name defines the class or function in it."""
+    """Return whether the module of a dotted name defines its last part, a class or function."""
     path = path_of(name.rpartition(".")[0])
     names = [getattr(node, "name", "") for node in ast.parse(path.read_text()).body] if path else []
     return name.rpartition(".")[2] in names

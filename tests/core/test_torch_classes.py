@@ -1,4 +1,4 @@
-"""In as-torch programs classes have PyTorch's names, in texts and in pickles."""
+"""In as-torch programs classes have PyTorch's names, when printed and in pickles."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from fastdist.utils.data.dataloader import (
 
 
 class Ready:
-    """Yields complete batches; it is an iterable, but no IterableDataset."""
+    """Yields complete batches; it is an iterable, but not an IterableDataset."""
 
     def __iter__(self) -> Iterator[list[int]]:
         yield from ([0, 1], [2])

@@ -252,7 +252,7 @@ def test_an_iterable_dataset_goes_on_behind_an_exception_and_ends_once(num_worke
 
 
 class Endless(Dataset[int]):
-    """One sample that returns; reading any other sample blocks."""
+    """A dataset with one sample that can be read; reading any other sample blocks."""
 
     def __getitem__(self, index: int) -> int:
         if index:
@@ -345,7 +345,7 @@ def test_what_does_not_pickle_is_refused_and_named() -> None:
 
 
 def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """Run a script, in which a warning is an error; the tests' own process has other threads."""
+    """Run a script, since the tests' own process has other threads; a warning is an error."""
     script = folder / "no_guard.py"
     script.write_text(
         "import os, sys, threading\nimport fastdist\n"

@@ -175,7 +175,7 @@ def test_an_op_is_found_where_its_declaration_says() -> None:
 
 
 def test_the_texts_of_all_ops_can_be_read() -> None:
-    # Texts are parsed at the first call of an op, so the import has not parsed them.
+    # The bodies are parsed at the first call of an op, so the import has not parsed them.
     ops = [op for op in OPS.values() if isinstance(op, PointwiseOp)]
     assert all(op.form.body.tree is not None and op.form.gradient_bodies for op in ops)
 
@@ -235,7 +235,7 @@ def test_a_vjp_or_jvp_of_what_nobody_gives_is_refused() -> None:
         op.vjp("input")(lambda grad: grad)
     with pytest.raises(DeclarationError, match=r"the jvp: the name .* is 'input_tangent'"):
         op.jvp(lambda input_tangent: input_tangent)
-    # Only a vjp by several inputs receives `wanted`.
+    # Only a vjp for several inputs receives `wanted`.
     with pytest.raises(DeclarationError, match=r"the vjp by input: the name .* is 'wanted'"):
         op.vjp("input")(lambda g, wanted: g)
     op.vjp("input", "other")(lambda g, wanted: (g, g))

@@ -1,4 +1,4 @@
-"""Tangents of views follow those of their base."""
+"""Tangents of views follow the tangents of their base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions with extreme parameters, as texts over a library `d` and tensor constructor `t`."""
+"""Distributions with extreme parameters, as source code; `d` is a library, `t` makes a tensor."""
 
 from __future__ import annotations
 

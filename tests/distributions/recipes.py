@@ -1,4 +1,4 @@
-"""Distributions of every family, as text of one expression over a library `d` and numbers `t`.
+"""Distributions of every family, each as an expression; `d` is a library, `t` makes a tensor.
 
 tests/distributions/torch_results.json has PyTorch's results at the points listed here.
 """

@@ -103,7 +103,7 @@ def test_50_000_samples_in_half_types_have_finite_densities(text: str) -> None:
 
 @pytest.mark.parametrize("dtype", WIDE)
 def test_beta_of_tiny_concentrations_keeps_its_law(dtype: Any) -> None:
-    """The share of samples below x is that of the density; most samples lie near 0 or near 1."""
+    """The share of samples below x follows from the density; most samples lie near 0 or near 1."""
     fastdist.manual_seed(3)
     drawn = d.Beta(fastdist.tensor(0.02, dtype=dtype), fastdist.tensor(0.04, dtype=dtype))
     x = drawn.sample((4000,)).double().numpy()
@@ -151,7 +151,7 @@ def test_integers_of_half_types_stay_below_the_upper_bound(dtype: Any) -> None:
 def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> None:
     fastdist.manual_seed(1)
     tiny = fastdist.tensor(1e-5, dtype=fastdist.float16)
-    # Some of the exponential samples inside are 1, whose logarithm is 0.
+    # Weibull draws exponential samples; some of them are 1, whose logarithm is 0.
     drawn = d.Weibull(tiny, tiny).sample((20_000,))
     assert bool((drawn.isfinite() & (drawn > 0)).all())
 

@@ -52,10 +52,10 @@ class _Stop:
 def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
     """Run first, and run second completely before first's instruction `number`.
 
-    Counts in files whose name ends with one of `within`. If second needs a lock that first holds,
-    it waits, and first continues.
+    Only instructions in files whose name ends with one of `within` count. If second needs a lock
+    that first holds, second waits, and first continues.
 
-    Raises  any exception of either; returns False if first has fewer instructions
+    Raises  any exception of first or second; returns False if first has fewer instructions
     """
     stop, errors = _Stop(number, within), list[BaseException]()
 
@@ -93,7 +93,7 @@ def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
 def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
     """Run second between any two instructions of first; yield after each run.
 
-    `prepare` is called before each run and returns both.
+    `prepare` is called before each run and returns first and second.
     """
     number, goes_on = 0, True
     while goes_on:

@@ -25,7 +25,7 @@ def _interrupt() -> None:
 class Signal:
     """Calls a function and runs a signal's handler at its n-th place for signals.
 
-    Note    a call of one Python function by another is no such place
+    Note    a call of one Python function by another does not count as a place
     """
 
     def __init__(self, handler: Callable[[], object]) -> None:
@@ -81,7 +81,7 @@ def each_ctrl_c(
 ) -> Iterator[int]:
     """Interrupt `prepare()` at each of its places, one place per call; yield after each call.
 
-    Note    handler is the handler of another signal, if given
+    Note    `handler`, if given, is the handler of another signal
     """
     assert threading.current_thread() is threading.main_thread()
     number = 0

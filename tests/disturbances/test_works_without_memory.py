@@ -43,7 +43,7 @@ def in_child(check: Callable[[Guard], None]) -> None:
 
 
 def run_short(guard: Guard, number: int, work: Callable[[], object]) -> bool:
-    """Run work and fail its n-th allocation; return whether there were so many."""
+    """Run work and fail its n-th allocation; return whether it made that many allocations."""
     guard.fail_at(number)
     try:
         work()

@@ -83,7 +83,7 @@ def test_the_execution_order_of_several_roots_is_by_age_however_often_it_is_aske
 
 
 class Task:
-    """The attribute of a pass that a ready queue reads."""
+    """A pass with only the attribute that a ready queue reads."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -190,7 +190,7 @@ def test_hooks_of_what_is_not_asked_for_do_not_run() -> None:
     assert grad.tolist() == [2.0, 4.0] and seen == []
 
 
-# ---- what is given ------------------------------------------------------------------------------
+# ---- arguments of a pass ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("given", [3.0, [1.0], "ones"])

@@ -200,7 +200,7 @@ class PinnedMemory:
         self._bytes.fill(0xF7)
 
 
-# (stream, other): streams that waited for others before they were given memory.
+# (stream, other): the first stream waited for the other before it was given memory.
 waited: list[tuple[int, int]] = []
 
 
@@ -411,7 +411,7 @@ def _argument(arg: Any) -> Any:
     if isinstance(arg, ndarray):
         assert arg.device.id == state.device, "an array of another device"
         return arg.host
-    # CuPy passes NumPy arrays of size one by value, and no other ones.
+    # CuPy passes NumPy arrays of size one by value, and no other arrays.
     assert not isinstance(arg, np.ndarray) or arg.size == 1
     return Struct(arg) if isinstance(arg, np.ndarray) else arg
 
@@ -438,7 +438,7 @@ class MemoryPool:
         pass
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        # As in CuPy, 0 for either one removes the limit.
+        # As in CuPy, a size or a fraction of 0 removes the limit.
         self.limits[state.device] = (size or 0) / (1 << 40) or fraction or 0
 
 

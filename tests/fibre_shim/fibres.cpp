@@ -1,11 +1,11 @@
 // A CUDA block on one CPU thread: a fibre per CUDA thread, so that kernels run without a GPU.
 //
-// Fibres switch at barriers alone. The order of a warp's fibres and of the warps is shuffled by a
-// seed, and a warp runs until it waits for others: what a kernel reads without the barrier that it
-// needs was often not written yet, and a test with three seeds sees that. Blocks run one after
-// another, shuffled as well. Shared memory holds a pattern of NaNs when a block begins. A barrier
-// that some threads never reach ends the launch with an error. Stricter than the hardware in one
-// point: who returned does not count as arrived at __syncthreads.
+// Fibres switch only at barriers. A seed shuffles the order of a warp's fibres and the order of the
+// warps, and a warp runs until it waits for others. So data that a kernel reads without a necessary
+// barrier was often not written yet, and a test with three seeds detects that. Blocks run one after
+// another, also in shuffled order. Shared memory holds a pattern of NaNs when a block begins. A
+// barrier that some threads never reach ends the launch with an error. The shim is stricter than
+// the hardware in one point: threads that returned do not count as arrived at __syncthreads.
 #include "fibres.hpp"
 
 #include <string.h>
@@ -26,13 +26,13 @@ namespace fibres {
 namespace {
 
 constexpr size_t STACK_BYTES = 64 * 1024, PAGE_BYTES = 4096, GUARD_BYTES = 256;
-// NaN as half, float and double (signalling as double), a large number as an integer.
+// NaN as half, float and double (a signalling NaN as double), and a large number as an integer.
 constexpr unsigned long long PATTERN = 0x7ff4dead7fa4deadULL;
 
-// The target of a jump. The C library's longjmp also handles cancelled threads and pointer guards:
+// The target of a jump. The C library's longjmp also handles cancelled threads and pointer guards;
 // with it, a kernel that mostly waits at barriers took a fifth longer than with GCC's builtin.
 using Place = void* [5];
-// GCC allows no jump in the function that set its own target: hence noinline here and below.
+// GCC does not allow a jump in the function that set its target: hence noinline here and below.
 [[noreturn, gnu::noinline]] void jump(Place place) { __builtin_longjmp(place, 1); }
 
 // Stacks are reused by later fibres, because each costs system calls. The lowest page is
@@ -56,8 +56,8 @@ struct Fibre {
     dim3 thread;
     Stack* stack;
     int lane = 0, source = 0;  // source: the lane that a shuffle reads from
-    int line = 0;              // source line of the barrier where it waits; 0 while it may run
-    unsigned int mask = 0;     // lanes of the warp barrier where it waits; 0 for a block's barrier
+    int line = 0;              // source line of the barrier where the fibre waits; 0 if it may run
+    unsigned int mask = 0;     // lanes of the warp barrier where it waits; 0 for a block barrier
     bool done = false;
     unsigned char sent[16], received[16];
     bool asks_same = false;  // which lanes sent the same 8 bytes
@@ -79,7 +79,7 @@ void fill(void* memory, size_t bytes) {
     for (; i < bytes; ++i) to[i] = PATTERN >> 8 * (i % 8);
 }
 
-// Returns whether bytes that began as the pattern `from` bytes on still are.
+// Returns whether bytes that were filled with the pattern, from offset `from` on, are unchanged.
 bool is_filled(const unsigned char* memory, size_t from, size_t bytes) {
     for (size_t i = from; i < from + bytes; ++i)
         if (memory[i] != static_cast<unsigned char>(PATTERN >> 8 * (i % 8))) return false;
@@ -120,7 +120,7 @@ bool open_block() {
     return true;
 }
 
-// Opens the barrier at which warp[first] waits, if it can, and hands over what was shuffled there.
+// If the barrier at which warp[first] waits can open, opens it and delivers the shuffled values.
 bool open_warp(Fibre* warp, int lanes, int first) {
     const unsigned int mask = warp[first].mask;
     const int line = warp[first].line;
@@ -168,7 +168,7 @@ void prepare(Shared shared) {
     }
 }
 
-// Runs a warp until all its fibres returned or wait for other warps.
+// Runs a warp until each of its fibres has returned or waits for other warps.
 void run_warp(Fibre* warp, int lanes, std::mt19937_64& random) {
     std::vector<Fibre*> order;
     for (int i = 0; i < lanes; ++i) order.push_back(&warp[i]);
@@ -192,7 +192,7 @@ bool run_block(Shared shared, std::mt19937_64& random) {
     } while (open_block());
     if (std::any_of(all.begin(), all.end(), [](Fibre& f) { return !f.done; })) {
         describe_stuck();
-        stacks.clear();  // some stand in the midst of the body
+        stacks.clear();  // some fibres stopped inside the kernel's body
     }
     if (!is_filled(dynamic.get(), shared.dynamic_bytes, GUARD_BYTES))
         error = "a write past the end of dynamic shared memory";

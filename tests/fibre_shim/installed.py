@@ -20,7 +20,7 @@ from fastdist.kernels.cuda.pointwise import pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack, nccl, streams
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
-# The products have a separate file.
+# The functions of cuBLAS are in two files.
 _LIBRARIES.cublas = SimpleNamespace(**vars(cublas), **lapack.cublas)
 _LIBRARIES.cusolver = lapack.cusolver
 _AVAILABLE: Any = ModuleType("cupyx.cusolver")

@@ -1,6 +1,6 @@
 """CUDA memory and events shared between processes, for the CuPy shim.
 
-Copies from and to such memory are delayed, like those of pinned memory. A reader that does not wait
+Copies from and to such memory are delayed, as for pinned memory. A reader that does not wait
 for the event after the writes, or a writer that does not wait for pending copies, gets wrong bytes.
 """
 

@@ -1,7 +1,7 @@
 """CuPy's bindings of NCCL, for members that are threads of one process.
 
-They are as strict as those of CuPy 14: arguments must have the declared types and numbers that NCCL
-knows, and calls on an ended communicator are invalid. Two members on one GPU are rejected, and
+These bindings are as strict as CuPy 14's: arguments must have the declared types and numbers that
+NCCL knows, and calls on an ended communicator are invalid. Two members on one GPU are rejected, and
 `destroy` returns when all members have called it, as NCCL documents.
 
 Each communicator has a thread that runs a stream's work once all members have queued it. Until then
@@ -218,7 +218,7 @@ class NcclCommunicator:
         _require(kind in _TYPES and 0 <= op < len(_OPS) and 0 <= peer < self.world.size)
         assert not count or all(_memory_of([one]) for one in used), "memory of no GPU"
         calls.append((name, self.rank))
-        # The pool reuses freed memory for later work of the same stream, so keep it until then.
+        # The pool reuses freed memory for later work of the stream: keep it until this work runs.
         work.kept = _memory_of(used)  # type: ignore[attr-defined]
         if _grouped.depth:
             _grouped.parts.append((self, stream, work))

@@ -1,4 +1,4 @@
-"""Memory that another process opens with a 64-byte handle, like those of CUDA IPC."""
+"""Memory that another process opens with a 64-byte handle, like CUDA IPC's handles."""
 
 from __future__ import annotations
 

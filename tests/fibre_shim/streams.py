@@ -120,12 +120,12 @@ _events: dict[int, Shared] = {}
 
 
 def shared_event(number: int) -> Shared | None:
-    """Return the counts of an event, or None if only its process has it."""
+    """Return the counts of an event, or None if the event is not shared."""
     return _events.get(number)
 
 
 def open_event(shared: Shared) -> int:
-    """Return the number by which this process refers to another's event."""
+    """Return the number by which this process refers to another process's event."""
     Event._made += 1
     _events[Event._made] = shared
     return Event._made

@@ -76,7 +76,7 @@ def test_a_node_that_two_threads_show_at_once_is_of_one_class_and_keeps_its_kind
 
     def preempted(self: Any) -> str:
         monkeypatch.undo()
-        node.shown()  # like the other thread
+        node.shown()  # as another thread might do
         return name_of_call(self)
 
     monkeypatch.setattr(kind, "name_of_call", preempted)

@@ -147,7 +147,7 @@ def test_what_two_threads_count_is_all_counted(count: Callable[[int], None], nam
         count(-2)
 
 
-# ---- what Nodes and leaves say ------------------------------------------------------------------
+# ---- errors and names of Nodes and leaves -------------------------------------------------------
 
 
 def test_a_kind_of_node_that_says_not_what_it_does_is_named() -> None:
@@ -311,7 +311,7 @@ def test_a_level_says_whose_it_is() -> None:
         ForwardADLevel.release_idx(0)
 
 
-# ---- hooks of what is saved ---------------------------------------------------------------------
+# ---- hooks on saved tensors ---------------------------------------------------------------------
 
 
 def test_the_innermost_hooks_take_what_is_saved() -> None:

@@ -29,7 +29,7 @@ _FILES = (
     "tests/optim",
     "tests/house/test_twins.py",
 )
-# Words select the new tests, and tests that every op, layer and optimiser has a row.
+# Select the new tests, and the tests which require a row of every op, layer and optimiser.
 _NAMES = (
     "squareplus or pair_sums or Squareplus or SignMomentum or sign_momentum"
     " or (test_every and not test_every_property and not test_every_derivative)"

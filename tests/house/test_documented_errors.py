@@ -20,7 +20,7 @@ ROWS = [
     line.split("  ", 2)
     for line in Path(__file__).with_name("documented_errors.txt").read_text().splitlines()
 ]
-# No argument of these is wrong: they take any, or none.
+# No argument of these functions is wrong: they take any arguments, or none.
 NO_ERRORS = words(
     """
     Future Tensor.bool Tensor.cpu Tensor.detach Tensor.dim Tensor.double Tensor.element_size

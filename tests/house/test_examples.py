@@ -35,7 +35,7 @@ GIVEN = {
     "rpc": rpc,
     "dist_autograd": dist_autograd,
 }
-# The names that say nothing themselves, and classes whose objects users do not make.
+# Parameters that need no explanation, and classes whose objects users do not create.
 UNSAID = {"self", "args", "kwargs"}
 MADE_ELSEWHERE = {"dtype"}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-# Modules of Python's standard library that the import loads beyond those of NumPy.
+# Modules of Python's standard library that the import loads beyond NumPy's.
 _EXPECTED = {"bisect", "copy", "gc", "heapq", "mmap", "threading", "traceback"}
 _ROOMS = {
     *("as_torch", "core", "devices", "dispatch", "engine", "graph", "kernels"),

@@ -336,8 +336,8 @@ def test_imports_point_down() -> None:
     assert not wrong, listed(wrong)
 
 
-# The packages of ops, lowest first: each may import those before it. All of them share the files
-# next to them, except complex_forms, which implements complex ops with ops of all packages.
+# The packages of ops, lowest first: each may import the packages before it. All of them share the
+# files next to them, except complex_forms, which implements complex ops with ops of all packages.
 OPS_PACKAGES = (
     "create", "shape", "index", "pointwise", "reduce", "sparse", "linalg", "nn", "fft",
 )  # fmt: skip

@@ -90,7 +90,7 @@ class Place(Environment):
     """An environment with its Python."""
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run its Python with only the environment's own pip configuration."""
+        """Run the environment's Python with only the environment's own pip configuration."""
         home = {"HOME": self.prefix, "XDG_CONFIG_DIRS": self.prefix, "PATH": os.defpath}
         return subprocess.run(
             [os.path.join(self.prefix, "bin", "python"), *arguments],

@@ -191,7 +191,7 @@ CHECKS: dict[str, tuple[Callable[[Side], Found], str]] = {
 
 
 def difference(check: str, ours: Side, theirs: Side) -> str | None:
-    """Return the difference of the results; None if they agree, or PyTorch has none."""
+    """Return the difference of the results; None if they agree, or PyTorch has no result."""
     ask = CHECKS[check][0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -15,7 +15,7 @@ import fastdist.distributed
 
 pytestmark = pytest.mark.interop("torch")
 
-# After this many words PyTorch's text ends, or names its own files.
+# After this many words PyTorch's message ends, or names its own files.
 WORDS = 8
 
 

@@ -19,7 +19,7 @@ OTHERS = {
     "F.dropout", "F.dropout1d", "F.dropout2d", "F.dropout3d", "F.alpha_dropout", "Tensor.type",
     "F.feature_alpha_dropout", "dropout", "alpha_dropout", "feature_alpha_dropout",
     "Tensor.data_ptr", "empty_like", "Tensor.new_empty", "empty", "result_type", "svd_lowrank",
-    # fastdist's result is coalesced, or keeps its input's order: the same values.
+    # fastdist's result is coalesced, or keeps its input's order; the values are the same.
     "Tensor.is_coalesced",
 }  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_what_both_make_is_the_same(name: str) -> None:
         if function is None:
             continue
         expected, found = attempt(function, theirs), attempt(FUNCTIONS[name], ours)
-        # The texts of fastdist's errors are tested elsewhere.
+        # The messages of fastdist's errors are tested elsewhere.
         if not any(isinstance(one, Exception) for one in (expected, found)):
             compare(found, expected, name)
 

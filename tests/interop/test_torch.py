@@ -98,7 +98,7 @@ def test_the_format_before_1_6_goes_both_ways(torch: Any, protocol: int) -> None
 
 
 def before_1_6(library: Any) -> dict[str, Any]:
-    """Return values with the same repr in both libraries; sparse tensors have different ones."""
+    """Return values with the same repr in both libraries; reprs of sparse tensors differ."""
     found = make_legacy_files.values(library)
     found["sparse"] = found["sparse"].to_dense()
     return found

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 # Values outside of every axis here: far away, at other mapped memory, and negative.
 BAD = (10**9, 12345, -5, -(10**9), 2**62, -(2**63))
 
-# Parameter names of kernels that hold indices, and all others. Add each new name to one list.
+# Names of parameters of kernels: some hold indices, others do not. Add each new name to one list.
 _INDEX_NAMES = """
 index indices letters order pivots places sizes starts table target upto
 """
@@ -94,7 +94,7 @@ class Room:
 
 
 def _spoilt(index: Array, bad: int) -> Array:
-    """Return a copy of the index with its middle element replaced by bad."""
+    """Return a copy of the index with its middle element replaced by `bad`."""
     found = np.array(index)
     found.reshape(-1)[found.size // 2] = bad
     return found

@@ -27,8 +27,8 @@ _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents
 
 @pytest.fixture(scope="module")
 def forkserver() -> Iterator[str]:
-    """Return a start method that forks from a server with preloaded modules. A spawned process
-    would import for half a second of a core.
+    """Return a start method that forks from a server with preloaded modules. The imports of a
+    spawned process would take half a second of a core.
     """
     multiprocessing.set_forkserver_preload([work.__name__])
     yield "forkserver"

@@ -23,7 +23,7 @@ _BELOW = """
 
 @functools.cache
 def public_modules() -> dict[str, ModuleType]:
-    """Return the public modules by their path below fastdist; some of PyTorch's may not exist."""
+    """Return the public modules by path below fastdist; fastdist may lack some of PyTorch's."""
     rooms = {room for room in ROOMS - COMMANDS if not room.startswith("_")}
     of_pytorch = {path for path in read()["names"] if path.rpartition(".")[2].islower()}
     found = {}

@@ -1,9 +1,8 @@
 """A row for each class of `nn.__all__`, with its constructor and call.
 
 `python -m tests.nn.module_rows torch`, if torch is installed, writes PyTorch's results to
-module_results.json. The file
-has the outputs, the gradients of inputs and parameters, and the state dict of each row. Weights and
-inputs come from formulas. This file imports nothing of fastdist.
+module_results.json. The file has the outputs, the gradients of inputs and parameters, and the state
+dict of each row. Weights and inputs come from formulas. This file imports nothing of fastdist.
 """
 
 from __future__ import annotations

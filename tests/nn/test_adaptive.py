@@ -1,4 +1,4 @@
-"""Adaptive softmax: the class probabilities sum to 1, and the loss is that of the targets."""
+"""Adaptive softmax: class probabilities sum to 1; the probabilities of targets give the loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's top-level functions of layers and losses are those of nn.functional."""
+"""PyTorch's top-level functions of layers and losses are the functions of nn.functional."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_two_processes_train_one_module() -> None:
     mp.spawn(train, args=(model,), nprocs=2)
     assert model.linear.weight.item() == pytest.approx(2.0, abs=0.05)
     assert model.linear.bias.item() == pytest.approx(1.0, abs=0.05)
-    # Both processes wrote to the shared memory; simultaneous additions may lose one of two.
+    # Both processes wrote to the shared memory; one of two simultaneous additions may be lost.
     assert 200 <= model.seen.item() <= 400
     assert model.linear.weight.grad is None
 

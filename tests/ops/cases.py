@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
     def arrays(self, seed: str) -> list[np.ndarray]:
         random = generator(seed)
-        # Return copies, since a test may write to its inputs, and others run after it.
+        # Return copies, since a test may write to its inputs, and other tests run after it.
         return [
             random.uniform(self.low, self.high, given) if isinstance(given, tuple) else given.copy()
             for given in self.inputs

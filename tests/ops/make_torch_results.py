@@ -22,7 +22,7 @@ UNARY_AT = ["nan", "inf", "-inf", 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.
 BINARY_AT = ["nan", "inf", "-inf", 0.0, -0.0, 1.0, -2.0, 2.5]
 TERNARY_AT = ["nan", "inf", "-inf", 0.0, 1.0, -2.0]
 AT = (UNARY_AT, BINARY_AT, TERNARY_AT)
-# Ops for which PyTorch rejects all other values.
+# The points for ops whose other points PyTorch rejects.
 BOUNDED_AT = {"binary_entropy": [0.0, -0.0, 0.25, 0.5, 1.0]}
 INTEGER_VALUES: dict[str, list[Any]] = {
     "uint8": [0, 1, 2, 7, 200],
@@ -98,7 +98,7 @@ def special(torch: Any, name: str) -> dict[str, Any]:
 
 
 def dtype_table(torch: Any, name: str) -> dict[str, str | None]:
-    """Return the result dtype by operands; "()" after the last one means without axes."""
+    """Return the result dtype by operands; "()" marks a last operand without axes."""
     call = call_of(torch, name)
 
     def ones(dtype: str, *shape: int) -> Any:

@@ -1,7 +1,7 @@
 """Functions of one number x whose derivatives must keep their tails.
 
-Each has a text over `L` (the library), `F` (its nn.functional), `D` (its distributions) and `t`,
-which makes a tensor; and a text over mpmath, named `m`.
+Each has source code over `L` (the library), `F` (its nn.functional), `D` (its distributions) and
+`t`, which makes a tensor; and source code over mpmath, named `m`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 _ROW = "L.stack([x, x * 0])"
 _BOTH = "L.stack([x, x * 0 + 1, x * -0.5])"
-# log(1 + exp(x)), and the same of -x.
+# log(1 + exp(x)) and log(1 + exp(-x)).
 _SOFT = "m.log1p(m.exp(x))"
 _SOFT_BACK = "m.log1p(m.exp(-x))"
 _FIRST = f"-{_SOFT_BACK}"
@@ -21,7 +21,7 @@ _SIGMOID = "1 / (1 + m.exp(-x))"
 _CHANCE = "(m.erfc(-x / m.sqrt(2)) / 2)"
 _OF_THREE = "m.log(m.exp(x) + m.exp(1) + m.exp(-x / 2))"
 
-# By name: (the text for the library, the text for mpmath).
+# By name: (the source for the library, the source for mpmath).
 CASES: Final[dict[str, tuple[str, str]]] = {
     "sigmoid": ("L.sigmoid(x)", _SIGMOID),
     "tanh": ("L.tanh(x)", "m.tanh(x)"),

@@ -1,7 +1,7 @@
 """Derivatives of a batch of calls, inside vmap and through vmap, against each single call.
 
 A batched tensor itself has no graph and no tangents, but the tensor inside it does: a function that
-checks the wrong one would take a shortcut and return zeros.
+checks the wrong tensor would take a shortcut and return zeros.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def in_dims_of(inputs: list[list[fd.Tensor]]) -> list[tuple[int | None, ...]]:
 def check(f: Callable[..., fd.Tensor], inputs: list[list[fd.Tensor]]) -> None:
     """Compare vmap(grad), grad(vmap) and vmap(jvp) of a function with loops.
 
-    The inputs are those of all calls, one list per argument.
+    `inputs` has the inputs of all calls, one list per argument.
     """
     every = tuple(range(len(inputs)))
     tangents = [fd.stack(one).sin() for one in inputs]
@@ -97,7 +97,7 @@ def test_derivatives_of_a_batch_are_those_of_each_call(name: str, one: Case) -> 
     check(f, [list(one) for one in zip(*given, strict=True)])
 
 
-# Functions that compute less without differentiation, or that use a function which does.
+# Functions that compute less without differentiation, or that use such a function.
 PLACES = fd.tensor([0, 2, 1, 2])
 LSTM = fd.nn.LSTM(4, 3, dtype=fd.float64).requires_grad_(False)
 MORE: dict[str, Callable[[fd.Tensor], fd.Tensor]] = {

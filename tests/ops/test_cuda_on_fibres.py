@@ -129,7 +129,7 @@ def check_float32(name: str, one: Case) -> None:
         np.testing.assert_allclose(numbers_of(ours), numbers_of(theirs), rtol=1e-5, atol=1e-5)
 
 
-# Half types are rounded whenever an op of several parts stores one in memory, and may be summed in
+# Half types are rounded whenever an op of several parts stores them in memory, and may be summed in
 # another order before that.
 TOLERANCE = {"float64": 1e-9, "float16": 1e-2, "bfloat16": 6e-2, "int64": 1e-5}
 

@@ -1,7 +1,7 @@
 """A Node that promises fresh gradients returns arrays that no other code holds.
 
-Such an array may become a leaf's `.grad`, or be added into. If it were the user's own gradient, a
-later pass would silently change it.
+Such an array may become a leaf's `.grad`, and other gradients may be added to it in place. If it
+were the user's own gradient, a later pass would silently change it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_gradients_of_structured_ops_are_fresh_where_promised(name: str, one: Ca
 def test_gradients_of_pointwise_ops_are_fresh_where_promised(row: Row) -> None:
     many = [(many_for(row.name),)] * 3
     for one in [*shapes_for(row), many]:
-        # The kernels of many float32 numbers are those that test_pointwise.py compares.
+        # Ops on many float32 numbers use the kernels that test_pointwise.py compares.
         dtype = fd.float32 if one is many else fd.float64
         # The second call takes the short path.
         for _ in range(2):

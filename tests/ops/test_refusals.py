@@ -1,4 +1,4 @@
-"""Dtypes without a kernel in PyTorch are rejected with its texts, and give no wrong numbers."""
+"""Dtypes without a kernel in PyTorch are rejected with its messages, and give no wrong numbers."""
 
 from __future__ import annotations
 

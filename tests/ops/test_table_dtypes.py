@@ -79,7 +79,7 @@ OTHERWISE = {
     **{f"{op}-{i}": COMPLEX for op, i in (("cholesky", 0), ("cholesky", 1))},
     **{f"linalg.pinv-{i}": COMPLEX for i in (3, 4)},
     # PyTorch also gives a gradient for the triangle that is not read, and the sample's diagonal is
-    # not that of a factor.
+    # not valid for a factor.
     **{f"cholesky_solve-{i}": COMPLEX for i in range(2)},
     **{f"cholesky_inverse-{i}": COMPLEX for i in range(2)},
     "bincount-1": COMPLEX,  # PyTorch drops the imaginary part of weights
@@ -137,7 +137,7 @@ def fault_of(name: str, dtype: str) -> str | None:
 def _fault_beside_narrow(found: Any, told: str, values: list[Any]) -> str | None:
     """Return how a result in a wide unsigned dtype differs from uint8's, or None.
 
-    The dtype must be that of the operands, and numbers may differ by multiples of 2**8.
+    The dtype must be the operands' dtype, and numbers may differ by multiples of 2**8.
     """
     numbers = flat(found)
     if told != "uint8":

@@ -20,12 +20,12 @@ View = Callable[[fd.Tensor], fd.Tensor]
 
 
 def conjugated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return a tensor with the same values as a view of the conjugates."""
+    """Return a conjugated view with the same values as the tensor, if it is complex."""
     return tensor.conj_physical().conj() if tensor.is_complex() else tensor
 
 
 def negated(tensor: fd.Tensor) -> fd.Tensor:
-    """Return a tensor with the same values as a view of the negated values."""
+    """Return a negated view with the same values as the tensor, if its dtype has such views."""
     if tensor.dtype not in (fd.float32, fd.float64):
         return tensor
     return fd.complex(fd.zeros_like(tensor), -tensor).conj().imag

@@ -95,7 +95,7 @@ def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
     """Return the right values of an orthogonal polynomial where PyTorch's are wrong.
 
     PyTorch gives 0 for an invalid degree, 0 or uninitialized memory for NaN, and NaN for a degree
-    that is too large; float32 costs it digits.
+    that is too large; in float32 it loses digits.
     """
     usual = [float(x) for x in TORCH["binary_at"]]
     of_none = {(x, n): math.nan for x in usual for n in (math.nan, math.inf)}
@@ -113,7 +113,7 @@ def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
 RIGHT |= {name: right_of_degree(name) for name in POLYNOMIALS}
 # Ops for which PyTorch silently truncates a number, with fastdist's error.
 REFUSED_INTEGERS = {"addcmul": "argument value must not be a floating point number"}
-# PyTorch computes in memory like the target's, so in its dtype: right dtypes by op and operands.
+# PyTorch computes in memory of the target's dtype. The right dtypes, by op and operands:
 RIGHT_DTYPES = {
     "logit_entropy": {
         "float32 float16": "float32",

@@ -197,7 +197,7 @@ def test_sparse_adam_refuses_dense_gradients() -> None:
 
 @pytest.mark.parametrize("name", ["Adafactor", "Adagrad", "RMSprop"])
 def test_large_parameters_follow_the_same_formula(name: str) -> None:
-    # NumPy computes steps of the six numbers, Numba those of the 9,000.
+    # NumPy computes steps of 6 numbers, Numba steps of 9,000 numbers.
     one = stepped(name, {}, leaf())
     large = fastdist.tensor(np.tile(start(), (1500, 1, 1))).requires_grad_()
     optimizer = getattr(optim, name)([large])

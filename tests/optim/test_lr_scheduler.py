@@ -151,7 +151,7 @@ def test_a_plateau_may_look_for_the_largest_and_stops_at_the_least_rate() -> Non
 def test_a_scheduler_that_did_not_see_the_first_step_of_its_optimizer_goes_on() -> None:
     changed = optimizer()
     scheduler = lr_scheduler.ExponentialLR(changed, 0.5)
-    # PyTorch's schedulers lack this attribute after a whole one is loaded from a file.
+    # PyTorch's schedulers lack this attribute after a whole scheduler is loaded from a file.
     del scheduler._step_of_optimizer
     changed.step()
     scheduler.step()

@@ -72,7 +72,7 @@ def test_three_steps_end_where_pytorch_does(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_large_and_strided_parameters_follow_the_same_formula(name: str) -> None:
-    # NumPy computes steps of the four numbers, Numba those of the 8,192.
+    # NumPy computes steps of 4 numbers, Numba steps of 8,192 numbers.
     start = fastdist.tensor(np.tile(START, (2048, 1)).T).t().requires_grad_()
     weights = fastdist.tensor(WEIGHTS, dtype=fastdist.float64)
     assert not start.is_contiguous()

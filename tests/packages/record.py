@@ -232,7 +232,7 @@ def report(missing: Sequence[Missing]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Record the missing names of the command line's package; return 1 if it failed anyway."""
+    """Record the missing names of the command line's package; return 1 if the run failed anyway."""
     parser = argparse.ArgumentParser(prog="tests.packages.record")
     parser.add_argument("--script", action="store_true", help="the first is a program to run")
     parser.add_argument("what", nargs=argparse.REMAINDER)

@@ -1,4 +1,4 @@
-"""Ops and gradients become NVTX ranges with PyTorch's texts."""
+"""Ops and gradients become NVTX ranges with PyTorch's labels."""
 
 from __future__ import annotations
 

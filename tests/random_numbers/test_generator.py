@@ -129,7 +129,7 @@ def test_nothing_is_drawn_twice_while_a_seed_is_set(monkeypatch: pytest.MonkeyPa
 
     def preempted(self: Generator, seed: int) -> Generator:
         set_one(self, seed)
-        drawn.append(default.reserve(1))  # like another thread
+        drawn.append(default.reserve(1))  # as another thread might do
         return self
 
     default_generator_of(Device("sim:0"))

@@ -306,7 +306,7 @@ def _samplers() -> list[Any]:
     ]
 
 
-# Errors of collectives, and these, were added after the files were written.
+# Errors of collectives, and these errors, were added after the files were written.
 _LATER_ERRORS = {
     *("NoDataError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"),
     *("EngineError", "QueueEmptyError", "StoreAddressError"),
@@ -325,7 +325,7 @@ def _errors() -> dict[str, BaseException]:
             try:
                 found[name] = pickle.loads(pickle.dumps(kind("why")))
             except TypeError:
-                continue  # the class needs more than a text; it is among the public names
+                continue  # the class needs more than a message; it is among the public names
     return found
 
 
@@ -376,7 +376,7 @@ def put(archive: zipfile.ZipFile, name: str, text: bytes) -> None:
 
 
 def job_state() -> dict[str, Any]:
-    """Return the state of a job: a model's, an optimizer's, and a number."""
+    """Return the state of a job: the states of a model and an optimizer, and a number."""
     model = _networks()["sequential"]
     (adam,) = [made for name, made, _ in _optimizers() if name == "Adam"]
     return {"model": model.state_dict(), "optimizer": adam.state_dict(), "epoch": 3}

@@ -38,7 +38,7 @@ def named(module: str, name: str) -> bytes:
 
 
 def text(word: str) -> bytes:
-    """Return the opcode that pushes a text."""
+    """Return the opcode that pushes a string."""
     return b"X" + struct.pack("<I", len(word.encode())) + word.encode()
 
 

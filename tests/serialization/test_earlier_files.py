@@ -1,6 +1,6 @@
 """Pickles, saved files and checkpoints of an earlier version load with the same contents.
 
-The values are those of earlier_values.py, which wrote the file `earlier_values.zip`.
+The values come from earlier_values.py, which wrote the file `earlier_values.zip`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ pytestmark = [
 ]
 FILE = Path(__file__).parent / "files" / "earlier_values.zip"
 NAMES = [*values()]
-# Names with another meaning today: a ScriptModule was a Module, and restart_count is now that of
-# distributed.restarts.
+# Names with another meaning today: a ScriptModule was a Module, and restart_count is now the
+# function of distributed.restarts.
 CHANGED = {"jit:ScriptModule", "distributed:restart_count"}
 
 

@@ -140,7 +140,7 @@ def test_parts_of_storages_share_memory() -> None:
 
 
 def test_files_that_python_2_wrote() -> None:
-    # In such files texts are bytes, an OrderedDict is made from lists, and GPU storages have a
+    # In such files strings are bytes, an OrderedDict is made from lists, and GPU storages have a
     # module.
     key = b"U\x06weight"
     storage = joined(

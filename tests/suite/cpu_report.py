@@ -19,12 +19,12 @@ import pytest
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-# CPU seconds for the tests of one folder, on a machine like those of the benchmarks, with compiled
+# CPU seconds for the tests of one folder, on a machine such as the benchmarks use, with compiled
 # kernels.
 BOUND_S = 15.0
 # The bulk of the tests: tables of some thousand cases on each device.
 UNBOUND = ("tests/ops", "tests/kernels", "tests/devices")
-_SPLIT = "tests/distributed"  # its subfolders count, not the whole
+_SPLIT = "tests/distributed"  # each of its subfolders has the bound
 _FILES_SHOWN = 4
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 

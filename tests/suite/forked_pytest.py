@@ -1,4 +1,4 @@
-"""Runs of pytest in forks, for trees other than this one, such as those of tests.mutate.
+"""Runs of pytest in forks, for trees other than this one, such as the copies of tests.mutate.
 
 Starting Python and importing pytest takes half a second of a core, most of the time of a run of two
 short tests. The template has imported pytest, but nothing of a tree.

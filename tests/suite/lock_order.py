@@ -154,9 +154,9 @@ def _name_of_next_lock(frame: FrameType) -> str | None:
 
 
 def lock_name(code: CodeType, line: int) -> str | None:
-    """Return the table's name of the lock created at a line: module, class and attribute.
+    """Return the name, as in the table, of the lock created at a line: module, class and attribute.
 
-    Return None for a lock that a thread waits for until another one releases it: it guards no data.
+    Return None for a lock that a thread waits for until another thread releases it.
     """
     module = os.path.relpath(code.co_filename, _ROOT).removesuffix(".py").replace(os.sep, ".")
     target = _TARGET.match(linecache.getline(code.co_filename, line).strip())

@@ -1,4 +1,4 @@
-"""Several processes share a run of all tests, and its summary is that of a single run."""
+"""Several processes share a run of all tests; its summary equals the summary of a single run."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_tests_of_an_op_are_those_of_its_file_its_row_and_its_name(tmp_path: Pat
     steps = Choice(tmp_path).steps("fastdist/ops/simple.py", line=14)
     assert steps[0] == Step(("tests/ops/test_simple.py",))
     assert steps[1].files == ("tests/ops/test_pointwise.py", "tests/ops/test_table.py")
-    # The op whose plan contains the line comes first; a private op is tested by another one's row.
+    # The op whose plan contains the line comes first; a private op is tested by another op's row.
     assert steps[1].words == ("turned", "double")
     assert steps[2] == Step(("tests/ops/test_on_fibres.py",), ("turned", "double"))
 

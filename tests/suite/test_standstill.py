@@ -34,7 +34,7 @@ def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "begun\n"
     freeze(child.pid)
-    # The kernel reports a process as stopped once all its threads are.
+    # The kernel reports a process as stopped once all its threads are stopped.
     assert os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG) is not None
     stopped = time.monotonic()
     while time.monotonic() < stopped + 0.3:

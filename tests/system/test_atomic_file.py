@@ -159,7 +159,7 @@ def test_names_as_long_as_they_may_be_are_written(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_without_a_name_leaves_nothing(tmp_path: Path) -> None:
-    # Only on file systems with unnamed files, such as that of the tests' folder.
+    # This needs a file system with unnamed files, such as the one of the tests' folder.
     script = (
         "import os, signal, sys\n"
         "from fastdist.system.atomic_file import atomic_file\n"

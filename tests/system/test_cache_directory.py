@@ -1,4 +1,4 @@
-"""The cache directory is valid or None, and generated modules equal their text."""
+"""The cache directory is valid or None, and generated modules equal their source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SHA-256 and HMAC equal those of the standards and of `hashlib`, and load no OpenSSL."""
+"""SHA-256 and HMAC give the values of the standards and of `hashlib`, and load no OpenSSL."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_mapping_outlives_its_descriptor() -> None:
     mapping[:4] = b"kept"
     assert mapping[:4] == b"kept"
     with pytest.raises(BufferError), memoryview(mapping):
-        mapping.close()  # the memoryview uses it
+        mapping.close()  # the memoryview still uses the mapping
     mapping.close()
 
 

@@ -1,6 +1,6 @@
 """Python's numbers with tensors: accepted integers, and values that are not numbers.
 
-The errors and their texts are PyTorch 2.13's for the same calls.
+The errors and their messages are PyTorch 2.13's for the same calls.
 """
 
 from __future__ import annotations

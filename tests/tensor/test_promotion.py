@@ -24,7 +24,7 @@ def test_a_plan_that_is_made_while_the_default_dtype_changes_is_not_kept(
 ) -> None:
     def change_behind() -> DType:
         found = fastdist.get_default_dtype()
-        fastdist.set_default_dtype(fastdist.float64)  # like another thread
+        fastdist.set_default_dtype(fastdist.float64)  # as another thread might do
         return found
 
     x = fastdist.ones(5, 7, dtype=fastdist.int64)

@@ -132,7 +132,7 @@ def test_errors_that_come_later_are_told_apart(alone: ours.Communicator) -> None
             alone.require_healthy("all_reduce")
     alone._native.error = 7  # NCCL's "in progress"
     alone.require_healthy("all_reduce")
-    alone._native.error = 8  # a code without a text in CuPy
+    alone._native.error = 8  # a code without a message in CuPy
     with pytest.raises(CollectiveError, match=r"NCCL failed \(code 8\)"):
         alone.require_healthy("all_reduce")
     alone._native.error = 0

@@ -256,7 +256,7 @@ def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
     assert begun.wait(WAIT_S)
     sim.reset()
     assert caplog.records == []
-    # Waiters get the error in any case. It is logged too if it precedes the wait.
+    # Waiters get the error in any case. If it occurs before the wait, it is also logged.
     with pytest.raises(DeviceError, match="was stopped with work queued"):
         waited_for.synchronize()
     later = sim.stream(0)

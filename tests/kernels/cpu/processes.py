@@ -69,7 +69,7 @@ def run_forked(script: str, **environment: str) -> str:
 
 
 def end_of_fork(script: str, **environment: str) -> tuple[int, str, str]:
-    """Return the exit status, stdout and stderr of a script that runs in such a fork."""
+    """Return the exit status, stdout and stderr of a script that runs like run_forked's."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with open(os.devnull, "rb") as nothing:
             streams = nothing.fileno(), out.fileno(), err.fileno()
@@ -88,7 +88,7 @@ def end_of_fork(script: str, **environment: str) -> tuple[int, str, str]:
 def begin_fork(
     script: str, streams: tuple[int, int, int], **environment: str
 ) -> templates.ForkedWorker:
-    """Start a script in such a fork, with three given streams."""
+    """Start a script like run_forked's, with three given streams."""
     whole = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     words = ([script], whole, str(ROOT))
     return templates.fork("numba", __file__, words, streams[0], streams)

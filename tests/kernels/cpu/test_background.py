@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernels.cpu.processes import cache_with_runner, end_of_fork, run_forked, run_script
 
-# A compiler that waits for a gate, and large tensors.
+# A compiler that waits until `gate` is set, and large tensors.
 PREPARE = """
 import logging, os, sys, threading, warnings
 import numpy as np

@@ -116,7 +116,7 @@ def test_an_index_that_another_user_could_have_planted_is_not_unpickled(
 
 
 def test_a_planted_index_in_a_folder_of_ones_own_would_run(tmp_path: Path) -> None:
-    # The control test: the owner of the folder keeps attackers out, not the seal.
+    # The control test: attackers are kept out by the owner of the folder, not by the seal.
     cache, trace = tmp_path / "cache", tmp_path / "trace"
     compile_in_a_process(cache)
     plant(cache, trace)

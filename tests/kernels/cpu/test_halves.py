@@ -98,7 +98,7 @@ def test_every_half_is_widened_exactly(half: str) -> None:
 
 @pytest.mark.parametrize("half", HALVES)
 def test_float32_is_rounded_to_the_nearest_half_and_to_even(half: str) -> None:
-    """Every upper half of a float32, with lower halves around each rounding boundary.
+    """Round every upper half of a float32, with lower halves around each rounding boundary.
 
     Boundaries of subnormal results and of overflow are included, and evenly spread numbers too.
     """

@@ -164,7 +164,7 @@ def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 @pytest.mark.parametrize("inner", [2, 5, 6, 16, 17, 33, 256, 257])
 def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: int) -> None:
-    """The rows are short compared to a block of 1024 elements, and do not divide it."""
+    """The rows are short compared to a block of 1024 elements; most lengths do not divide 1024."""
     rng = np.random.default_rng(inner)
 
     def numbers(*shape: int) -> Any:
@@ -193,7 +193,7 @@ def test_short_rows_of_repeated_and_sliced_inputs_are_numpys(dtype: str, inner: 
                     out = np.zeros((4, rows, inner), dtype)
                     body.run_large([x, y, whole], out)
                     wide = np.float32 if dtype == "float16" else dtype
-                    # Zero times infinity is NaN in both.
+                    # Zero times infinity is NaN in NumPy and in the kernel.
                     with np.errstate(invalid="ignore"):
                         want = x.astype(wide) * y.astype(wide) + whole.astype(wide)
                     assert np.array_equal(out, want.astype(dtype), equal_nan=dtype != "uint8")

@@ -225,7 +225,7 @@ def test_nan_and_inf_stay_in_the_sums_of_few_rows(rows: int) -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """Return a list of shapes of `a` given to the compiled product, as if it paid here."""
+    """Return a list of shapes of `a` given to the compiled product, which is always used here."""
     seen: list[tuple[int, ...]] = []
 
     def few(dtype: str) -> Any:

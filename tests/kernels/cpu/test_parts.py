@@ -17,7 +17,7 @@ def _twice(x: int) -> int:
 
 
 def test_part_is_called_by_compiled_code_and_not_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A cached kernel is loaded without its parts.
+    # Compile without a cache: a cached kernel is loaded without its parts.
     monkeypatch.setattr(compiler, "_has_places", lambda: False)
 
     @compiled("a sample")

@@ -140,7 +140,7 @@ def test_both_sides_agree_on_nan_and_inf(text: str, dtype: str) -> None:
 
 
 NUMBERS = np.concatenate([rng.uniform(-3, 3, 500), np.array(SPECIAL, np.float64)])
-# The other functions are tested by vector_math and above.
+# test_vector_math.py and the tests above cover the other functions.
 ONE_BY_ONE = [
     "abs",
     "sqrt",

@@ -15,7 +15,7 @@ from fastdist.nn import functional as F
 
 Array = Any
 N = 4_000_000
-# float32 has a precision of 6e-8; plain sequential sums of so many were off by 1e-5 to 4e-3.
+# float32 has a precision of 6e-8; sequential sums of so many numbers were off by 1e-5 to 4e-3.
 TOLERANCE = 6e-7
 
 

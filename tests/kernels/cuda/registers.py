@@ -146,8 +146,8 @@ def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[s
     """Return the architectures for which an ordinary run compiles a source; `--slow` takes all.
 
     An ordinary run takes one architecture, chosen by the name, since a mistake in a source fails on
-    each. It takes all if they may differ: if the source depends on the architecture, or its kernels
-    need nearly all registers of a thread, or more.
+    each architecture. It takes all if their code may differ: if the source depends on the
+    architecture, or its kernels need nearly all registers of a thread, or more.
     """
     asks = any(word in text for word in ("__CUDA_ARCH__", "asm"))
     if asks or any(cost.frame_bytes or cost.registers >= MANY_REGISTERS for cost in known):
@@ -156,7 +156,7 @@ def sample_architectures(name: str, text: str, known: Sequence[Cost]) -> tuple[s
 
 
 def what_became_worse(was: Cost, now: Cost) -> list[str]:
-    """Return the changes for the worse as texts; an empty list if there are none."""
+    """Return the changes for the worse as strings; an empty list if there are none."""
     worse = []
     if now.frame_bytes > was.frame_bytes:
         worse.append(f"locals in memory: {now.frame_bytes} bytes, {was.frame_bytes} before")

@@ -177,7 +177,7 @@ def test_the_switch_of_tf32_chooses_how_many_bits_a_gpu_keeps(
 def products_of(
     backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, geometry: Any
 ) -> list[tuple[Any, ...]]:
-    """Return operands and result of the products that forward, by_input and by_weight plan."""
+    """Return operands and result of the products planned by `forward`, `by_input`, `by_weight`."""
     planned: list[tuple[Any, ...]] = []
 
     def noted(*given: Any, **how: Any) -> Any:

@@ -62,7 +62,7 @@ def samples(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     elif dtype.kind == "b":
         values = np.array([False, True])
     elif dtype.kind == "c":
-        # Pair all values with only a few second ones, which contain each part.
+        # Pair all values with only a few second values, in which each part occurs.
         values = np.array([complex(re, im) for re in PARTS for im in PARTS], dtype)
         a, b = np.meshgrid(values, values[::11])
         return a.ravel().copy(), b.ravel().copy()

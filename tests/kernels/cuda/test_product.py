@@ -26,7 +26,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 
 
 def matrices(backend: CudaBackend, shape: tuple[int, ...], order: Any, dtype: Any) -> Any:
-    """Return matrices on the host, and the same on the device in the given order of axes."""
+    """Return matrices on the host, and a copy on the device with the given order of axes."""
     random = np.random.default_rng(sum(shape))
     lies = random.standard_normal([shape[axis] for axis in order]).astype(dtype)
     back = tuple(np.argsort(order).tolist())

@@ -57,7 +57,7 @@ F16, F32, F64 = map(np.dtype, ("float16", "float32", "float64"))
 I32, I64, BOOL = map(np.dtype, ("int32", "int64", "bool"))
 COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
 REAL = [dtype for dtype in C_TYPES if dtype not in COMPLEX]
-# In addition to those of ops: every dtype, scalars, mixed dtypes.
+# In addition to the sources of ops: every dtype, scalars, mixed dtypes.
 BODIES = {
     "x * y - x": ("x y", list(C_TYPES)),
     "where(c, x, y)": ("c x y", list(C_TYPES)),
@@ -96,7 +96,7 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_tails() -> Iterator[tuple[str, str]]:
-    """Yield gradients that keep their tails, in the dtype that supports tails."""
+    """Yield gradients that keep their tails, in float64, as in Note [Tails] of derive.py."""
     import fastdist  # noqa: F401  (fills the table)
 
     for op in OPS.values():
@@ -314,7 +314,7 @@ def texts_of_scans() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_programs() -> Iterator[tuple[str, str]]:
-    """Yield the texts of a program with several lines."""
+    """Yield the sources of a program with several lines."""
     program = read_program(
         "m = m + new * (g - m)\nv = v * beta + g * g\np = p - rate * m / (sqrt(v) + eps)",
         ("p", "g", "m", "v"),

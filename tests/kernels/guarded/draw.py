@@ -95,14 +95,14 @@ class Draw:
         return np.array(array[..., ::-1])[..., ::-1]
 
     def tensor(self, *shape: int, dtype: str = "", grad: float = 0.0) -> fd.Tensor:
-        """Return a tensor that requires a gradient with probability grad."""
+        """Return a tensor that requires a gradient with probability `grad`."""
         made = fd.from_numpy(self.array(shape, dtype or self.pick(self._dtypes)))
         return made.requires_grad_() if self.chance(grad) else made
 
     def indices(
         self, shape: Sequence[int], high: int, low: int = 0, dtype: str = "i8", wrong: float = 0.5
     ) -> fd.Tensor:
-        """Return indices in [low, high); with probability wrong, a single one is out of range."""
+        """Return indices in [low, high); with probability `wrong`, one of them is out of range."""
         array = np.zeros(shape, dtype)
         if array.size:
             array[...] = self.numpy.integers(low, max(high, low + 1), shape)
@@ -126,7 +126,7 @@ def outside(indices: fd.Tensor, high: int, low: int = 0) -> bool:
 
 
 def outside_both_ways(indices: fd.Tensor, length: int) -> bool:
-    """Return whether an index is out of range, if negative ones count from the end."""
+    """Return whether an index is out of range, if negative indices count from the end."""
     return outside(indices, length, -length)
 
 

@@ -46,7 +46,7 @@ _PRIVATE_ANONYMOUS: Final = 0x22
 
 
 class Guard:
-    """An allocator of guarded memory; it is never deleted, because arrays may outlive all."""
+    """An allocator of guarded memory; it is never deleted, because arrays may outlive it."""
 
     def __init__(self) -> None:
         self._words = np.array([0, 0, -1])
@@ -85,11 +85,11 @@ class Guard:
         return int(self._words[_ALLOCATIONS])
 
     def fail_at(self, number: int | None) -> None:
-        """Make the allocation with this number fail, counted from 0 from now on; None: none."""
+        """Make one allocation fail, by its number counted from 0 from now on; with None, none."""
         self._words[_LEFT] = -1 if number is None else number
 
     def has_failed(self) -> bool:
-        """Return whether that allocation has been attempted."""
+        """Return whether the allocation chosen by `fail_at` has been attempted."""
         return bool(self._words[_LEFT] == -2)
 
     def num_changed(self) -> int:

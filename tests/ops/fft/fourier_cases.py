@@ -281,7 +281,7 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 COVERED_BY = {"fft_c2c": "fft.fftn", "fft_r2c": "fft.rfftn", "fft_c2r": "fft.irfftn"}
-# No transform supports half types, but functions that only move or create numbers do.
+# No transform supports half types, but functions that only move or create numbers support them.
 NO_HALF = {
     f"{name}-{place}"
     for name, cases in CASES.items()

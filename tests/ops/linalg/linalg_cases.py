@@ -25,7 +25,7 @@ def one_like(x: fd.Tensor) -> fd.Tensor:
 
 
 def definite(x: fd.Tensor) -> fd.Tensor:
-    """Return symmetric matrices with eigenvalues above 2, and far from each other's."""
+    """Return symmetric matrices with eigenvalues above 2 that are far from each other."""
     steps = fd.arange(x.shape[-1], device=x.device).to(x.dtype)
     return 0.2 * (x @ x.mT) + one_like(x) * (2 + 3 * steps)
 

@@ -17,7 +17,7 @@ def many(value, axes):
 
 
 def products(x_shape, w_shape, grid, stride, padding, dilation, groups):
-    """Yield index triples of y, weight and x that are multiplied: all convolutions' definition."""
+    """Yield the index triples of y, weight and x that a convolution multiplies, by definition."""
     outputs, inputs = w_shape[0] // groups, w_shape[1]
     for n, o in itertools.product(range(x_shape[0]), range(w_shape[0])):
         for c, place in itertools.product(range(inputs), np.ndindex(*grid)):

@@ -1,7 +1,7 @@
 """Images, windows and patches with empty batches, and 0-d tensors: see edge_cases.py.
 
 The sizes of images have meanings (channels, kernel, positions), so the suite cannot set
-arbitrary ones to 0.
+arbitrary sizes to 0.
 """
 
 from __future__ import annotations

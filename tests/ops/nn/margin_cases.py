@@ -201,7 +201,7 @@ LOSSES = {
         ),
     ],
 }
-# tests/ops/nn/test_margin_losses.py tests them, since few have a result without elements or axes,
+# tests/ops/nn/test_margin_losses.py tests LOSSES, since few have a result without elements or axes,
 # or with infinite values.
 CASES: dict[str, list[Case]] = {}
 COVERED_BY: dict[str, str] = {}

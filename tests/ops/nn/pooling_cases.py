@@ -28,7 +28,7 @@ def parts(n: int, count: int) -> Ranges:
 
 
 def over(x: np.ndarray, ranges: list[Ranges], reduce: Callable[..., Any]) -> np.ndarray:
-    """Return reduce of each window over the last axes."""
+    """Return `reduce` of each window over the last axes."""
     axes = len(ranges)
     lead = x.shape[: x.ndim - axes]
     out = np.empty((*lead, *[len(r) for r in ranges]))

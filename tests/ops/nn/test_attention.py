@@ -198,7 +198,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, 
 
 
 def results(query: Any, key: Any, value: Any, mask: Any, more: Any) -> list[Any]:
-    """Return attention's result, its gradients, and their gradients."""
+    """Return attention's result, its gradients, and the gradients of these gradients."""
     rng = np.random.default_rng(0)
     given = [fd.tensor(rng.standard_normal(s)).requires_grad_() for s in (query, key, value)]
     out = attend(*given, mask, **more)

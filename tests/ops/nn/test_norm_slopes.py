@@ -55,7 +55,7 @@ def test_kernels_and_expressions_make_the_same_second_gradients(name: str) -> No
 
 
 def third_gradient(call: Callable[[Any, Any], Any], x: np.ndarray, *others: Any) -> Any:
-    """Return x and its second gradient in the direction of others, with a graph."""
+    """Return x and its second gradient in the direction of `others`, with a graph."""
     g, q, w = others
     leaf = fd.tensor(x).requires_grad_()
     (slope,) = fd.autograd.grad(call(leaf, w), [leaf], g, create_graph=True)

@@ -1,4 +1,4 @@
-"""Pooling: indices of maxima, unpooling, and errors with PyTorch's texts."""
+"""Pooling: indices of maxima, unpooling, and errors with PyTorch's messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The rows of pointwise ops: the domain of the samples, and the reference.
 
-Domains are open intervals that exclude kinks and poles; `torch_results.json` has values at those.
+Domains are open intervals that exclude kinks and poles, where `torch_results.json` has values.
 References are NumPy in float64, `math` number by number, or SciPy.
 """
 

@@ -82,7 +82,7 @@ SHORT = [
 
 @pytest.mark.parametrize("given", SHORT, ids=str)
 def test_derivatives_of_cumprod_with_zeros_are_products_of_the_others(given: list[float]) -> None:
-    """With a graph PyTorch 2.13 gives these values; without one, 0 instead of NaN after a zero."""
+    """PyTorch 2.13 gives these values with a graph, else 0 instead of NaN after a zero."""
     x, g = np.array(given), np.arange(1.0, len(given) + 1)
     with np.errstate(invalid="ignore"):
         table = by_definition(x)

@@ -1,4 +1,4 @@
-"""Second derivatives of functions of norms at 0: right for squared norms, NaN if there are none.
+"""Second derivatives of functions of norms at 0: right for squared norms, NaN where none exist.
 
 Functions that need a derivative of the norm's gradient are in test_slopes_at_zero.py.
 """

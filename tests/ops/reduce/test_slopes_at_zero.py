@@ -53,7 +53,7 @@ def complex_of(x: Any) -> Any:
 
 
 def of_norm(function: Callable[[Any], Any]) -> Function:
-    """Return function of the norm of x, which it may use several times."""
+    """Return the function of x that calls `function` with the norm of x."""
     return lambda x: function(x.norm())
 
 
@@ -121,7 +121,7 @@ ROUGH: dict[str, Function] = {
 def in_ways(few: tuple[str, ...], names: dict[str, Any]) -> Any:
     """Return the parameters (name, method).
 
-    Methods after the first two are marked `slow`, except for the names in few.
+    Methods after the first two are marked `slow`, except for the names in `few`.
     """
     found = []
     for name in names:

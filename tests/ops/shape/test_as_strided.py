@@ -1,6 +1,6 @@
 """as_strided that reads more than its base view, or memory with gaps.
 
-The gradients are those of PyTorch 2.13 for the same lines.
+The expected gradients are PyTorch 2.13's for the same lines.
 """
 
 from __future__ import annotations

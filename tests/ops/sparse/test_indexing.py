@@ -1,4 +1,4 @@
-"""Parts and concatenations of sparse tensors equal those of the dense tensors."""
+"""Parts and concatenations of sparse tensors equal parts and concatenations of dense tensors."""
 
 from __future__ import annotations
 

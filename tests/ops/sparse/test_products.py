@@ -1,4 +1,4 @@
-"""Products with sparse matrices equal those with the dense matrices."""
+"""Products with sparse matrices equal products with the dense matrices."""
 
 from __future__ import annotations
 

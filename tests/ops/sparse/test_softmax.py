@@ -1,4 +1,4 @@
-"""Softmax of sparse tensors equals that of dense ones with -inf for missing entries."""
+"""Softmax of sparse tensors equals softmax of dense tensors with -inf for missing entries."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def operand(
 
 
 def turns_of(rows: int) -> int:
-    """Return how many of these rows are processed in turn."""
+    """Return a number of turns that divides the number of rows: 2, 3 or 5, or else 1."""
     return next((turns for turns in (2, 3, 5) if rows % turns == 0), 1)
 
 
