@@ -1,10 +1,10 @@
 """`import torch` as fastdist: a finder that makes both names lead to the same modules.
 
 The folder `pythonpath` holds a small package `torch`, which has fastdist's names and PyTorch's
-version. A process with that folder on its path imports it like any other package. So PYTHONPATH is
-enough for child processes: spawned children, workers of a DataLoader, other interpreters. The
-finder resolves every module below `torch` to fastdist's module: `torch.nn is fastdist.nn`,
-whichever name is imported first.
+version. A process with that folder on `sys.path` imports this package like any other. So
+PYTHONPATH is enough for child processes: spawned children, workers of a DataLoader, other
+interpreters. The finder resolves every module below `torch` to fastdist's module:
+`torch.nn is fastdist.nn`, whichever name is imported first.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _renew_lock() -> None:
     _chosen_lock = threading.Lock()
 
 
-# Like system/forked_locks.py, which this package cannot import, because it is a lower layer.
+# Like system/forked_locks.py, which core cannot import, because core is a lower layer.
 os.register_at_fork(after_in_child=_renew_lock)
 
 

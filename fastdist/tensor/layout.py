@@ -268,7 +268,7 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
 
 
 class Size(tuple[int, ...]):
-    """A shape; a tuple that prints as PyTorch's does.
+    """A shape: a tuple with the repr of PyTorch's Size.
 
     Args:
         sizes: The lengths of the axes.

@@ -1,4 +1,4 @@
-"""LDL factors of symmetric and Hermitian matrices, and solutions by them."""
+"""LDL factors of symmetric and Hermitian matrices, and solutions of systems by these factors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
     Raises  RuntimeError if a pivot is 0
-    Note    it has no derivative, as in PyTorch
+    Note    this function has no derivative, as in PyTorch
     """
     found, pivots, info = _factor(A, hermitian)
     _require_factors("torch.linalg.ldl_factor", A, info)
@@ -129,7 +129,7 @@ def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
     """Return (LD, pivots, info) as ldl_factor does; info is the number of the first pivot that is
-    0, or 0.
+    0, counted from 1, or 0 if no pivot is 0.
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:

@@ -87,7 +87,7 @@ _UNSOLVABLE = "The solver failed because the input matrix is singular."
 
 @composite(homes="linalg", out="same")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """Return X with A @ X = B, or X @ A = B if not left.
+    """Return X with A @ X = B, or with X @ A = B if `left` is false.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k), batch axes broadcast; (..., n, n), (n) or
             (..., n), with the batch axes of A, -> (..., n)
@@ -327,7 +327,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
-    """Return (LU, pivots, info); info is the number of the first pivot that is 0, or 0."""
+    """Return (LU, pivots, info); info counts from 1 to the first pivot that is 0, or is 0."""
     compact, pivots, info = _factor("linalg.lu_factor_ex", A, pivot)
     if check_errors:
         require_computed("torch.linalg.lu_factor_ex", info, _NO_SOLUTION)
@@ -419,7 +419,8 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Any:
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    """Return X with A @ X = B (or X @ A = B, or with A.mH), given the results of lu_factor for A.
+    """Return X with A @ X = B, given the results of lu_factor for A; with X @ A = B if `left` is
+    false, and with A.mH in place of A if `adjoint` is true.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """

@@ -156,7 +156,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
     """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
     reflections, as householder_product accepts them.
 
-    Note    it has no derivatives, as in PyTorch
+    Note    this function has no derivatives, as in PyTorch
     """
     require_matrix("geqrf", input)
     return return_types.geqrf(*reflectors(input))

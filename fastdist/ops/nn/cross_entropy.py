@@ -132,8 +132,8 @@ def nll_gradient(
     ignore_index: int,
     reduction: int,
 ) -> Tensor:
-    """Return the gradient of nll_kernel with respect to its input; `input` is the gradient of its
-    result.
+    """Return the gradient of nll_kernel with respect to its input. The parameter `input` is the
+    gradient of nll_kernel's result.
     """
 
 
@@ -195,7 +195,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log likelihood of target's classes under the log probabilities input.
+    """Return the negative log likelihood of target's classes; input holds log probabilities.
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
@@ -307,8 +307,8 @@ def _(
 def cross_entropy_rows_gradient(
     input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
-    """Return the gradient of cross_entropy_rows with respect to its input; `input` is the gradient
-    of its result. This op is never recorded.
+    """Return the gradient of cross_entropy_rows with respect to its input. The parameter `input` is
+    the gradient of that op's result. This op is never recorded.
     """
 
 

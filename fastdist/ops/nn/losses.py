@@ -142,7 +142,7 @@ huber_difference.refusal(floating_only("huber_cpu"))
     known_as="binary_cross_entropy_with_logits",
 )
 def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
-    """Return the binary cross entropy of the logit input."""
+    """Return the binary cross entropy, where input holds logits."""
 
 
 @pointwise(
@@ -156,7 +156,7 @@ def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     known_as="binary_cross_entropy",
 )
 def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
-    """Return the binary cross entropy of the probability input, with logarithms clamped at -100."""
+    """Return the binary cross entropy of probabilities, with logarithms clamped at -100."""
 
 
 def _compared(name: str, input: Tensor, target: Tensor, *numbers: Any) -> Any:

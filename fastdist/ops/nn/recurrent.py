@@ -279,8 +279,8 @@ def recurrent_sequence_gradient(
     reverse: bool,
 ) -> Tensor:
     """Return the gradients of recurrent_sequence with respect to gates, to the product, to hx and
-    to cx. The second is empty if it equals the first. g, last_h and last_c are the gradients of the
-    results, or None. This op is not differentiable.
+    to cx. The second gradient is empty if it equals the first. g, last_h and last_c are the
+    gradients of the results, or None. This op is not differentiable.
     """
 
 

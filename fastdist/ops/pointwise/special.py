@@ -205,7 +205,7 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return drawn, which are gamma numbers with concentrations input. The gradient is the
+    """Return `drawn`, gamma numbers with the concentrations `input`. The gradient is the
     derivative of a draw at a fixed quantile.
     """
 
@@ -225,7 +225,7 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def log_gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return drawn, which are logarithms of gamma numbers with concentrations input. The gradient
+    """Return `drawn`, logarithms of gamma numbers with the concentrations `input`. The gradient
     is that of gamma_of divided by the gamma number; it is finite even where that number underflows.
     """
 

@@ -61,7 +61,7 @@ def var(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+        correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -161,7 +161,7 @@ def std(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+        correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -310,7 +310,8 @@ def _(input: Tensor, input_t: Tensor, out: Tensor, ord: float, dim: Dims, keepdi
 
 
 # A norm has no derivatives at 0. The first derivative counts as 0 there, as in PyTorch. The second
-# one counts as NaN, because a function of the norm may have one: see norm_quotients.py. For a
+# one counts as NaN, because a function of the norm may have a second derivative there: see
+# norm_quotients.py. For a
 # direction of 0 it counts as 0, because NaN would spread to derivatives in other directions.
 _NONE = "where(g == T(0), T(0), T(nan))"
 _SLOPE = "where(size == T(0), T(0), input * other / size)"
@@ -479,7 +480,7 @@ def norm(
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))

@@ -120,8 +120,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
-    """Return a tensor's shape and strides. For a batch, which has no strides, return those of the
-    tensor that holds all calls, whose first axes are those of the batch.
+    """Return a tensor's shape and strides. For a batch, which has no strides, return the shape and
+    strides of the tensor that holds all calls. The first axes of that tensor are the batch axes.
     """
     layout = unbatched(input)._layout
     return layout.shape, layout.strides

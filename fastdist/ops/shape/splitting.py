@@ -194,7 +194,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 class SplitBackward0(CallNode):
     """The Node of several views that do not overlap: their gradients are combined into one.
 
-    Without it, each view would return a gradient of the size of the whole tensor.
+    Without this Node, each view would return a gradient of the size of the whole tensor.
     """
 
     __slots__ = ()
@@ -236,7 +236,7 @@ class SplitBackward0(CallNode):
 
 
 class UnbindBackward0(SplitBackward0):
-    """The same for views that lack the axis along which they were taken."""
+    """The SplitBackward0 of views that lack the axis along which they were taken."""
 
     __slots__ = ()
 

@@ -257,8 +257,8 @@ def to_dense(
 
 
 def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
-    """Return a gradient at the distinct coordinates of a sparse tensor; all of it if not
-    by_place.
+    """Return a gradient at the distinct coordinates of a sparse tensor; the whole gradient if
+    `by_place` is false.
     """
     if gradient._layout.is_sparse or not by_place:
         return gradient
