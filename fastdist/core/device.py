@@ -142,8 +142,8 @@ def no_such_device(type: str) -> str:
 
 
 class _Choices(threading.local):
-    # The default devices of this thread: first the permanent one, then those of open blocks,
-    # innermost last.
+    # The default devices of this thread: first the permanent one, then the devices of open
+    # blocks, innermost last.
     stack: tuple[Device | None, ...] = (None,)
 
 

@@ -105,8 +105,8 @@ def out_of_memory(error: MemoryError) -> OutOfMemoryError:
 
 
 def raise_out_of_memory(error: MemoryError) -> NoReturn:
-    """Raise `out_of_memory(error)` from error. If that is error itself, raise it without
-    a cause.
+    """Raise `out_of_memory(error)` with `error` as its cause, or without a cause if both are the
+    same object.
     """
     raised = out_of_memory(error)
     if raised is error:

@@ -34,7 +34,7 @@ def running_op() -> str:
     # Frames of contextlib and Numba can be between a kernel and its op.
     while frame is not None and (not found or is_ours(frame)):
         found = _op_of(frame) or found
-        if found.startswith(_GRADIENT):  # the frames farther out are those of backward()
+        if found.startswith(_GRADIENT):  # the frames farther out belong to backward()
             part = found.removeprefix(_GRADIENT)
             if part in PARTS and inner is not None:
                 found = f"{_GRADIENT}{PARTS[part](inner.f_locals)}"

@@ -2,7 +2,7 @@
 
 # share_memory_() moves a whole allocation, so that views still see writes to the tensor, from this
 # process and from others. Tensors do not track their views: that would slow down every view op. So
-# each call searches all living tensors for those in the same allocation (except tensors that
+# each call searches all living tensors for tensors in the same allocation (except tensors that
 # gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
 # Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and

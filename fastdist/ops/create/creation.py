@@ -41,7 +41,7 @@ def tensor(
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; None means that of a tensor, or else the default device.
+        device: The device of the result; None means a tensor's device, or else the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
@@ -109,7 +109,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
-        device: The device of the result; None means that of a tensor, or else the default device.
+        device: The device of the result; None means a tensor's device, or else the default device.
 
     Returns:
         A tensor, which is data itself if that is a tensor of the right dtype and device.

@@ -1,6 +1,6 @@
 """Triangular systems, and Cholesky factors.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp
 (linalg_solve_triangular_*, cholesky_*). The batched formulas are in Giles 2008, "An extended
 collection of matrix derivative results for forward and reverse mode algorithmic differentiation".
 """
@@ -38,7 +38,7 @@ from .matrix_checks import (
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     """Return X with a @ X = b for a triangular matrix a. Its other triangle is not read, nor is the
-    diagonal if unitriangular.
+    diagonal if unitriangular is true.
     """
 
 
@@ -170,7 +170,7 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 @composite(name="cholesky", homes="linalg", out="same")
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
-    U.mH @ U = input if upper.
+    U.mH @ U = input if upper is true.
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """

@@ -1,6 +1,6 @@
 """Determinants, and their logarithms.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_det_*,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_det_*,
 slogdet_*). For singular matrices they are exact here, whereas PyTorch perturbs the matrix slightly.
 """
 

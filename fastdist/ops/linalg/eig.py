@@ -1,6 +1,6 @@
 """Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
 linalg_eig_jvp). They grow without bound as eigenvalues approach each other.
 """
 

@@ -1,6 +1,6 @@
 """Eigenvalues of symmetric matrices, and singular values.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
 svd_*). Derivatives of eigenvectors and singular vectors grow without bound as the values approach
 each other; derivatives of the values do not.
 """

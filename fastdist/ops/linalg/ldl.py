@@ -111,7 +111,7 @@ def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 @composite(homes="linalg", out="same")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
-    """Return (LD, pivots) with A = L @ D @ L.mT, or A = L @ D @ L.mH for a complex A if hermitian.
+    """Return (LD, pivots) with A = L @ D @ L.mT. With hermitian=True, a complex A is L @ D @ L.mH.
     LD holds the blocks of D and, below them, L without its diagonal of ones; pivots are LAPACK's.
     Only the lower triangle of A is read.
 
@@ -128,8 +128,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
-    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first pivot that is
-    0, counted from 1, or 0 if no pivot is 0.
+    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first zero pivot,
+    counted from 1, or 0 without one.
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:

@@ -1,6 +1,6 @@
 """Linear systems: solutions, inverses, LU factors.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_solve_*,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_solve_*,
 plu_*).
 """
 
@@ -69,8 +69,8 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
     shape, right = A._layout.shape, B._layout.shape
-    # B is a batch of vectors if its shape is that of A without the last axis, as in NumPy before
-    # 2.0.
+    # B is a batch of vectors if its shape equals A's shape without the last axis, as in NumPy
+    # before 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])
     given: Any = B.unsqueeze(-1) if is_vector else B
     require_fitting(name, shape, given._layout.shape, left)
@@ -327,7 +327,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
-    """Return (LU, pivots, info); info counts from 1 to the first pivot that is 0, or is 0."""
+    """Return (LU, pivots, info); info is the number of the first zero pivot, or 0 without one."""
     compact, pivots, info = _factor("linalg.lu_factor_ex", A, pivot)
     if check_errors:
         require_computed("torch.linalg.lu_factor_ex", info, _NO_SOLUTION)
@@ -363,7 +363,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 @composite(name="lu", out="cast", known_as="_lu_with_info")
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
+    """Return (LU, pivots), and info if get_infos is true; replaced by linalg.lu_factor."""
     found = _factor("lu", A, pivot)
     return found if get_infos else found[:2]
 

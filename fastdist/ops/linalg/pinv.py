@@ -1,6 +1,6 @@
 """Pseudoinverses and ranks.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*), by Golub
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*), by Golub
 and Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
 variables separate". They are valid where the rank does not change.
 """

@@ -1,6 +1,6 @@
 """QR decompositions, and products of Householder reflections.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_qr_*). A
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_qr_*). A
 product of reflections is computed as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A
 storage-efficient WY representation for products of Householder transformations"), which autograd
 differentiates.

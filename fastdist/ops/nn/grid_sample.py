@@ -193,7 +193,7 @@ def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
 
 
 def _keys(t: Tensor) -> list[Any]:
-    """Return the weights of four neighbours, for a point at distance t after the second of them."""
+    """Return the weights of four neighbours, for a point at distance t after the second one."""
     a = _CUBIC
 
     def near(x: Tensor) -> Any:

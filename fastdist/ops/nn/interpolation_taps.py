@@ -90,7 +90,7 @@ def linear(length: int, count: int, factor: float | None, align: bool, dtype: st
 @makes_taps
 def cubic(length: int, count: int, factor: float | None, align: bool, dtype: str) -> Taps:
     """Return the four elements around each output, weighted by Keys's cubic; the border element
-    replaces those outside of the image.
+    replaces elements outside of the image.
     """
     real = np.dtype(dtype).type
     source = _sources(length, count, factor, align, real)

@@ -215,7 +215,7 @@ def _(
 
 
 def axes_of(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return all axes except that of the channels, and the shape that broadcasts a row of
+    """Return all axes except the channel axis, and the shape that broadcasts a row of
     channels.
     """
     axes = tuple([axis for axis in range(len(shape)) if axis != 1])

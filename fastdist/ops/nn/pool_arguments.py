@@ -68,7 +68,7 @@ def _wrong_count(function: str, name: str, given: int, axes: int) -> str:
 
 
 def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -> None:
-    """Raise NotImplementedError, with PyTorch's text, for a dtype that its kernel does
+    """Raise NotImplementedError, with PyTorch's message, for a dtype that PyTorch's kernel does
     not support.
     """
     if not fits(dtype):

@@ -1,8 +1,8 @@
 """Recurrent cells applied to sequences: one op for all steps of a layer in one direction.
 
-The rows of a layer are packed: first those of step 1, then those of step 2, and so on. No step has
-more rows than the one before it. `walk_sequence` uses one op in the common case. It is composed of
-other ops for forward mode, complex numbers and projections.
+The rows of a layer are packed: first the rows of step 1, then the rows of step 2, and so on. No
+step has more rows than the step before it. `walk_sequence` uses one op in the common case. For
+forward mode, complex numbers and projections it is composed of other ops.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _stacked(states: list[Any]) -> Any:
 
 
 def _by_role(params: Sequence[Any], has_biases: bool) -> tuple[Any, ...]:
-    """Return two weights, two biases and the projection, with None for those that are absent."""
+    """Return two weights, two biases and the projection, with None for absent parameters."""
     w_ih, w_hh, *rest = params
     b_ih, b_hh = rest[:2] if has_biases else (None, None)
     projection = rest[2 if has_biases else 0 :]

@@ -226,7 +226,7 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
 )
 def log_gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     """Return `drawn`, logarithms of gamma numbers with the concentrations `input`. The gradient
-    is that of gamma_of divided by the gamma number; it is finite even where that number underflows.
+    is gamma_of's divided by the gamma number. It is finite even where the gamma number underflows.
     """
 
 

@@ -252,7 +252,7 @@ def joined_tensors(parts: Sequence[Any]) -> Any:
 
 
 def coalesced(input: Tensor) -> Any:
-    """Return input with sorted entries, of which those with equal coordinates are summed; without
+    """Return input with its entries sorted, and entries with equal coordinates summed; without
     recording.
     """
     coo = input._array
