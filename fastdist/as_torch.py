@@ -110,8 +110,8 @@ def install_as_torch() -> None:
         )
     os.environ.update(environment(os.environ))
     if FOLDER not in sys.path:
-        # After the script's own folder, where PYTHONPATH would be. Spawned processes inherit this
-        # path.
+        # Inserted after the script's own folder, at the place of PYTHONPATH's folders. Spawned
+        # processes inherit this path.
         sys.path.insert(not sys.flags.safe_path, FOLDER)
     if found is None or found is sys.modules["fastdist"]:
         sys.modules.pop("torch", None)

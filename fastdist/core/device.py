@@ -200,5 +200,5 @@ def _count(change: int) -> None:
         chosen.count += change
 
 
-# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
+# Pickles written under as-torch contain PyTorch's class names, which are looked up here.
 __getattr__ = earlier_names(__name__)

@@ -143,7 +143,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     Raises  RuntimeError for invalid pivots. On a GPU pivots are not checked, because that would
-            wait; invalid ones give NaN
+            wait for the GPU; invalid pivots give NaN
     """
     name = "torch.linalg.ldl_solve"
     shape = require_square(name, LD)

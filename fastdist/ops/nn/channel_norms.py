@@ -20,7 +20,7 @@ from ...tensor.tensor import Tensor
 from ..reduce.row_slopes import MOST, may_fuse
 from .norm_slopes import axes_of, group_norm_slope, normal_of, slope_of
 
-# The kernels add up the gradients of samples one after another, fast up to this many samples.
+# The kernels add up the gradients of samples one by one, which is fast up to this many samples.
 _MOST_SAMPLES: Final = 256
 
 

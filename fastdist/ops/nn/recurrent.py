@@ -350,7 +350,7 @@ def _first(x: Any, count: int) -> Any:
 
 
 def _renewed(x: Any, new: Any, count: int) -> Any:
-    """Return x with its first rows replaced by new."""
+    """Return x with its first rows replaced by `new`."""
     batch = x._layout.shape[0] if x is not None else count
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 

@@ -184,8 +184,8 @@ def _parts(input: Tensor) -> tuple[Any, Any]:
 
 
 def sized(input: Tensor, dtype: DType | None = None) -> Any:
-    """Return a real tensor with the same norms as input: for complex numbers, which are cast to
-    dtype if it is given, their absolute values.
+    """Return a real tensor with the same norms as input: the absolute values of complex numbers.
+    If dtype is given, input is cast to it first.
     """
     if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)

@@ -107,7 +107,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
-    """Return a view whose Route is cached; NOT_TAKEN for all others."""
+    """Return a view if its Route is cached, otherwise NOT_TAKEN."""
     if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
@@ -155,7 +155,7 @@ class DimRange(ShapeError, IndexError):
 
 
 def _quick_select(input: Tensor, dim: int, index: int) -> Any:
-    """Return a view whose Route is cached; NOT_TAKEN for all others."""
+    """Return a view if its Route is cached, otherwise NOT_TAKEN."""
     if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
