@@ -88,7 +88,7 @@ class Layout:
 
     @classmethod
     def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
-        """Return the one layout with these properties; None for strides means C order."""
+        """Return the unique layout with these properties; None for strides means C order."""
         key = (dtype, device, shape, strides)
         layout = cls._interned.get(key)
         if layout is None:

@@ -50,7 +50,7 @@ class SparseLayout(Layout):
 
     @classmethod
     def sparse(cls, dtype: DType, device: Device, shape: Shape) -> SparseLayout:
-        """Return the one sparse layout with these properties."""
+        """Return the unique sparse layout with these properties."""
         key = (dtype, device, shape)
         found = cls._made.get(key)
         if found is not None:

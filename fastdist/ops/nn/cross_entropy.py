@@ -43,7 +43,7 @@ def reduction_code(reduction: str) -> int:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return the reduction that PyTorch's deprecated arguments specify, or reduction without them.
+    """Return the reduction that PyTorch's deprecated arguments specify, or else `reduction`.
 
     Raises  ValueError for an unknown reduction, before any other argument is checked
     """

@@ -34,7 +34,7 @@ def poisson_nll_loss(
     x: Any = input
     losses = x.exp() - target * x if log_input else x - target * (x + eps).log()
     if full:
-        # Filled before the logarithm as well: the gradient of 0 * log(0) would be NaN.
+        # Targets up to 1 are replaced before the logarithm: the gradient of 0 * log(0) is NaN.
         counts: Any = target.masked_fill(target <= 1, 1.0)
         rest = counts * counts.log() - counts + 0.5 * (2 * math.pi * counts).log()
         losses = losses + rest.masked_fill(target <= 1, 0.0)

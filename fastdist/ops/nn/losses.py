@@ -291,7 +291,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the cross entropy of the probabilities input and target, both in 0 ... 1."""
+    """Return the cross entropy of the probabilities `input` and `target`, both in 0 ... 1."""
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     _require_probabilities(input, target)

@@ -76,8 +76,8 @@ def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -
 
 
 class NotImplementedDType(DTypeError, NotImplementedError):
-    """A dtype that PyTorch's kernel does not support: NotImplementedError, as there, and
-    TypeError.
+    """A dtype that PyTorch's kernel does not support. It is a NotImplementedError, as in PyTorch,
+    and a TypeError.
     """
 
 

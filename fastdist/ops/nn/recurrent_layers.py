@@ -130,7 +130,7 @@ def _walk(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> tuple[Any, Any, Any]:
-    """Run one layer in one direction; one product computes the part of the inputs for all steps."""
+    """Run one layer in one direction; one product serves the inputs of all steps."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     if cell != "gru" and b_ih is not None:
         # If both biases are added to the same gates, they are added once, with the part of the

@@ -1,8 +1,8 @@
 """Sparse tensors: constructing them from coordinates and values, and accessing their parts.
 
-tensor/sparse.py describes the representation, interpreters/sparse_rules.py the rules of ops. Rules
-compute with the dense Tensors of coordinates and values, so they do not depend on the device. They
-are recorded by `recorded`: a Node holds a function that maps the gradient of the result to
+tensor/sparse.py describes the representation, and interpreters/sparse_rules.py the rules of ops.
+Rules compute with the dense Tensors of coordinates and values, so they do not depend on the device.
+`recorded` records them: a Node holds a function that maps the gradient of the result to
 gradients of the inputs, and another one for tangents, both written with Tensor operations. The
 gradient of a sparse tensor is sparse if it is known at its entries only (to_dense, coalesce, sum,
 sparse.mm).
