@@ -300,7 +300,7 @@ _MANY = 1 << 14
 def _counted_on_cpu(
     values: np.ndarray[Any, Any], weights: Tensor | None, minlength: int, high: int
 ) -> Tensor:
-    """Return how often each number in `values` occurs, or the sums of weights; none exceeds `high`.
+    """Return how often each number in `values` (at most `high`) occurs, or the sums of weights.
 
     Note    NumPy finds the largest number, and then reads all numbers again. It gets a copy,
             because another thread may change the numbers in between

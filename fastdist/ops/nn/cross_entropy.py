@@ -345,7 +345,7 @@ def _cross_entropy_of_rows(
     input: Any = None, target: Any = None, *others: Any, **named: Any
 ) -> Any:
     """Return the mean cross entropy of few rows with classes. The kernel checks the classes, so
-    this path, which is the commonest call, takes a third less time.
+    this path, for the most frequent call, takes a third less time.
     """
     if others or named or input.__class__ not in PLAIN or target.__class__ not in PLAIN:
         return NOT_TAKEN

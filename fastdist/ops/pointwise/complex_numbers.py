@@ -128,7 +128,7 @@ def conjugate_view(input: Tensor) -> Tensor:
         if tls.grad and input.requires_grad:
             seen._edge = changed_edge(conj, of, input._edge)
         return seen
-    # Making the view is not recorded here, because lazy_view records it as conj.
+    # `seen` keeps the edge of input, because the lazy view adds the Node of conj.
     seen._edge = input._edge if tls.grad else None
     return lazy_view(seen, conj)
 

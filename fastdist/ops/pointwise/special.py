@@ -114,7 +114,7 @@ def ndtri(input: Tensor) -> Tensor:
     "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
-    # Far above 0 the quotient is computed with erfc, because erfcx overflows there.
+    # Above 1 the quotient is computed with erfc, because erfcx overflows for large arguments.
     tails=[
         (
             "far = input > T(1); low = where(far, T(0), input) * T(-(0.5 ** 0.5)); "

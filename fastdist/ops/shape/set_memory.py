@@ -1,4 +1,4 @@
-"""In-place changes of which memory a tensor uses and of its sizes: `set_`, `resize_`."""
+"""In-place changes of a tensor's memory and of its sizes: `set_`, `resize_`."""
 
 from __future__ import annotations
 

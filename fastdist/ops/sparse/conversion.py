@@ -273,8 +273,8 @@ def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
 
 @composite(homes="method")
 def coalesce(input: Tensor) -> Tensor:
-    """Return the tensor with entries summed that have equal coordinates, and with coordinates
-    sorted.
+    """Return the tensor with its entries sorted by coordinate, and entries with equal coordinates
+    summed.
     """
     _require_sparse("coalesce", input)
     if input._array.is_coalesced:

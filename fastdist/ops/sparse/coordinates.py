@@ -138,8 +138,8 @@ def with_values(input: Any, values: Any) -> Any:
 
 
 def flat_places(indices: Tensor, shape: Sequence[int]) -> Any:
-    """Return the flat index of each coordinate in C order over the sparse axes, which have the
-    lengths shape, in separate memory.
+    """Return the flat index of each coordinate in C order over the sparse axes, whose lengths
+    are `shape`. The result has separate memory.
 
     Raises  IndexError for an index out of range; on a GPU the flat index is -1 instead
     """
