@@ -120,7 +120,7 @@ def searchsorted(
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
+        sorter: Indices that sort the rows of sorted_sequence; None for rows in order.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:

@@ -252,8 +252,8 @@ def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return (tensor, vector of indices), whose slices along axis 0 are input[index]. Return None
-    for other kinds of indices.
+    """Return a tensor and a vector of indices: the slices at them along axis 0 are input[index].
+    Return None for other kinds of indices.
     """
     layout, found = input._layout, index._layout
     if layout.device is not CPU or found.device is not CPU or not layout.numel:

@@ -34,8 +34,8 @@ from .copying import place as place_op
 def tensor_split(
     input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return views of parts along dim. An int is the number of parts, the first of which are longer
-    by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
+    """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
+    first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
     """
     if not input._layout.shape:
         raise ShapeError(
