@@ -21,7 +21,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """Return a text with the number of threads that kernels may use."""
+    """Return a string with the number of threads that kernels may use."""
     return f"fastdist.get_num_threads() : {get_num_threads()}\n"
 
 

@@ -219,7 +219,7 @@ def __getattr__(name: str) -> _Any:
             globals()[name] = lists[name]
             return lists[name]
     if name == "torch":
-        return _importlib.import_module(__name__)  # a name of this module itself, as in PyTorch
+        return _importlib.import_module(__name__)  # `fastdist.torch` is this module, as in PyTorch
     if name in _HOMES:
         found = getattr(_importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = found

@@ -126,8 +126,8 @@ class OpOverloadPacket:
         return self._made[name]
 
     def overloads(self) -> list[str]:
-        """Return the names of the overloads that a program defined, or else of those used
-        before.
+        """Return the names of the overloads that a program defined, or if there are none, the
+        names used before.
         """
         return [*self._made] if self._overload_names is None else [*self._overload_names]
 

@@ -48,8 +48,8 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
-    """Yield lists of tensors of the same type, each of at most size_limit bytes or with
-    one tensor.
+    """Yield lists of tensors of the same type. A list has at most size_limit bytes, or a
+    single larger tensor.
     """
     open_lists: dict[Any, tuple[list[Tensor], int]] = {}
     for tensor in tensors:

@@ -1,10 +1,10 @@
 """`import torch` as fastdist: a finder that makes both names lead to the same modules.
 
 The folder `pythonpath` holds a small package `torch`, which has fastdist's names and PyTorch's
-version. A process with that folder on its path imports it like any other package. So PYTHONPATH is
-enough for child processes: spawned children, workers of a DataLoader, other interpreters. The
-finder resolves every module below `torch` to fastdist's module: `torch.nn is fastdist.nn`,
-whichever name is imported first.
+version. A process with that folder on `sys.path` imports this package like any other. So
+PYTHONPATH is enough for child processes: spawned children, workers of a DataLoader, other
+interpreters. The finder resolves every module below `torch` to fastdist's module:
+`torch.nn is fastdist.nn`, whichever name is imported first.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def install_as_torch() -> None:
         )
     os.environ.update(environment(os.environ))
     if FOLDER not in sys.path:
-        # After the script's own folder, where PYTHONPATH would be. Spawned processes inherit this
-        # path.
+        # Inserted after the script's own folder, at the place of PYTHONPATH's folders. Spawned
+        # processes inherit this path.
         sys.path.insert(not sys.flags.safe_path, FOLDER)
     if found is None or found is sys.modules["fastdist"]:
         sys.modules.pop("torch", None)

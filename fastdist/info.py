@@ -233,7 +233,7 @@ def _transports() -> list[Row]:
     for section, entries in (("transports", transports), ("channels", channels)):
         for entry in entries.by_priority():
             if isinstance(entry.member, NotViable):
-                absent.append(entry.name)  # on every machine, so it is not missing
+                absent.append(entry.name)  # no machine can have it, so it is not missing here
                 continue
             reason = entry.member.why_not_viable()
             rows.append(Row(section, entry.name, reason or "yes", is_missing=reason is not None))

@@ -222,7 +222,7 @@ def _add(operator: CustomOpDef) -> CustomOpDef:
 def _find(op: Any, purpose: str) -> CustomOpDef:
     """Return the operator for a name, an OpOverload or a CustomOpDef.
 
-    For a name that is not defined yet, return an operator that collects registrations until then.
+    For a name that is not defined yet, return an operator that collects registrations until it is.
     """
     if isinstance(op, CustomOpDef):
         return op
@@ -426,7 +426,7 @@ class Library:
     def fallback(
         self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
     ) -> None:
-        """Raise an error: fastdist has no dispatcher for a fallback to apply to."""
+        """Raise an error: fastdist has no dispatcher that could call a fallback."""
         raise NotImplementedError(f"Library.fallback: {_NO_DISPATCHER}")
 
 

@@ -82,7 +82,7 @@ GRACE_S = 30.0
 _MOST_TOLD = 32_000
 
 
-# PyTorch's strategies for sharing memory. fastdist has only one, which leaves no names behind.
+# PyTorch's strategies for sharing memory. fastdist has only one, which leaves no files behind.
 _STRATEGIES = frozenset({"file_descriptor", "file_system"})
 _strategy = "file_descriptor"
 
@@ -164,8 +164,8 @@ class ProcessContext:
         # Appended first: if start fails, _end must still find the process.
         self.processes.append(process)
         # A KeyboardInterrupt inside start() could leave a process whose id is not stored. Nothing
-        # could end it, and multiprocessing's resource tracker, which is waited for at exit, would
-        # wait for it.
+        # could end that process. The resource tracker of multiprocessing would wait for it, and
+        # Python waits for the tracker at exit.
         with interrupt_held():
             process.start()
         self._running[process.sentinel] = len(self.processes) - 1
@@ -258,7 +258,7 @@ def spawn(
     Raises  ValueError for nprocs below 1; the errors of `ProcessContext.join`; TypeError or
             PicklingError for a function or arguments that cannot be sent to a new process
     Note    the script needs `if __name__ == "__main__":` around the call, because new processes
-            import the script. `fastdist run` starts workers without that, also on several machines
+            import the script. `fastdist run` needs no such line, and can use several machines
     """
     if nprocs < 1:
         raise ValueError(f"nprocs is {nprocs}; expected at least 1 process")

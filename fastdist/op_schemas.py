@@ -38,7 +38,7 @@ class Schema(NamedTuple):
         return tuple(bound.arguments[name] for name in self.names)
 
     def split(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the values of positional parameters, and those of keyword-only ones by name."""
+        """Return the values of positional parameters, and a dict of keyword-only values by name."""
         kinds = [one.kind for one in self.signature.parameters.values()]
         count = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
         return tuple(values[:count]), dict(zip(self.names[count:], values[count:]))

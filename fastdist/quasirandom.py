@@ -26,7 +26,7 @@ class SobolEngine:
             each coordinate (Matousek 1998).
         seed: The seed for scrambling; None uses the default generator.
 
-    Raises  ValueError for a dimension outside of this range
+    Raises  ValueError for a dimension outside of 1 to 21201
     Source  Joe and Kuo 2008, "Constructing Sobol sequences with better two-dimensional projections"
 
     Example:

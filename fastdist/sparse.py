@@ -42,8 +42,8 @@ def sum(input: Tensor, dim: Any = None, dtype: DType | None = None) -> Tensor:
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:
-    """Return the sparse matrix with these rows as diagonals; offsets are relative to the main
-    diagonal.
+    """Return the sparse matrix whose diagonals are the rows of `diagonals`; offsets are relative
+    to the main diagonal.
 
     Shape   element j of a row is in column j
     Raises  RuntimeError for repeated offsets

@@ -146,7 +146,7 @@ def warm(out: TextIO | None = None) -> str:
 
 
 def warm_into(folder: str, out: TextIO | None = None) -> str:
-    """Do the same in a folder that an image can ship, readable by all users; return a summary.
+    """Do as `warm` does, in a folder that an image can ship, readable by all users.
 
     Raises  OSError if the folder is not writable, ForeignFolderError if other users could write to
             it, RuntimeError if this process has another cache already

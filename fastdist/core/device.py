@@ -142,8 +142,8 @@ def no_such_device(type: str) -> str:
 
 
 class _Choices(threading.local):
-    # The default devices of this thread: first the permanent one, then those of open blocks,
-    # innermost last.
+    # The default devices of this thread: first the permanent one, then the devices of open
+    # blocks, innermost last.
     stack: tuple[Device | None, ...] = (None,)
 
 
@@ -167,7 +167,7 @@ def _renew_lock() -> None:
     _chosen_lock = threading.Lock()
 
 
-# Like system/forked_locks.py, which this package cannot import, because it is a lower layer.
+# Like system/forked_locks.py, which core cannot import, because core is a lower layer.
 os.register_at_fork(after_in_child=_renew_lock)
 
 
@@ -200,5 +200,5 @@ def _count(change: int) -> None:
         chosen.count += change
 
 
-# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
+# Pickles written under as-torch contain PyTorch's class names, which are looked up here.
 __getattr__ = earlier_names(__name__)

@@ -201,7 +201,7 @@ def _borrow(dtype: DType) -> Any:
 
 
 def float_limits(dtype: DType) -> Any:
-    """Return NumPy's finfo of a floating dtype, or that of ml_dtypes if NumPy has none."""
+    """Return NumPy's finfo of a floating dtype, or ml_dtypes' finfo if NumPy has none."""
     if not isinstance(dtype, BorrowedDType):
         return np.finfo(dtype.numpy)
     import ml_dtypes
@@ -323,5 +323,5 @@ def promote(a: DType, b: DType) -> DType:
     return high
 
 
-# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
+# Pickles written under as-torch contain PyTorch's class names, which are looked up here.
 __getattr__ = earlier_names(__name__)

@@ -62,7 +62,7 @@ class NoKernelError(DTypeError, NotImplementedError):
 
 
 class NoDataError(FastdistError, NotImplementedError):
-    """The values of a tensor on the device "meta", where tensors have no values, were read.
+    """The values of a tensor on the device "meta" were read; tensors there have no values.
 
     `op` is the name of the op that read them; it is empty if user code read them.
     """
@@ -105,8 +105,8 @@ def out_of_memory(error: MemoryError) -> OutOfMemoryError:
 
 
 def raise_out_of_memory(error: MemoryError) -> NoReturn:
-    """Raise `out_of_memory(error)` from error. If that is error itself, raise it without
-    a cause.
+    """Raise `out_of_memory(error)` with `error` as its cause, or without a cause if both are the
+    same object.
     """
     raised = out_of_memory(error)
     if raised is error:
@@ -149,7 +149,7 @@ class FutureError(FastdistError, RuntimeError):
 
 
 class SharedMemoryError(FastdistError, RuntimeError):
-    """Memory cannot be shared among processes, or its sender ended and took the memory with it."""
+    """Memory cannot be shared among processes, or was lost because its sender ended."""
 
 
 class MissingFolderError(FastdistError, RuntimeError, FileNotFoundError):
@@ -322,8 +322,8 @@ class EngineError(FastdistError, RuntimeError):
 class WorkerFailedError(EngineError):
     """A worker of a group on an engine raised an exception or was lost, and will not be restarted.
 
-    `rank` is the rank of that worker. The message contains the worker's traceback. If its exception
-    can be pickled, it is the cause of this one.
+    `rank` is the rank of that worker. The message contains the worker's traceback. If the
+    worker's exception can be pickled, it is the `__cause__` of this error.
     """
 
     def __init__(self, message: str, rank: int) -> None:
@@ -334,5 +334,5 @@ class WorkerFailedError(EngineError):
         return type(self), (str(self), self.rank)
 
 
-# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
+# Pickles written under as-torch contain PyTorch's class names, which are looked up here.
 __getattr__ = earlier_names(__name__)

@@ -23,7 +23,7 @@ SWITCH = "FASTDIST_TRACEBACKS"
 # The beginnings of our files' names; the code of generated public functions has `<fastdist add>`.
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OURS = (_PACKAGE + os.sep, "<fastdist ")
-# Programs of the demo: their functions are what a user's are elsewhere.
+# The programs of the demo. Their frames are shown, like those of a user's program.
 _EXAMPLES = os.path.join(_PACKAGE, "examples", "")
 
 
@@ -54,7 +54,7 @@ def fold(error: BaseException) -> None:
     """Remove our frames from the tracebacks of an error and its causes, in a function that a user
     called. Do nothing in a function that was called by another function of ours.
 
-    Note    follow it by a bare `raise`, so that the frame of the caller is left out as well
+    Note    a bare `raise` must follow the call, so that the caller's frame is left out as well
     """
     if not _State.folds or not _is_called_by_user(sys._getframe(1)):
         return
@@ -70,8 +70,8 @@ def fold(error: BaseException) -> None:
 
 
 def was_folded(error: BaseException) -> bool:
-    """Return whether a public function has folded an error; such an error has its
-    explanation, too.
+    """Return whether `fold` has processed an error. If so, an explanation has been added to
+    it as well.
     """
     return hasattr(error, "_fastdist_folded")
 
@@ -79,8 +79,8 @@ def was_folded(error: BaseException) -> bool:
 def traceback_text(error: BaseException) -> str:
     """Return an error's traceback as text for another worker, without our frames.
 
-    An error that has no other frames and no cause is a line that says how to see ours: the caller
-    has its message.
+    If an error has only our frames and no cause, return one line that says how to see them: the
+    caller has the error's message already.
     """
     shown = traceback.TracebackException.from_exception(error)
     if _State.folds:
@@ -93,7 +93,7 @@ def traceback_text(error: BaseException) -> str:
 
 
 def _leave_out_ours(shown: traceback.TracebackException) -> None:
-    """Remove our frames from an error's text, its causes' and that of a group's errors."""
+    """Remove our frames from an error, from its causes and from the errors of a group."""
     left = [shown]
     while left:
         one = left.pop()

@@ -1,9 +1,9 @@
 """Generated code with source lines for tracebacks, debuggers and `inspect`.
 
 Coverage tools do not measure this code: coverage.py skips file names in angle brackets, and its
-reports show only files. To write a file for each text at every start would be slow, and most
-texts never run in a second process. The table test of each op runs its generated code, and coverage
-measures the modules that generate it.
+reports show only files. Writing a file for each source text at every start would be slow, and most
+files would never be read by a second process. The table test of each op runs its generated code,
+and coverage measures the modules that generate it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def register_text(name: str, source: str, function: str = "") -> str:
 
 
 class _Lines(Sequence[str]):
-    """The lines of a source text, split on first use: hundreds of ops share few texts."""
+    """The lines of a source text, split on first use: hundreds of ops share a few texts."""
 
     __slots__ = ("_function", "_source")
 

@@ -96,8 +96,8 @@ def offer_to(listed: Interpreters, op: Any, args: Any, target: Any = None) -> An
 def resumed(
     op: Any, rest: Interpreters, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return call(*args, **kwargs). Its first call of op is offered only to the interpreters in
-    rest.
+    """Return call(*args, **kwargs). Its first call of `op` is offered only to the interpreters
+    in `rest`.
     """
     before, of_thread.resuming = of_thread.resuming, (op, rest)
     try:
@@ -128,7 +128,7 @@ def _joined(a: Interpreters, b: Interpreters) -> Interpreters:
 
 @functools.cache
 def without(listed: Interpreters, one: Interpreter) -> Interpreters:
-    """Return the interpreters of listed except one."""
+    """Return the interpreters in `listed`, without the interpreter `one`."""
     return tuple([other for other in listed if other is not one])
 
 

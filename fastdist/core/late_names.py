@@ -17,8 +17,8 @@ from .tables.late_rows import ROWS
 
 @functools.cache
 def _homes() -> dict[tuple[str, str], tuple[str, str]]:
-    """Return the map (module, name) -> (defining module, name there); modules are below
-    fastdist.
+    """Return the map (module, name) -> (defining module, name there). Module names are
+    relative to fastdist.
     """
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for module, home, names in ROWS:

@@ -100,5 +100,5 @@ OTHER_LAYOUTS: Final = {
 }
 
 
-# as-torch's pickles contain PyTorch's names of the classes, which are looked up here.
+# Pickles written under as-torch contain PyTorch's class names, which are looked up here.
 __getattr__ = earlier_names(__name__)

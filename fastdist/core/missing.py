@@ -84,7 +84,7 @@ def missing(module: str, name: str) -> AttributeError | ImportError:
 
 
 def missing_module(asked: str, own: str, rooms: Iterable[str]) -> ModuleNotFoundError:
-    """Return the error for a missing module that was imported as `asked` and would be `own` here.
+    """Return the error for a missing module that was imported as `asked`; its name here is `own`.
     `rooms` lists the modules of the top-level package.
     """
     parent, _, name = own.rpartition(".")

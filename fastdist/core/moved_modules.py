@@ -104,7 +104,7 @@ def earlier_names(module: str) -> Callable[[str], Any]:
     """Return a `__getattr__` for a module from which names have moved, by the rows of
     moved_names.py.
 
-    For a module that no longer exists, the finder sets it. A module that still exists, but has lost
+    The finder sets it for a module that no longer exists. A module that still exists, but has lost
     a name, needs the line `__getattr__ = earlier_names(__name__)`.
     """
     return functools.partial(_find, module)

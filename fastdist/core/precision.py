@@ -51,7 +51,7 @@ class Products:
 
 
 class Convolutions:
-    """The precision of products in convolutions: a separate setting, or that of matrix products.
+    """The precision of products in convolutions: set separately, or as for matrix products.
 
     Thread  any
     """

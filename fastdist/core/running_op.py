@@ -19,8 +19,8 @@ _GRADIENT: Final = "the gradient of "
 _CALLS: Final = ("fastdist.dispatch.composite", "fastdist.interpreters.torch_function")
 
 
-# For ops that are parts of other ops: a function that returns the name of the op that users call,
-# given the local variables of the function that computes the part's gradient.
+# For an op that is a part of other ops: a function that returns the name of the op that users call.
+# Its argument is the dict of local variables of the function that computes the part's gradient.
 PARTS: Final[dict[str, Callable[[Mapping[str, object]], str]]] = {}
 
 
@@ -34,7 +34,7 @@ def running_op() -> str:
     # Frames of contextlib and Numba can be between a kernel and its op.
     while frame is not None and (not found or is_ours(frame)):
         found = _op_of(frame) or found
-        if found.startswith(_GRADIENT):  # the frames farther out are those of backward()
+        if found.startswith(_GRADIENT):  # the frames farther out belong to backward()
             part = found.removeprefix(_GRADIENT)
             if part in PARTS and inner is not None:
                 found = f"{_GRADIENT}{PARTS[part](inner.f_locals)}"
@@ -50,7 +50,7 @@ def _op_of(frame: FrameType) -> str:
         name = code.co_filename.removeprefix(_NODE).rstrip(">").partition(" ")[0]
         return f"{_GRADIENT}{name}"
     if code.co_filename.startswith(_DERIVATIVE):
-        return ""  # its op is farther out on the stack
+        return ""  # the frame of its op is farther out on the stack
     if code.co_filename.startswith(_GENERATED):
         return code.co_name
     if code.co_name == "call" and frame.f_globals.get("__name__") in _CALLS:

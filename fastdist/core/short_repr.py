@@ -82,7 +82,7 @@ def _held(value: Any) -> Iterable[Any] | None:
     if isinstance(value, dict):
         return (one for item in dict.items(value) for one in item)
     for kind in _BRACKETS:
-        # The built-in class's iterator: that of a user's subclass may be endless.
+        # Calls the built-in class's `__iter__`: a user's subclass may iterate without end.
         if isinstance(value, kind):
             held: Iterable[Any] = kind.__iter__(value)
             return held
@@ -100,7 +100,7 @@ def _held(value: Any) -> Iterable[Any] | None:
 
 
 def _has_safe_repr(value: Any) -> bool:
-    """Return whether the repr of a value takes bounded time, or is a user's own function."""
+    """Return whether a value's `__repr__` takes bounded time, or is written in Python."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind not in "OV"
     kind = type(value)

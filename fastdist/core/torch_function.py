@@ -12,14 +12,14 @@ from .interpreter import Interpreter, list_open, of_thread, without
 
 # Note [Calls that others take over]
 # Calls on plain Tensors cost nothing extra. If a subclass overrides `__torch_function__`, the class
-# OfferedMethods precedes Tensor in its method resolution order, and has its methods, operators and
-# properties (tensor/subclasses.py). A function calls the override at a point where it checks for
-# subclasses anyway. An op checks on the general path (interpreters/torch_function.py); its short
-# path passes such operands to that path. A composite checks classes that it has not seen before,
-# and never caches classes with an override (dispatch/composite.py). A handwritten function checks
-# on its slow path. A mode (overrides.TorchFunctionMode) comes before the arguments, and applies to
-# plain Tensors as well. While one is open, `modes.tracers` is not 0, so every call takes its slow
-# path and finds the mode there.
+# OfferedMethods precedes Tensor in its method resolution order. OfferedMethods has all methods,
+# operators and properties of Tensor (tensor/subclasses.py). A function calls the override at a
+# point where it checks for subclasses anyway. An op checks on the general path
+# (interpreters/torch_function.py); its short path passes such operands to that path. A composite
+# checks classes that it has not seen before, and never caches classes with an override
+# (dispatch/composite.py). A handwritten function checks on its slow path. A mode
+# (overrides.TorchFunctionMode) comes before the arguments, and applies to plain Tensors as well.
+# While a mode is open, `modes.tracers` is not 0, so every call takes its slow path and finds it.
 
 
 class _ThreadState(threading.local):
@@ -36,8 +36,8 @@ class _FunctionModes(Interpreter):
     order = 0
 
     def call(self, op: Any, args: Any, target: Any, rest: Any) -> Any:
-        """Offer a composite. Ops are offered elsewhere, as the function or operator that users
-        call.
+        """Offer a composite to the open mode. Ops are offered elsewhere, as the function or
+        operator that users call.
         """
         return offer(op.offered, *args) if op.kind == "composite" else NOT_TAKEN
 
@@ -103,8 +103,8 @@ def mode_is_open() -> bool:
 
 
 def overloaded(values: Iterable[Any], among: Callable[[type], bool] = takes_over) -> list[Any]:
-    """Return one value of each class that overrides calls, in the order in which they are called:
-    from left to right, but subclasses before their bases.
+    """Return one value of each class that overrides calls, in the order in which overrides are
+    called: from left to right, but subclasses before their bases.
     """
     found: list[Any] = []
     for value in values:
@@ -149,7 +149,7 @@ def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def offer_to_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call only this thread's mode: the arguments have no overrides, or theirs are called later."""
+    """Call only this thread's mode: overrides of the arguments, if any, are called later."""
     return offer(function, args, kwargs) if thread.modes else NOT_TAKEN
 
 

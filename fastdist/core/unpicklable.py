@@ -17,7 +17,7 @@ class Culprit(NamedTuple):
 def find_unpicklable(
     value: object, name: str, dump: Callable[[Any], object], error: Exception
 ) -> Culprit:
-    """Return the innermost part of value that dump fails on. The caller knows that value fails.
+    """Return the innermost part of `value` on which `dump` fails, as it does on `value` itself.
 
     Each part is pickled separately, so value is pickled once per level: call this only to compose
     an error message. If the value is nested too deeply, the result is value itself: the part at

@@ -1,4 +1,4 @@
-"""The version of fastdist, and that of the PyTorch release whose names and signatures it has."""
+"""The versions of fastdist and of the PyTorch release whose names and signatures it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in channels_last memory for such inputs, as from PyTorch's image ops."""
+"""Results in channels_last memory for channels_last inputs, as from PyTorch's image ops."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
 
 
 def in_format_of(input: Tensor, result: Tensor) -> Any:
-    """Convert a new result, or each one of a tuple, to channels_last if input is; return the
-    result.
+    """Convert a new result, or each result of a tuple, to channels_last if input is in
+    channels_last; return it.
 
     Kernels write C order; the conversion takes one pass over the result. Callers check
     `input._layout.contiguous` first, so that most inputs do not need this call.

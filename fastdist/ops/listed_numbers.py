@@ -19,8 +19,8 @@ _PLAIN = frozenset({bool, int, float, complex})
 
 
 def array_of_lists(data: Any, wanted: DType | None = None) -> tuple[np.ndarray[Any, Any], bool]:
-    """Return the numbers of data as an array, and whether some number has a dtype, as NumPy scalars
-    and tensors have. wanted is the dtype that the user requested.
+    """Return the numbers of data as an array, and whether any number has a dtype (NumPy scalars and
+    tensors do). `wanted` is the dtype that the user requested.
 
     Raises  ValueError for lists of unequal length, lists nested more than 64 deep, or an integer
             that no dtype holds; TypeError for a value that is not a number
@@ -85,8 +85,8 @@ def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
 
 
 def _gather_types(data: Any, found: set[type], depth: int, known: dict[int, Any]) -> None:
-    """Add the types of the items of nested lists to found. known caches, by id, the inner lists
-    that were visited, because lists may share them.
+    """Add the types of the items of nested lists to `found`. `known` caches, by id, the inner
+    lists that were visited, because lists may share them.
 
     Raises  ValueError for lists nested too deep, such as a list that contains itself, and for
             subclasses of list and tuple whose iterator disagrees with their length

@@ -15,8 +15,8 @@ from ..tensor.tensor import Tensor
 
 
 def floating_only(kernel: str) -> Callable[[Sequence[DType]], str | None]:
-    """Return a check that requires a floating operand; it returns the error text of PyTorch's
-    kernel.
+    """Return a check that requires a floating operand, and otherwise returns the error text of
+    PyTorch's kernel.
 
     An integer dtype could not hold the result.
     """

@@ -31,10 +31,10 @@ _KEYS: Final = frozenset({int, bool, str, float, type(None)})
 
 def by_table(moves: Callable[..., bool] | None = None) -> Callable[[F], F]:
     """Return a decorator, used with `before`, for a composite that takes one tensor, its first
-    argument, and returns a new tensor of elements of it.
+    argument, and returns a new tensor of elements of this argument.
 
-    moves takes the other arguments, and returns whether the composite only moves elements for them.
-    The composite runs at the first call with a layout and such arguments, and in all other cases.
+    `moves` takes the other arguments, and returns whether the composite only moves elements. The
+    composite runs at the first call with a layout and such arguments, and in all other cases.
     """
 
     def decorate(general: F) -> F:

@@ -1,6 +1,6 @@
 """Reshaping of an op's own operands and results, where neither the graph nor the user sees a view.
 
-A composite that needs a matrix merges axes of its input and splits those of its result. A recorded
+A composite that needs a matrix merges axes of its input and splits axes of its result. A recorded
 and tracked view takes 1.3 us; without a graph it is enough to reshape the arrays.
 """
 
@@ -34,8 +34,8 @@ def may_reshape(input: Tensor, others: Sequence[Tensor | None] = ()) -> bool:
 
 
 def reshaped_operand(input: Tensor, shape: Shape) -> Tensor:
-    """Return a tensor over the elements of a contiguous tensor that the graph does not treat as a
-    view. Pass it only to an op that reads it and does not return it.
+    """Return a new tensor over the elements of a contiguous tensor. The graph does not treat it as
+    a view, so pass it only to an op that reads it and does not return it.
     """
     return wrap(input._array.reshape(shape), _gapless(input._layout, shape))
 

@@ -65,7 +65,7 @@ def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
-    """Return shape without the given axes, or with length 1 for each of them if keepdim."""
+    """Return shape without the given axes, or with length 1 for each of them if keepdim is true."""
     if keepdim:
         return tuple([1 if i in axes else n for i, n in enumerate(shape)])
     return tuple([n for i, n in enumerate(shape) if i not in axes])

@@ -88,7 +88,7 @@ class Layout:
 
     @classmethod
     def of(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None = None) -> Layout:
-        """Return the one layout with these properties; None for strides means C order."""
+        """Return the unique layout with these properties; None for strides means C order."""
         key = (dtype, device, shape, strides)
         layout = cls._interned.get(key)
         if layout is None:
@@ -268,7 +268,7 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
 
 
 class Size(tuple[int, ...]):
-    """A shape; a tuple that prints as PyTorch's does.
+    """A shape: a tuple with the repr of PyTorch's Size.
 
     Args:
         sizes: The lengths of the axes.

@@ -139,7 +139,7 @@ def bound(tensor: Tensor, memory: Any) -> Tensor:
 
 
 def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Return the number of elements of memory that such a tensor spans, gaps included."""
+    """Return the number of elements that a tensor with these strides spans, gaps included."""
     if 0 in shape:
         return 0
     return 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])

@@ -59,8 +59,8 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
     """A Tensor that a Module registers when it is assigned as an attribute; it requires grad by
     default. Data of a user's own class keeps that class, and also counts as a Parameter.
 
-    Note    it accepts arbitrary attributes: no op creates Parameters, so their dict slows no op
-            down
+    Note    a Parameter accepts arbitrary attributes: no op creates Parameters, so their dict slows
+            no op down
 
     `Parameter(data, requires_grad=True)` shares memory with data.
 

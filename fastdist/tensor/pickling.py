@@ -129,7 +129,7 @@ def rebuild(
 ) -> Tensor:
     """Return the tensor that was pickled. `array` is in C order; `axes` permutes it."""
     if not array.flags.writeable and block_of(array) is None:
-        # pickle may return memory that is only borrowed, such as that of a received message.
+        # pickle may return memory that is only borrowed, such as a received message's memory.
         array = array.copy(order="K")
     on_device = backend_of(device.type).from_numpy(array, device.index)
     if axes is not None:

@@ -48,7 +48,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Change how tensors print, for all threads. None leaves an option as it is, except sci_mode.
+    """Change how tensors print, for all threads. None keeps an option; sci_mode=None resets it.
 
     Raises  ValueError for a profile other than default, short and full
     """

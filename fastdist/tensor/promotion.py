@@ -1,4 +1,4 @@
-"""The dtype of several operands: tensors with axes before 0-d tensors before Python numbers."""
+"""The dtype to which operands promote; tensors with axes precede 0-d tensors and numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def get_default_dtype() -> DType:
 
 
 def dtype_or_default(dtype: Any) -> DType:
-    """Return the dtype that a user passed, the default one for None."""
+    """Return the dtype that a user passed; None means the default dtype."""
     return default.dtype if dtype is None else dtypes.dtype_of(dtype)
 
 

@@ -129,7 +129,7 @@ class TreeSpec:
         return self._grow(iter(leaves))
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """Return the subtrees of another tree that are in the positions of this one's leaves.
+        """Return the subtrees of another tree that are in the positions of this tree's leaves.
 
         Raises  ValueError where the other tree has a different container
         """

@@ -2,7 +2,7 @@
 
 # share_memory_() moves a whole allocation, so that views still see writes to the tensor, from this
 # process and from others. Tensors do not track their views: that would slow down every view op. So
-# each call searches all living tensors for those in the same allocation (except tensors that
+# each call searches all living tensors for tensors in the same allocation (except tensors that
 # gc.freeze() has hidden). NumPy arrays that users hold keep the old memory.
 #
 # Queues, pipes and arguments of multiprocessing share only tensors that are shared already, and
@@ -27,7 +27,7 @@ from .tensor import Tensor
 
 
 class Span(NamedTuple):
-    """A range of addresses: that of a whole allocation."""
+    """The range of addresses of a whole allocation."""
 
     start: int
     end: int
@@ -56,8 +56,8 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Return whether other processes can share this tensor's memory. This is so after
-    share_memory_() was called on it or its base, here or in the process that sent it.
+    """Return whether other processes can share this tensor's memory. This is true
+    after share_memory_() was called on it or its base, here or in the process that sent it.
     """
     return block_of(self._array) is not None
 
@@ -98,7 +98,7 @@ def share(tensors: Iterable[Tensor]) -> None:
             tensor._array = _placed(array, parts[index], starts[index])
             storage = tensor._storage
             if storage is not None and storage.memory is not None:
-                # It held the old memory. The moved arrays reference the new memory.
+                # The storage held the old memory. The moved arrays reference the new memory.
                 storage.memory = parts[index]
 
 

@@ -3,7 +3,7 @@
 A sparse tensor is a Tensor whose `_array` is a Coo and whose `_layout` is a SparseLayout. So code
 that passes raw arrays on (the engine, hooks, `wrap`) also passes sparse ones on, and no code for
 dense tensors needs a check. A SparseLayout is neither ordinary nor contiguous and caches no routes,
-so that every short path misses and falls back to the op's `general`. That finds the op's rule for
+so that every short path misses and falls back to the op's `general`. `general` finds the rule for
 sparse operands (interpreters/sparse_rules.py), or raises an error with an explanation. If a Coo
 reaches NumPy nevertheless, it can be added; every other operation raises an explained error.
 
@@ -50,7 +50,7 @@ class SparseLayout(Layout):
 
     @classmethod
     def sparse(cls, dtype: DType, device: Device, shape: Shape) -> SparseLayout:
-        """Return the one sparse layout with these properties."""
+        """Return the unique sparse layout with these properties."""
         key = (dtype, device, shape)
         found = cls._made.get(key)
         if found is not None:

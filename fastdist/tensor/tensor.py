@@ -48,9 +48,9 @@ class Extra:
     # The chain of (view op, arguments) that makes this view from its base.
     replay: ViewSteps | None = None
     tangents: Any = None  # a ForwardGrad
-    # The tensor of whose tangent this view's tangent is a view. None: the base. OWN_TANGENT: there
-    # is none. Otherwise (the tensor, number of replay steps to skip, steps that restore its
-    # layout).
+    # This view's tangent is a view of the tangent of another tensor. None: of the base.
+    # OWN_TANGENT: it is not a view. Otherwise (the other tensor, number of replay steps to skip,
+    # steps that restore its layout).
     tangent_root: tuple[Any, ...] | None = None
     grad: Tensor | None = None
     frozen: Any = None  # the AccumulateGrad of a leaf while it does not require grad
@@ -77,7 +77,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
 
     Users call `fastdist.tensor`, `zeros`, `randn` ...; ops make an `empty_shell()` and fill its
-    slots. That runs no Python code, because every call of an op makes its result this way.
+    slots. `empty_shell()` runs no Python code, because each call of an op uses it.
 
     Note    `_array` is the backend's raw array and `_layout` its interned Layout. `_edge` is None
             (requires no grad), an AccumulateGrad (a leaf), a Node, or an Edge (one of several

@@ -1,7 +1,7 @@
 """Implemented names that load on first use: (module below fastdist, defining module, names).
 
-"Storage=UntypedStorage" has a different name in the defining module; "_functorch=." is the defining
-module itself.
+"Storage=UntypedStorage" means that `Storage` is called `UntypedStorage` in the defining module;
+"_functorch=." means that `_functorch` is the defining module itself.
 """
 
 from __future__ import annotations

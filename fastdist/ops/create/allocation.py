@@ -234,7 +234,7 @@ def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
 def like(
     input: Tensor, dtype: DType | None, device: DeviceLike, name: str | None = None
 ) -> tuple[DType, Any]:
-    """Return dtype and device, or those of input for None.
+    """Return dtype and device; None is replaced by the dtype or device of input.
 
     Raises  NotImplementedError for a sparse input, if `name`, the function's name, is given
     """

@@ -35,13 +35,13 @@ def tensor(
     Tensor.
 
     Dtype   Python floats -> the default dtype, integers -> int64, bools -> bool; arrays keep
-            theirs; lists of typed numbers -> the dtype to which the numbers promote
+            their dtype; lists of typed numbers -> the dtype to which the numbers promote
     Raises  ValueError for lists of unequal length, TypeError for a value that is not a number
 
     Args:
         data: The values; tensors and arrays are copied.
         dtype: The dtype of the result; None means the dtype of the values, as above.
-        device: The device of the result; if None, that of a Tensor, or the default device.
+        device: The device of the result; None means a tensor's device, or else the default device.
         requires_grad: Whether autograd records what is computed from the result.
 
     Returns:
@@ -109,7 +109,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     Args:
         data: A tensor, an array, a number, or nested lists of numbers.
         dtype: The dtype of the result; None means the dtype of the values, as for `tensor`.
-        device: The device of the result; None means that of a tensor, or else the default device.
+        device: The device of the result; None means a tensor's device, or else the default device.
 
     Returns:
         A tensor, which is data itself if that is a tensor of the right dtype and device.
@@ -328,12 +328,12 @@ def zeros_like(
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: input is not a tensor.
@@ -365,12 +365,12 @@ def ones_like(
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: input is not a tensor.
@@ -401,12 +401,12 @@ def empty_like(
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: input is not a tensor.
@@ -440,12 +440,12 @@ def full_like(
     Args:
         input: The tensor.
         fill_value: The number.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Raises:
         TypeError: fill_value is not a number.

@@ -37,9 +37,9 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return obj as a Tensor. A Tensor is returned itself. Memory is shared with an array, a
+    """Return obj as a Tensor. A Tensor is returned unchanged. Memory is shared with an array, a
     storage, an object with DLPack or a buffer. Numbers and lists are copied. copy=True always
-    copies, copy=False never.
+    copies, copy=False never copies.
 
     Dtype   the bytes of a buffer are interpreted in the default dtype unless dtype is given
     Raises  ValueError if copy=False is impossible; RuntimeError for a NumPy scalar

@@ -171,7 +171,7 @@ def quick_full(general: F) -> F:
 
 
 def quick_full_like(general: F) -> F:
-    """Return `full_like` with a fast path like that of quick_full."""
+    """Return `full_like` with a fast path as in quick_full."""
 
     def create(*args: Any, **named: Any) -> Any:
         if named or len(args) != 2 or args[0].__class__ not in modes.plain:
@@ -278,7 +278,7 @@ def _is_moderate(value: Any) -> bool:
 @functools.lru_cache(maxsize=64)
 def _counted(dtype: DType, steps: int) -> tuple[Any, Any, int, Array]:
     """Return the scalar type, the number of gaps, half the number of steps, and offsets. The
-    offsets of the first half count steps from the start, and those of the second half from the end.
+    offsets of the first half count steps from the start; the second half counts from the end.
     """
     kind: Any = dtype.numpy.type
     offsets = np.arange(steps).astype(dtype.numpy)

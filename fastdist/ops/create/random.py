@@ -58,9 +58,9 @@ def draw_numbers(
     like: tuple[Tensor, MemoryFormat | None] | None = None,
 ) -> Tensor:
     """Return random numbers on a device, in the default dtype if dtype is None. If `like` is given,
-    they fill memory in the axis order of its tensor. Normal numbers of half types are drawn in
-    float32 and rounded. Complex numbers get two random parts; complex normal numbers are scaled to
-    a standard deviation of 1.
+    the memory of the result has the axis order of the tensor in `like`. Normal numbers of half
+    types are drawn in float32 and rounded. Complex numbers get two random parts; complex normal
+    numbers are scaled to a standard deviation of 1.
     """
     dtype = dtype_or_default(dtype)
     if not dtype.may_have_gradient:
@@ -101,7 +101,7 @@ def _of_two_parts() -> Body:
 
 
 def part_of_graph(backend: Backend, raw: Any, generator: Generator) -> CapturedDraws | None:
-    """Return the generator's state for the graph that is being captured, or None if none is.
+    """Return the generator's state for the graph that is being captured; None if there is no graph.
 
     Raises  RuntimeError for a user's generator that is not registered with the graph
     """
@@ -233,7 +233,7 @@ def randint(
 ) -> Tensor:
     """Return integers drawn uniformly from [low, high); randint(high, size) starts at 0.
 
-    Raises  RuntimeError if low >= high or one does not fit dtype, TypeError if size is not a tuple
+    Raises  RuntimeError if low >= high or dtype is too small, TypeError if size is not a tuple
 
     Args:
         low: The smallest number that can be drawn; 0 if it is left out.
@@ -295,7 +295,7 @@ def draw_integers(
 ) -> Tensor:
     """Return integers from [low, high) in dtype on a device; for `like` see draw_numbers.
 
-    Raises  RuntimeError if dtype does not hold them all: some would wrap around, or be infinite
+    Raises  RuntimeError if dtype cannot hold all of [low, high): numbers would wrap or be infinite
     """
     if dtype is bool_:
         least, most = 0, 1
@@ -351,7 +351,7 @@ def randperm(
     Args:
         n: The number of integers.
         generator: The generator to draw from; the default one if None.
-        dtype: The dtype of the result; the default dtype if None.
+        dtype: The dtype of the result; int64 by default.
         layout: The layout of the result; `strided` if None.
         device: The device of the result; the default device if None.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
@@ -397,12 +397,12 @@ def rand_like(
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Example:
         >>> torch.rand_like(torch.zeros(2, 3)).shape
@@ -432,12 +432,12 @@ def randn_like(
 
     Args:
         input: The tensor.
-        dtype: The dtype of the result; that of input if None.
+        dtype: The dtype of the result; None means the dtype of input.
         layout: The layout of the result; `strided` if None.
-        device: The device of the result; that of input if None.
+        device: The device of the result; None means the device of input.
         pin_memory: Whether to take page-locked memory, from which copies to a GPU are faster.
         requires_grad: Whether autograd records what is computed from the result.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Example:
         >>> torch.randn_like(torch.zeros(2, 3)).shape
@@ -482,8 +482,8 @@ def normal(
     dtype: DType | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return normal numbers with this mean and std: numbers and a size, or tensors that
-    broadcast.
+    """Return normal numbers. `mean` and `std` are numbers if `size` is given, otherwise at least
+    one is a tensor, and they broadcast.
     """
     require_std(std)
     if size is not None:

@@ -55,7 +55,7 @@ def uniform_(
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Fill this tensor with normal numbers of mean and standard deviation std."""
+    """Fill this tensor with normal numbers of this mean and this standard deviation."""
     require_std(std)
     # For complex numbers std is the standard deviation of the number, not of each part.
     each = std * math.sqrt(0.5) if self._layout.dtype.is_complex else std
@@ -71,8 +71,8 @@ def _fill(
     known_as: str,
     ends: tuple[float, float] | None = None,
 ) -> Tensor:
-    """Fill target with numbers of a kind, scaled and shifted; for complex numbers both parts. If
-    ends is given, numbers drawn from [0, 1) are clamped to that range after rounding.
+    """Fill target with numbers of a kind, scaled and shifted; a complex number gets two of them. If
+    `ends` is given, numbers drawn from [0, 1) are clamped to that range after rounding.
     """
     layout = target._layout
     dtype, shape = real_of(layout.dtype), layout.shape
@@ -184,7 +184,7 @@ def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
 
 
 def _kept_positive(drawn: Tensor, like: Tensor, least: float, most: float) -> Any:
-    """Return positive numbers in the range of the dtype of `like`: none is rounded to 0 or
+    """Return positive numbers in the range of the dtype of `like`: no number is rounded to 0 or
     infinity. Before rounding they are between least and most.
     """
     limits, largest = float_limits(like._layout.dtype), largest_of(like._layout.dtype)
@@ -251,8 +251,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
 @composite(homes="function")
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return gamma numbers of the concentrations in input and scale 1. None is below the smallest
-    number of input's dtype.
+    """Return gamma numbers of the concentrations in input and scale 1. No result is below the
+    smallest normal number of input's dtype.
     """
     drawn: Any = _draw_of("gamma", "gamma_cpu", input, generator)
     least = float(float_limits(input._layout.dtype).tiny)
@@ -271,7 +271,7 @@ def log_standard_gamma(input: Tensor, generator: Generator | None = None) -> Any
 @composite(homes="function")
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return numbers that sum to 1 along the last axis: gamma numbers of the concentrations in
-    input, divided by their sum. None is below the smallest normal number of input's dtype.
+    input, divided by their sum. No result is below the smallest normal number of input's dtype.
     """
     # Computed from logarithms: for small concentrations all numbers of a row may underflow.
     shares: Any = late_ops.softmax(log_standard_gamma(input, generator), -1)

@@ -38,7 +38,7 @@ def arange(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return start, start + step, ... without end; arange(n) starts at 0.
+    """Return start, start + step, ... up to but excluding end; arange(n) starts at 0.
 
     Dtype   int64 if all are integers, else the default dtype
     Raises  RuntimeError for a step of 0, or a step away from end

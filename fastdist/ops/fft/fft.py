@@ -2,8 +2,8 @@
 
 `n`, or `s` for several axes, is the length of the transform: longer input is truncated, and shorter
 input padded with zeros. `norm` selects which direction divides by the length: "backward" (the
-default) means the inverse transform, "forward" the forward transform, and "ortho" both, by the
-square root.
+default) means the inverse transform, and "forward" the forward transform. With "ortho" both divide
+by the square root of the length.
 
 Dtype   integers are cast to the default dtype; float32 and complex64 keep single precision
 Raises  RuntimeError for half types, which PyTorch does not support on the CPU either, for a
@@ -411,7 +411,7 @@ def fftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return the frequencies of the numbers of fft, for n samples with distance d: 0 and the
-    positive ones, then the negative ones.
+    positive frequencies, then the negative frequencies.
     """
     places = np.arange(_length("fftfreq", n, dtype))
     places[(n + 1) // 2 :] -= n

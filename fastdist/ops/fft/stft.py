@@ -49,7 +49,7 @@ def stft(
     hop_length samples apart, by default n_fft // 4.
 
     center=True centers the first frame on the first sample, with padding before it by pad_mode;
-    normalized=True divides by sqrt(n_fft); onesided omits the half that follows from the other
+    normalized=True divides by sqrt(n_fft); onesided=True omits the redundant half of each transform
     Shape   (batch, samples) or (samples) -> (batch, frequencies, frames)
     Raises  RuntimeError for lengths that do not fit together
     """
@@ -182,9 +182,9 @@ def istft(
     """Return the signal with these transforms: the input of stft with the same arguments. If no
     signal has these transforms, return the least-squares approximation.
 
-    length truncates it, or pads it with zeros
+    `length` truncates the signal, or pads it with zeros
     Shape   (batch, frequencies, frames) or (frequencies, frames) -> (batch, samples)
-    Raises  RuntimeError if no window, or only a part of one that is 0, covers a sample
+    Raises  RuntimeError if no window covers a sample, or only windows that are 0 there
     """
     hop, width = _steps(n_fft, hop_length, win_length)
     if window is None:

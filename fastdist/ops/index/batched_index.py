@@ -194,7 +194,7 @@ def _laid_as_named(value: Any, named: _Named, level: int) -> Any:
     count, lead = len(named.met), named.lead
     wanted = count + rest - named.is_scalar
     given = value_at(value, level)
-    first = int(given is not value)  # the position after the axis of its batch, if it has one
+    first = int(given is not value)  # the number of batch axes of given: 0 or 1
     if value._layout.numel == 1 and value._layout.dtype is not named.part._layout.dtype:
         given = given.to(named.part._layout.dtype)
     own = value._layout.shape

@@ -86,7 +86,7 @@ def _require_length(mask: Shape, basic: list[Any], at: int, shape: Shape) -> Non
 
 
 def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
-    """Append one entry of an index to both lists: in basic it makes the view, in entries it selects
+    """Append one entry of an index to both lists: `basic` makes the view, and `entries` selects
     positions.
 
     Note    the result is the shape of a mask, or None for other entries
@@ -173,8 +173,8 @@ def _nonzero(mask: Tensor) -> list[Tensor]:
 
 
 def axes_of(places: Tensor, shape: Shape) -> list[Tensor]:
-    """Convert flat positions in C order to one index per axis of shape; without axes, to one index
-    0.
+    """Convert flat positions in C order to one index per axis of shape; if shape has no axes,
+    to one index 0.
     """
     found: list[Any] = []
     rest = places

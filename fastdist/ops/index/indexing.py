@@ -28,8 +28,8 @@ from ..shape.views import expand
 
 
 def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> None:
-    """Raise RuntimeError unless index is int64 or int32. If may_be_empty, an empty one may have any
-    dtype, as in PyTorch's gather and scatter.
+    """Raise RuntimeError unless index is int64 or int32. If may_be_empty, an empty index may have
+    any dtype, as in PyTorch's gather and scatter.
     """
     if may_be_empty and not index._layout.numel:
         return
@@ -42,7 +42,7 @@ def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> No
 
 def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
     if not index._layout.numel:
-        return  # it selects nothing, whatever its number of axes
+        return  # an empty index selects nothing, whatever its number of axes
     # A 0-d tensor counts as a vector with one element.
     if max(len(index._layout.shape), 1) != max(len(shape), 1):
         raise ShapeError(
@@ -207,7 +207,7 @@ def _(
 
 
 def _grown(found: Tensor, shape: Shape) -> Any:
-    """Return zeros of this shape, with found in the corner: src may be larger than index."""
+    """Return `found` padded with zeros at its ends to this shape: src may be larger than index."""
     if found._layout.shape == shape or not shape:
         return found.sum() if not shape and found._layout.shape else found
     corner = tuple(slice(0, n) for n in found._layout.shape or (1,))
@@ -217,7 +217,7 @@ def _grown(found: Tensor, shape: Shape) -> Any:
 
 
 def _by_op(general: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return scatter with a short path: if elements of a tensor replace elements, call the op."""
+    """Return scatter with a short path, which calls the op for a tensor `src` without `reduce`."""
 
     def scatter(*args: Any, **named: Any) -> Any:
         if not named and len(args) == 4 and args[1].__class__ is int:
@@ -418,7 +418,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: GivenOut = None
 
 
 def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int) -> None:
-    """Raise ShapeError unless given is the shape of `count` slices along axis of this shape."""
+    """Raise ShapeError unless `given` is `shape` with the length `count` along `axis`."""
     if given and axis >= len(given):
         raise ShapeError(
             f"{name}(): Indexing dim {axis} is out of bounds of the source tensor with dim "
@@ -518,8 +518,8 @@ def index_add(
 def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
     """Return index with n added to negative values: -1 is the last element.
 
-    Raises  IndexError, with the text refusal, for values outside of -n ... n - 1. On a GPU such
-            values are left as they are: see Note [Places outside]
+    Raises  IndexError, with the message `refusal`, for values outside of -n ... n - 1. On a GPU
+            such values are returned unchanged: see Note [Places outside]
     """
     if is_seen_by_kernels_alone(index):
         return late_ops.where(index < 0, index + n, index)
@@ -532,7 +532,7 @@ def counted_from_front(index: Tensor, n: int, refusal: str) -> Any:
 # Note [Places outside]
 # On the CPU an index out of range raises IndexError. On a GPU the check would have to wait for all
 # queued work, in each call. So the kernels check instead: reading out of range gives NaN, or the
-# most extreme integer, and writing out of range has no effect. gather and x[...] do the same.
+# most extreme integer, and writing out of range has no effect. This includes gather and x[...].
 
 
 def is_seen_by_kernels_alone(values: Tensor) -> bool:

@@ -148,7 +148,7 @@ def _in_blocks(rows: Any, block: int) -> Any:
 
 
 def _inside(cells: Any, rest: Tensor | None) -> Any:
-    """Return, for each block of weights, the index at which its running sum exceeds rest."""
+    """Return, for each block of weights, the index at which its running sum exceeds `rest`."""
     # Transposed, because NumPy adds whole rows four times as fast as it computes running sums.
     running = cells.T.astype(np.float64, order="C")
     for before, here in itertools.pairwise(running):

@@ -45,8 +45,8 @@ def repeat_interleave(
         output_size: The length of the result. If given, the call does not wait for a GPU.
 
     Raises:
-        RuntimeError: A count is negative or not an integer, or the number of counts is not that of
-            slices.
+        RuntimeError: A count is negative or not an integer, or there is not one count for each
+            slice.
         IndexError: dim is out of range.
 
     Example:

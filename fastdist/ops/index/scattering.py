@@ -34,7 +34,7 @@ from .indexing import (
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, written where mask is true.
 
-    Raises  ShapeError if source has too few elements; on a GPU the missing ones are NaN: see
+    Raises  ShapeError if source has too few elements; on a GPU missing elements are NaN: see
             Note [Places outside] in indexing.py
     """
     if mask._layout.dtype is not bool_:
@@ -156,7 +156,7 @@ def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> Non
 
 @composite(homes="function method inplace", node="put")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return input with source written at flat indices, or added there if accumulate."""
+    """Return input with source written at flat indices, or added there if `accumulate` is true."""
     if index._layout.dtype is not int64:
         raise DTypeError(
             f"put_(): Expected a long tensor for index, but got {WORDS[index._layout.dtype]}"
@@ -348,7 +348,7 @@ def _slopes(
     if reduce == "mean":
         start = (ones_like if include_self else zeros_like)(input)
         return 1 / start.scatter_add(axis, index, ones_like(src)).clamp(min=1), None, None
-    # All elements equal to the result share the gradient; where the result is NaN, none gets any.
+    # All elements equal to the result share the gradient; where it is NaN, they get none.
     out, dtype = out.detach(), src._layout.dtype
     by_src = (src.detach() == out.gather(axis, index)).to(dtype)
     by_self = (input.detach() == out).to(dtype)
@@ -371,8 +371,8 @@ def _slopes_of_products(
     count = no_self.to(dtype).scatter_add(axis, index, no_src.to(dtype))
     whole = input.masked_fill(input.detach() == 0, 1), src.masked_fill(no_src, 1)
     rest = reduced(whole[0], index, whole[1], axis, "prod", include_self)
-    # If exactly two are zero, the derivative of each is the other one times the rest: it is 0, but
-    # its own derivative is not.
+    # If exactly two elements are zero, the derivative by each of them is the product of all other
+    # elements. This is 0, but its own derivative is not.
     zeros = where(no_self, input, 0.0).scatter_add(axis, index, where(no_src, src, 0.0))
     alone, in_pairs = rest * (count == 1), rest * (count == 2)
     by_self = where(no_self, alone + in_pairs * (zeros - input), out / whole[0])

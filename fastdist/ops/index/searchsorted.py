@@ -56,8 +56,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @structured("index.searching.hits", homes="nowhere", known_as="nonzero")
 def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
-    """Return the `count` indices where input, a vector of bools, is true. upto holds its cumulative
-    sums.
+    """Return the `count` indices where input, a vector of bools, is true. `upto` holds its
+    cumulative sums.
     """
 
 
@@ -90,7 +90,7 @@ def ends_of(input: Tensor) -> tuple[Any, Any]:
 def find_outside(values: Any, least: int, most: int) -> int | None:
     """Return an element of values that is below least or above most, or None. For a batch, all
     calls are checked. Values on devices other than the CPU are not checked, because that would
-    wait.
+    wait for the device.
     """
     every = unbatched(values)
     if every._layout.device is not CPU or not every._layout.numel:
@@ -120,7 +120,7 @@ def searchsorted(
         out_int32: Whether the result is int32 instead of int64.
         right: Whether to insert after equal elements.
         side: "left" or "right", instead of right.
-        sorter: Indices that sort the rows of sorted_sequence; they are sorted if None.
+        sorter: Indices that sort the rows of sorted_sequence; None for rows in order.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
@@ -265,7 +265,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         low, high = ends_of(every)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
-    # NumPy would add 1 to it without an overflow check, and write out of bounds of an empty array.
+    # NumPy would add 1 to `high` with no overflow check, and write out of bounds of an empty array.
     if high >= _LARGEST:
         raise ShapeError(
             f"maximum value of input overflowed, it should be < {_LARGEST} but got {high}"
@@ -300,7 +300,7 @@ _MANY = 1 << 14
 def _counted_on_cpu(
     values: np.ndarray[Any, Any], weights: Tensor | None, minlength: int, high: int
 ) -> Tensor:
-    """Return how often each of values, which are at most high, occurs, or the sums of weights.
+    """Return how often each number in `values` (at most `high`) occurs, or the sums of weights.
 
     Note    NumPy finds the largest number, and then reads all numbers again. It gets a copy,
             because another thread may change the numbers in between

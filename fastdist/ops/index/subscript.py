@@ -52,8 +52,8 @@ class Places:
     def __init__(self, entries: tuple[Any, ...], of: Layout) -> None:
         tensors = [entry for entry in entries if isinstance(entry, Tensor)]
         self.sources = [(one, storage_of(one), storage_of(one).version) for one in tensors]
-        # Indices may be on the CPU, as those from a mask are; they are copied to the device of the
-        # data.
+        # Indices may be on the CPU, for example if they come from a mask. They are copied to the
+        # device of the data.
         self.arrays = tuple([None if e is None else e.to(device=of.device)._array for e in entries])
         self.shape = _indexed_shape(self.arrays, of.shape)
 
@@ -69,8 +69,8 @@ class Places:
 
 
 def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
-    """Return the shape of x[arrays]. The axes of the indices replace the indexed axes if those
-    adjoin, otherwise they come first.
+    """Return the shape of x[arrays]. The axes of the indices replace the indexed axes if
+    the indexed axes are adjacent, otherwise they come first.
     """
     used = [i for i, array in enumerate(arrays) if array is not None]
     shapes = [tuple(arrays[i].shape) for i in used]
@@ -252,8 +252,8 @@ def _seen_by(input: Tensor, index: tuple[Any, ...]) -> Tensor | None:
 
 
 def _rows_at(input: Tensor, index: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return (tensor, vector of indices), whose slices along axis 0 are input[index]. Return None
-    for other kinds of indices.
+    """Return a tensor and a vector of indices: the slices at them along axis 0 are input[index].
+    Return None for other kinds of indices.
     """
     layout, found = input._layout, index._layout
     if layout.device is not CPU or found.device is not CPU or not layout.numel:

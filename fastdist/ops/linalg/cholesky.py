@@ -1,6 +1,6 @@
 """Triangular systems, and Cholesky factors.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp
 (linalg_solve_triangular_*, cholesky_*). The batched formulas are in Giles 2008, "An extended
 collection of matrix derivative results for forward and reverse mode algorithmic differentiation".
 """
@@ -38,7 +38,7 @@ from .matrix_checks import (
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     """Return X with a @ X = b for a triangular matrix a. Its other triangle is not read, nor is the
-    diagonal if unitriangular.
+    diagonal if unitriangular is true.
     """
 
 
@@ -77,8 +77,8 @@ def _(
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """Return X with A @ X = B, or X @ A = B if not left, for a triangular A; the other triangle is
-    not read.
+    """Return X with A @ X = B for a triangular A, or with X @ A = B if `left` is false. The other
+    triangle of A is not read.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k); batch axes broadcast
     Note    a 0 on the diagonal gives inf and NaN, and raises no error
@@ -170,7 +170,7 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 @composite(name="cholesky", homes="linalg", out="same")
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return the lower triangular L with L @ L.mH = input, or the upper triangular U with
-    U.mH @ U = input if upper.
+    U.mH @ U = input if upper is true.
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
     """
@@ -182,7 +182,7 @@ def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
     """Return (L, info). For a matrix that is not positive-definite, L is NaN and info is the order
-    of the first leading minor that is not.
+    of the first leading minor that is not positive-definite.
     """
     return return_types.linalg_cholesky_ex(
         *_cholesky("linalg.cholesky_ex", input, upper, check_errors)
@@ -204,7 +204,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     takes_complex=True,
 )
 def cholesky_solved(b: Tensor, factor: Tensor, upper: bool) -> Tensor:
-    """Return X with A @ X = b, given the Cholesky factor of A; its other triangle is not read."""
+    """Return X with A @ X = b, given A's Cholesky factor, whose other triangle is not read."""
 
 
 @cholesky_solved.plan
@@ -253,8 +253,8 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     """Return X with A @ X = input, where input2 is the Cholesky factor of A.
 
     Shape   (..., n, k), (..., n, n) -> (..., n, k); batch axes broadcast
-    Note    if G is the gradient with respect to A, that of input2 is (G + G.mH) @ input2, which is
-            not triangular
+    Note    if G is the gradient with respect to A, the gradient with respect to input2 is
+            (G + G.mH) @ input2, which is not triangular
     """
     for one, what in ((input, "b"), (input2, "u")):
         if len(one._layout.shape) < 2:

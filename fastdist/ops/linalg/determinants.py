@@ -1,6 +1,6 @@
 """Determinants, and their logarithms.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_det_*,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_det_*,
 slogdet_*). For singular matrices they are exact here, whereas PyTorch perturbs the matrix slightly.
 """
 
@@ -55,7 +55,7 @@ def _cofactors(input: Tensor, out: Tensor) -> Any:
 
 def _cofactors_by_values(input: Tensor) -> Any:
     """Return the cofactors by an SVD: each singular value is replaced by the product of
-    the others.
+    all other singular values.
     """
     u, values, right, _ = svd_parts(input, False)
     edge = ones((*values.shape[:-1], 1), dtype=values.dtype, device=values.device)

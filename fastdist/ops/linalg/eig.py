@@ -1,6 +1,6 @@
 """Eigenvalues and eigenvectors of general square matrices; they are complex for real matrices too.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
 linalg_eig_jvp). They grow without bound as eigenvalues approach each other.
 """
 
@@ -50,7 +50,7 @@ def _(grads: tuple[Tensor | None, ...], outs: tuple[Tensor, ...]) -> Any:
     turned = vectors.mH @ by_vectors
     along = turned.diagonal(dim1=-2, dim2=-1)
     require_no_phase(imaginary_part(along.detach()), "linalg_eig_backward")
-    # Eigenvectors have length 1, so the part of the gradient that would change it is removed.
+    # Eigenvectors have length 1, so the part of the gradient along them is removed.
     turned = turned - vectors.mH @ (vectors * real_part(along).unsqueeze(-2))
     met = turned / conjugate(differences(values))
     if by_values is not None:

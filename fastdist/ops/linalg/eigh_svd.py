@@ -1,8 +1,8 @@
 """Eigenvalues of symmetric matrices, and singular values.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
-svd_*). Derivatives of vectors grow without bound as values approach each other; derivatives of
-values do not.
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_eig_backward,
+svd_*). Derivatives of eigenvectors and singular vectors grow without bound as the values approach
+each other; derivatives of the values do not.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .matrix_checks import require_computable, require_computed, require_matrix,
     takes_complex=True,
 )
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
-    """Return eigenvalues in ascending order, eigenvectors as columns, and whether the search
-    failed.
+    """Return eigenvalues in ascending order, eigenvectors as columns, and for each matrix
+    whether the algorithm failed.
     """
 
 
@@ -51,8 +51,8 @@ def differences(values: Tensor) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
     n = values._layout.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
-    # Filled, not multiplied: numbers divided by it are then exactly 0, and so are their
-    # derivatives.
+    # The diagonal is filled, not multiplied: numbers divided by it are then exactly 0, and so are
+    # their derivatives.
     return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
 
 

@@ -152,7 +152,7 @@ def _contract(
 ) -> tuple[Any, list[str]]:
     """Return the product of two operands, summed over the letters that are not in `later`.
 
-    Dtype  if there is a sum, that of a matrix product; otherwise that of mul, which promotes dtypes
+    Dtype  if there is a sum, as for a matrix product; otherwise as for mul, which promotes dtypes
            and accepts bool, as in PyTorch
     """
     a, a_letters = _sum_alone(a, a_letters, later | set(b_letters))

@@ -1,4 +1,4 @@
-"""LDL factors of symmetric and Hermitian matrices, and solutions by them."""
+"""LDL factors of symmetric and Hermitian matrices, and solutions of systems by these factors."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 @composite(homes="linalg", out="same")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
-    """Return (LD, pivots) with A = L @ D @ L.mT, or A = L @ D @ L.mH for a complex A if hermitian.
+    """Return (LD, pivots) with A = L @ D @ L.mT. With hermitian=True, a complex A is L @ D @ L.mH.
     LD holds the blocks of D and, below them, L without its diagonal of ones; pivots are LAPACK's.
     Only the lower triangle of A is read.
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
     Raises  RuntimeError if a pivot is 0
-    Note    it has no derivative, as in PyTorch
+    Note    this function has no derivative, as in PyTorch
     """
     found, pivots, info = _factor(A, hermitian)
     _require_factors("torch.linalg.ldl_factor", A, info)
@@ -128,8 +128,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
-    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first pivot that is
-    0, or 0.
+    """Return (LD, pivots, info) as ldl_factor does; info is the number of the first zero pivot,
+    counted from 1, or 0 without one.
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:
@@ -143,7 +143,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     Raises  RuntimeError for invalid pivots. On a GPU pivots are not checked, because that would
-            wait; invalid ones give NaN
+            wait for the GPU; invalid pivots give NaN
     """
     name = "torch.linalg.ldl_solve"
     shape = require_square(name, LD)

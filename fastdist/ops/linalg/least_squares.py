@@ -115,8 +115,8 @@ def svd_lowrank(
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) for the rows of A, minus their mean if center; see svd_lowrank. The columns
-    of V are the principal directions.
+    """Return (U, S, V) for the rows of A, minus their mean if `center` is true; see svd_lowrank.
+    The columns of V are the principal directions.
 
     Raises  ValueError for a q larger than the shorter side, or a negative niter
     """

@@ -1,6 +1,6 @@
 """Linear systems: solutions, inverses, LU factors.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_solve_*,
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_solve_*,
 plu_*).
 """
 
@@ -69,8 +69,8 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
     require_square(name, A)
     require_same_dtype(name, A, B)
     shape, right = A._layout.shape, B._layout.shape
-    # B is a batch of vectors if its shape is that of A without the last axis, as in NumPy before
-    # 2.0.
+    # B is a batch of vectors if its shape equals A's shape without the last axis, as in NumPy
+    # before 2.0.
     is_vector = len(right) == 1 or (len(right) == len(shape) - 1 and right == shape[:-1])
     given: Any = B.unsqueeze(-1) if is_vector else B
     require_fitting(name, shape, given._layout.shape, left)
@@ -87,7 +87,7 @@ _UNSOLVABLE = "The solver failed because the input matrix is singular."
 
 @composite(homes="linalg", out="same")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """Return X with A @ X = B, or X @ A = B if not left.
+    """Return X with A @ X = B, or with X @ A = B if `left` is false.
 
     Shape   (..., n, n), (..., n, k) -> (..., n, k), batch axes broadcast; (..., n, n), (n) or
             (..., n), with the batch axes of A, -> (..., n)
@@ -327,7 +327,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
-    """Return (LU, pivots, info); info is the number of the first pivot that is 0, or 0."""
+    """Return (LU, pivots, info); info is the number of the first zero pivot, or 0 without one."""
     compact, pivots, info = _factor("linalg.lu_factor_ex", A, pivot)
     if check_errors:
         require_computed("torch.linalg.lu_factor_ex", info, _NO_SOLUTION)
@@ -363,7 +363,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 @composite(name="lu", out="cast", known_as="_lu_with_info")
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), and info if get_infos; replaced by linalg.lu_factor."""
+    """Return (LU, pivots), and info if get_infos is true; replaced by linalg.lu_factor."""
     found = _factor("lu", A, pivot)
     return found if get_infos else found[:2]
 
@@ -419,7 +419,8 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, adjoint: bool) -> Any:
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    """Return X with A @ X = B (or X @ A = B, or with A.mH), given the results of lu_factor for A.
+    """Return X with A @ X = B, given the results of lu_factor for A; with X @ A = B if `left` is
+    false, and with A.mH in place of A if `adjoint` is true.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """

@@ -28,7 +28,7 @@ from .product_gradients import gradients_of_matmul
 # The name, in a profile, of the event around a matrix product that computes a product of vectors.
 _of_vectors = object()
 # With an Ellipsis NumPy returns a 0-d view, never a scalar.
-# PyTorch's names for products with a vector, and for those in which an operand is a batch.
+# PyTorch's names for products with a vector, and for products in which an operand is a batch.
 _ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
 _EVENTS: Final[dict[tuple[int, ...], str]] = {
     (2, 2): "mm",
@@ -105,7 +105,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 def _are_few(input: Tensor, other: Tensor) -> bool:
     """Return whether a kernel handles a vector and a matrix, or two vectors, directly: both are
-    small and on the CPU. The result is bitwise equal to that of a matrix product.
+    small and on the CPU. The result is bitwise equal to the matrix product's.
     """
     a, b = input._layout, other._layout
     if input.__class__ not in PLAIN or other.__class__ not in PLAIN or a.dtype is not b.dtype:

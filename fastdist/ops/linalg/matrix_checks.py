@@ -80,7 +80,7 @@ def require_same_dtype(name: str, a: Tensor, b: Tensor) -> None:
 
 
 def require_fitting(name: str, a: Shape, b: Shape, left: bool = True) -> None:
-    """Raise RuntimeError unless b has as many rows as a, or, if not left, as many columns."""
+    """Raise RuntimeError unless b has as many rows as a (as many columns, if `left` is false)."""
     if a[-2] != b[-2 if left else -1]:
         raise ShapeError(
             f"{name}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "

@@ -45,7 +45,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
 
 @composite(name="matrix_power", homes="linalg", out="same")
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
-    """Return the product of n factors input; for n < 0, the product of -n inverses.
+    """Return the n-th power of each matrix; for n < 0, the power -n of the inverse.
 
     Shape   (..., k, k) -> (..., k, k)
     Raises  LinAlgError for n < 0 if input is singular
@@ -55,7 +55,7 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
 
 @composite(out="same")
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """Return the product of n factors input; an alias of linalg.matrix_power."""
+    """Return the n-th power of each matrix; an alias of linalg.matrix_power."""
     return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
 
 

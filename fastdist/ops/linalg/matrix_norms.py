@@ -46,7 +46,7 @@ def linalg_vector_norm(
         ord: The order.
         dim: The axis or axes; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -140,7 +140,7 @@ def linalg_norm(
         ord: The order: None, a number, inf, -inf, "fro" or "nuc".
         dim: The axis of vectors, or the two axes of matrices; all axes if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

@@ -1,6 +1,6 @@
 """Pseudoinverses and ranks.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*), by Golub
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (pinv_*), by Golub
 and Pereyra 1973, "The differentiation of pseudo-inverses and nonlinear least squares problems whose
 variables separate". They are valid where the rank does not change.
 """
@@ -110,8 +110,8 @@ _TAKEN = (float32, float64, complex64, complex128)
 
 
 def _by_triangle(input: Tensor) -> Any:
-    """Return the Hermitian matrix with the lower triangle of input. Its derivative is that of
-    input, because the derivative of pinv is with respect to every element, as in PyTorch.
+    """Return the Hermitian matrix with the lower triangle of input. Its gradient is passed to every
+    element of input unchanged, as in PyTorch's pinv.
     """
     given = input.detach()
     below = given.tril(-1)
@@ -174,7 +174,7 @@ def matrix_rank(
     """Return the number of singular values that exceed atol, and rtol times the largest one.
 
     Shape   (..., m, n) -> (...) of int64
-    Note    defaults are those of linalg.pinv; tol is NumPy's name of atol
+    Note    defaults are as for linalg.pinv; tol is NumPy's name of atol
     """
     name = "torch.linalg.matrix_rank"
     require_matrix(name, input, "input")

@@ -29,7 +29,7 @@ def gradients_of_matmul(layouts: Layouts, device: Device) -> RawGradients | None
 
 
 def gradients_of_linear(layouts: Layouts, device: Device) -> RawGradients | None:
-    """Return such functions for input @ weight.T + bias, where input is a matrix."""
+    """Return functions for the gradients of input @ weight.T + bias, where input is a matrix."""
     first, weight, bias = layouts
     if first is None or weight is None or not _are_served(layouts, device):
         return None

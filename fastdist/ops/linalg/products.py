@@ -177,8 +177,8 @@ def inner(input: Tensor, other: Tensor, *, out: GivenOut = None) -> Tensor:
 
 
 def _matrix(tensor: Tensor) -> Any:
-    """Return input with all axes except the last merged; -1 could not express that for an empty
-    axis.
+    """Return tensor with all axes except the last merged; reshape(-1, last) would fail if last
+    is 0.
     """
     *outer_sizes, last = tensor._layout.shape
     return tensor.reshape(math.prod(outer_sizes), last)
@@ -196,7 +196,7 @@ def scaled(number: Any, tensor: Tensor) -> Any:
     if not dtype.may_have_gradient:
         require_held(number, dtype)
         number = bool(number) if dtype is bool_ else int(number)
-    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # every dtype holds smaller ones
+    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # every dtype holds smaller numbers
         require_held(number, dtype.computes_in)
     return tensor if number == 1 else tensor * number
 

@@ -1,6 +1,6 @@
 """QR decompositions, and products of Householder reflections.
 
-The derivatives are those of PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_qr_*). A
+The derivatives follow PyTorch's torch/csrc/autograd/FunctionsManual.cpp (linalg_qr_*). A
 product of reflections is computed as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A
 storage-efficient WY representation for products of Householder transformations"), which autograd
 differentiates.
@@ -156,7 +156,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
     """Return (a, tau): R with the Householder vectors below its diagonal, and the scales of the
     reflections, as householder_product accepts them.
 
-    Note    it has no derivatives, as in PyTorch
+    Note    this function has no derivatives, as in PyTorch
     """
     require_matrix("geqrf", input)
     return return_types.geqrf(*reflectors(input))

@@ -486,7 +486,7 @@ gelu_tanh_tails.refusal(floating_only("GeluKernelImpl"))
 def logit(input: Tensor, eps: float | None = None, *, out: GivenOut = None) -> Tensor:
     """Return log(input / (1 - input)). If eps is given, input is clamped to eps ... 1 - eps first.
     If eps is above 1/2, that range is empty: then input below eps becomes eps, and all other input
-    1 - eps.
+    becomes 1 - eps.
     """
     if eps is not None and eps > 0.5:
         choose, low = where, lt(input, eps)

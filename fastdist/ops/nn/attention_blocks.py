@@ -1,7 +1,7 @@
 """Attention as one op that processes queries in blocks, without a matrix of all weights.
 
 The op saves its result and, for each query, the logarithm of the sum of exp(score). From these its
-gradient recomputes the weights block by block. Which weights dropout drops follows from one number:
+gradient recomputes the weights block by block. One number determines which weights dropout drops:
 see Note [Dropout by counting] in random_numbers/philox.py. If the weights need no more memory than
 operands and result, as for short sequences, they are saved for the gradient. Higher derivatives and
 tangents are composed of other ops, which do store matrices.
@@ -70,7 +70,7 @@ def in_blocks(
     dropout: float,
 ) -> Any:
     """Return the attention of operands with any number of leading axes. The last of these may be
-    shorter for key and value: a divisor of query's.
+    shorter for key and value; its length must divide the length in query.
     """
     lead, scores = query._layout.shape[:-2], (*query._layout.shape[:-1], key._layout.shape[-2])
     if mask is not None:
@@ -250,7 +250,7 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...
     """Return the results of batched calls with dropout, composed of other ops.
 
     Which weights are dropped depends on the position of a sample within its own call. A kernel that
-    got the samples of all calls could not know it.
+    got the samples of all calls could not determine this position.
     """
     query, key, value, mask, seed = operands
     factor, is_causal, dropout, _ = attributes
@@ -396,7 +396,7 @@ def attention_gradient(
     is_learnt: bool,
 ) -> tuple[Tensor, ...]:
     """Return the gradients of attention_in_blocks with respect to query, key, value and the mask.
-    The last one is empty unless the mask is learnt. This op is not differentiable.
+    The gradient of the mask is empty unless the mask is learnt. This op is not differentiable.
     """
 
 
@@ -429,7 +429,7 @@ def _(
 def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
     """Return the factors by which dropout multiplies the weights: 0, or 1 / (1 - dropout).
 
-    Shape   (1,) -> shape, whose last axis is that of the keys
+    Shape   (1,) -> shape, whose last axis is the axis of the keys
     """
 
 

@@ -181,8 +181,8 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return the averages of windows over the last two axes. If divisor_override is given, it
-    divides the sums instead of the number of elements.
+    """Return the averages of windows over the last two axes. If divisor_override is given, the
+    sums are divided by it, and not by the number of elements.
 
     Args:
         input: The tensor.
@@ -224,8 +224,8 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Return the averages of windows over the last three axes. If divisor_override is given, it
-    divides the sums instead of the number of elements.
+    """Return the averages of windows over the last three axes. If divisor_override is given, the
+    sums are divided by it, and not by the number of elements.
     """
     return _average(
         "avg_pool3d",

@@ -156,8 +156,8 @@ def normalize_channels_gradients(
     eps: float,
     is_whole: bool,
 ) -> Tensor:
-    """Return the gradients of normalize_channels with respect to its inputs, that of the first one
-    only if is_whole. This op is not differentiable.
+    """Return the gradients of normalize_channels with respect to its inputs; with respect to the
+    first input only if `is_whole` is true. This op is not differentiable.
     """
 
 
@@ -199,7 +199,7 @@ def _batch_norm_of_plain(
     ):
         return NOT_TAKEN
     layout = input._layout
-    if training is True and layout.numel != layout.shape[1]:  # one for each channel raises below
+    if training is True and layout.numel != layout.shape[1]:  # one element per channel raises below
         out, mean, variance = normalize_channels(input, weight, bias, eps)
         if running_mean is not None:
             _follow_plain(running_mean, running_var, mean, variance, layout, momentum)

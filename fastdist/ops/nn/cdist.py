@@ -141,8 +141,8 @@ class RowDistances(NormNode):
         return found, None, None
 
     def apply_recorded(self, g: tuple[Tensor | None, ...], keep: bool) -> tuple[Any, ...]:
-        """Return that gradient, and zeros that carry the derivatives of the gradients of
-        the rows.
+        """Return the gradient of the squared distances, and zeros that carry the derivatives of
+        the gradients of the rows.
         """
         distances = unpack_output(self, self.out, self.output_layout, self)
         parts: tuple[Any, ...] = (None, None)
@@ -161,8 +161,8 @@ class RowDistances(NormNode):
 
 
 def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[Any, Any]:
-    """Return zeros like x1 and x2. Their derivatives are those of the gradients of x1 and x2 that
-    come from distances equal to 0, whose gradient is g.
+    """Return zeros like x1 and x2. They carry the derivatives of the gradients of x1 and x2 that
+    come from distances equal to 0. g is the gradient of the distances.
     """
     width, across = x1._layout.shape[-1], distances._layout.shape[-1]
     whole = x1._layout.shape[-2] * across
@@ -176,7 +176,7 @@ def _slopes_at_zero(g: Any, distances: Tensor, x1: Tensor, x2: Tensor) -> tuple[
         for x, number in zip((x1, x2), numbers, strict=True)
     )
     difference = first - second
-    # Rounding may leave a small remainder.
+    # Made exactly 0, with the derivative of difference: rounding may leave a small remainder.
     part = product_at_zero(quotient, difference - wrap(difference._array, difference._layout))
     by = [
         x.new_zeros((x._layout.numel // width, width))

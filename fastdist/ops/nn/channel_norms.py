@@ -20,7 +20,7 @@ from ...tensor.tensor import Tensor
 from ..reduce.row_slopes import MOST, may_fuse
 from .norm_slopes import axes_of, group_norm_slope, normal_of, slope_of
 
-# The kernels add up the gradients of samples one after another, which pays up to this many samples.
+# The kernels add up the gradients of samples one by one, which is fast up to this many samples.
 _MOST_SAMPLES: Final = 256
 
 
@@ -117,8 +117,8 @@ def _(
 
 
 def _are_rows(layout: Layout, *rows: Layout | None) -> bool:
-    """Return whether layout is that of a contiguous floating tensor on the CPU, and whether each
-    row has one number for each of its channels, in the same dtype.
+    """Return whether layout is the layout of a contiguous floating tensor on the CPU, and whether
+    each row has one number for each channel of that tensor, in the same dtype.
     """
     if layout.device is not CPU or layout.dtype not in (float32, float64) or layout.is_sparse:
         return False

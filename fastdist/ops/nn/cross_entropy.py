@@ -43,7 +43,7 @@ def reduction_code(reduction: str) -> int:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return the reduction that PyTorch's deprecated arguments specify, or reduction without them.
+    """Return the reduction that PyTorch's deprecated arguments specify, or else `reduction`.
 
     Raises  ValueError for an unknown reduction, before any other argument is checked
     """
@@ -132,8 +132,8 @@ def nll_gradient(
     ignore_index: int,
     reduction: int,
 ) -> Tensor:
-    """Return the gradient of nll_kernel with respect to its input; `input` is the gradient of its
-    result.
+    """Return the gradient of nll_kernel with respect to its input. The parameter `input` is the
+    gradient of nll_kernel's result.
     """
 
 
@@ -195,7 +195,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log likelihood of target's classes under the log probabilities input.
+    """Return the negative log likelihood of target's classes; input holds log probabilities.
 
     Shape   (N, C, ...), (N, ...) -> (), or (N, ...) for reduction "none"
     """
@@ -307,8 +307,8 @@ def _(
 def cross_entropy_rows_gradient(
     input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
-    """Return the gradient of cross_entropy_rows with respect to its input; `input` is the gradient
-    of its result. This op is never recorded.
+    """Return the gradient of cross_entropy_rows with respect to its input. The parameter `input` is
+    the gradient of that op's result. This op is never recorded.
     """
 
 
@@ -345,7 +345,7 @@ def _cross_entropy_of_rows(
     input: Any = None, target: Any = None, *others: Any, **named: Any
 ) -> Any:
     """Return the mean cross entropy of few rows with classes. The kernel checks the classes, so
-    this path, which is the commonest call, takes a third less time.
+    this path, for the most frequent call, takes a third less time.
     """
     if others or named or input.__class__ not in PLAIN or target.__class__ not in PLAIN:
         return NOT_TAKEN

@@ -41,7 +41,7 @@ def ctc_loss(
 
     Shape   log_probs (T, N, C) or (T, C); targets (N, S), or all of them in one row; lengths (N,)
             -> (), or (N,) for reduction "none"
-    Note    the gradient is that of logits before a log_softmax, as in PyTorch
+    Note    the gradient is with respect to logits before a log_softmax, as in PyTorch
     Source  Graves et al. 2006, "Connectionist Temporal Classification"
     """
     code = reduction_code(reduction)
@@ -122,7 +122,8 @@ def ctc_losses(log_probs: Tensor, letters: Tensor, sizes: Tensor, zero_infinity:
     """Return -log of the probabilities of the texts, and the log-probabilities of having read up to
     each letter.
 
-    letters holds the texts with blanks around each class; sizes the numbers of steps and letters
+    `letters` holds the texts with blanks around each class; `sizes` holds the numbers of steps and
+    of letters
     """
 
 
@@ -222,7 +223,7 @@ class _Where:
         self.beyond = _like(np.ascontiguousarray(over[:, :, None] | beyond[:, None, :]), other)
 
     def turned(self, x: Tensor) -> Any:
-        """Return x, which has this shape, with the steps and letters of each sample reversed."""
+        """Return x, of shape `self.shape`, with the steps and letters of each sample reversed."""
         return x.reshape(-1).index_select(0, self._back).reshape(self.shape)
 
 

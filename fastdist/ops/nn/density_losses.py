@@ -27,14 +27,14 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log likelihood of the counts target under a Poisson distribution. input
-    is its rate, or the logarithm of it. full adds Stirling's approximation of log(target!).
+    """Return the negative log likelihood of the counts `target` under a Poisson distribution whose
+    rate, or its logarithm, is `input`. `full` adds Stirling's approximation of log(target!).
     """
     reduction = reduction_of(size_average, reduce, reduction)
     x: Any = input
     losses = x.exp() - target * x if log_input else x - target * (x + eps).log()
     if full:
-        # Filled before the logarithm as well: the gradient of 0 * log(0) would be NaN.
+        # Targets up to 1 are replaced before the logarithm: the gradient of 0 * log(0) is NaN.
         counts: Any = target.masked_fill(target <= 1, 1.0)
         rest = counts * counts.log() - counts + 0.5 * (2 * math.pi * counts).log()
         losses = losses + rest.masked_fill(target <= 1, 0.0)
@@ -50,8 +50,8 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log likelihood of target under normal distributions with mean input and
-    variance var, which is at least eps. full adds log(2 * pi) / 2.
+    """Return the negative log likelihood of `target` under normal distributions with mean `input`
+    and variance `var`, which is at least eps. `full` adds log(2 * pi) / 2.
 
     Note    var may lack the last axis, or have length 1 there
     """
@@ -82,7 +82,7 @@ def gaussian_nll_loss(
 
 
 def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
-    """Return whether found is shape except for one axis of length 1."""
+    """Return whether `found` equals `shape` except for one axis of length 1."""
     if len(shape) != len(found):
         return False
     return [m for n, m in zip(shape, found, strict=True) if n != m] == [1]
@@ -92,8 +92,8 @@ def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
 def gumbel_softmax(
     logits: Tensor, tau: Tensor | float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard, return a one-hot
-    vector at its maximum, with the gradient of the softmax.
+    """Return the softmax of logits with Gumbel noise, at temperature tau. If hard is true,
+    return a one-hot vector at its maximum, with the gradient of the softmax.
 
     Source  Jang et al. 2017, "Categorical reparameterization with Gumbel-softmax"
     """

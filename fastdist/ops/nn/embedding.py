@@ -142,7 +142,7 @@ def frequency(input: Tensor, weight: Tensor) -> Any:
 
 
 def divide_gradient(found: Any, by: Any) -> None:
-    """Have the backward pass divide the gradient of found, if there is one, by `by`."""
+    """Have the backward pass divide the gradient of `found`, if there is one, by `by`."""
     if not is_recorded((found,)):
         return
     while isinstance(found, Batched):  # the batched value has the graph

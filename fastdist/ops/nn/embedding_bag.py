@@ -38,13 +38,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return, for each bag of indices, the sum, mean or max of those rows of weight.
+    """Return the sum, mean or max of the rows of weight that each bag of indices selects.
 
     Shape   (bags, n), (m, d) -> (bags, d); or (n), (m, d), offsets (bags), where each bag begins;
             with include_last_offset the last offset is the end of the last bag
     Note    entries equal to padding_idx are skipped, and an empty bag gives zeros;
             per_sample_weights are factors of the rows, for mode "sum"; max_norm and
-            scale_grad_by_freq as in embedding
+            scale_grad_by_freq have the same meaning as in embedding
     """
     if _numbers_rows(weight) and isinstance(input, Tensor) and not _numbers_rows(input):
         warn(
@@ -172,8 +172,8 @@ def _sizes(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
 
 
 def _greatest(rows: Tensor, bags: _Bags, counted: Tensor | None) -> Any:
-    """Return the maximum of each bag, with one element that gets its gradient; zeros if it is
-    empty.
+    """Return the maximum of each bag, whose gradient goes to one element of the bag; zeros for an
+    empty bag.
     """
     layout = rows._layout
     if not layout.shape[0]:

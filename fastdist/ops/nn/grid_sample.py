@@ -31,8 +31,8 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return input sampled at the points of grid. Its last axis holds (x, y) or (x, y, z), each
-    from -1 to 1.
+    """Return input sampled at the points of grid. The last axis of grid holds (x, y) or (x, y, z),
+    each from -1 to 1.
 
     Shape   (batch, channels, space...), (batch, points..., axes) -> (batch, channels, points...)
     Note    with align_corners, -1 and 1 are the centers of the outermost elements, otherwise their
@@ -193,7 +193,7 @@ def _cubic(input: Tensor, where: list[Any], padding: str, align: bool) -> Any:
 
 
 def _keys(t: Tensor) -> list[Any]:
-    """Return the weights of four neighbours, for a point at distance t after the second of them."""
+    """Return the weights of four neighbours, for a point at distance t after the second one."""
     a = _CUBIC
 
     def near(x: Tensor) -> Any:

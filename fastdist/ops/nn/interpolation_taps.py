@@ -1,6 +1,6 @@
 """The taps (source elements and weights) of each output when an axis is interpolated.
 
-They are computed as PyTorch does, operation by operation and in the same dtype: float32 for images
+Taps are computed as in PyTorch, operation by operation and in the same dtype: float32 for images
 of float32 and smaller dtypes. Otherwise an index that is rounded down could differ by one.
 """
 
@@ -43,8 +43,9 @@ def _taps(places: Array, weights: Array) -> Taps:
 
 # Note [Nearest neighbours of small images]
 # PyTorch has two kernels for nearest neighbours in two dimensions. If height and width of the
-# result add up to at most 128, it uses one whose indices are always computed in float32, and by
-# integer division where a length stays the same or doubles. `small` selects that computation.
+# result add up to at most 128, PyTorch uses the kernel whose indices are always computed in
+# float32, and by integer division where a length stays the same or doubles. `small` selects that
+# computation.
 
 
 @makes_taps
@@ -89,7 +90,7 @@ def linear(length: int, count: int, factor: float | None, align: bool, dtype: st
 @makes_taps
 def cubic(length: int, count: int, factor: float | None, align: bool, dtype: str) -> Taps:
     """Return the four elements around each output, weighted by Keys's cubic; the border element
-    replaces those outside of the image.
+    replaces elements outside of the image.
     """
     real = np.dtype(dtype).type
     source = _sources(length, count, factor, align, real)

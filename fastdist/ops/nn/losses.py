@@ -142,7 +142,7 @@ huber_difference.refusal(floating_only("huber_cpu"))
     known_as="binary_cross_entropy_with_logits",
 )
 def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
-    """Return the binary cross entropy of the logit input."""
+    """Return the binary cross entropy, where input holds logits."""
 
 
 @pointwise(
@@ -156,7 +156,7 @@ def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     known_as="binary_cross_entropy",
 )
 def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
-    """Return the binary cross entropy of the probability input, with logarithms clamped at -100."""
+    """Return the binary cross entropy of probabilities, with logarithms clamped at -100."""
 
 
 def _compared(name: str, input: Tensor, target: Tensor, *numbers: Any) -> Any:
@@ -291,7 +291,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the cross entropy of the probabilities input and target, both in 0 ... 1."""
+    """Return the cross entropy of the probabilities `input` and `target`, both in 0 ... 1."""
     reduction = reduction_of(size_average, reduce, reduction)
     _require_same(input, target)
     _require_probabilities(input, target)

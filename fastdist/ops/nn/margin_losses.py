@@ -280,7 +280,7 @@ def triplet_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return max(0, margin + distance(anchor, positive) - distance(anchor, negative)). With swap,
-    the last distance is that from anchor or positive, whichever is nearer to negative.
+    the last distance is measured from anchor or positive, whichever is nearer to negative.
 
     Source  Balntas et al. 2016, "Learning local feature descriptors with triplets"
     """

@@ -48,7 +48,7 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool | int = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the attention of num_heads heads, and their weights if need_weights.
+    """Return the attention of num_heads heads, and their weights if need_weights is true.
 
     Shape   (n, batch, e), (m, batch, e), (m, batch, e) -> (n, batch, e), (batch, n, m); all also
             without batch; weights are (batch, heads, n, m) unless average_attn_weights
@@ -86,7 +86,7 @@ def multi_head_attention_forward(
 def in_turn(
     query: Tensor, key: Tensor, value: Tensor, do: Callable[[Any], Any]
 ) -> tuple[Any, Any, Any]:
-    """Return the result of do for each of the three; it is called once for identical tensors."""
+    """Return the results of `do` for the three tensors; identical neighbours share one call."""
     made = do(query)
     other = made if key is query else do(key)
     return made, other, other if value is key else do(value)
@@ -263,7 +263,7 @@ def _extended(
 
 
 def _static(static: Any, name: str, found: Tensor, count: int) -> Any:
-    """Return the tensor that replaces projected keys or values, by head; found if it is None."""
+    """Return `static`, which replaces projected keys or values, by head; `found` if it is None."""
     if static is None:
         return found
     batch, heads, _, size = found._layout.shape
@@ -297,7 +297,7 @@ def _with_axes(mask: Tensor | None, batch: int, num_heads: int, n: int, m: int) 
 
 
 def _merged(mask: Any, padding: Any, further: int, batch: int, m: int) -> Any:
-    """Return the sum of both masks, extended by 0 for the keys that were appended."""
+    """Return the sum of mask and padding, extended by 0 for the keys that were appended."""
     if further:
         mask, padding = (_with_free(one, further) for one in (mask, padding))
     if padding is None:

@@ -40,7 +40,7 @@ def _by_all(
     axes: int | Sequence[int],
     wanted: Any,
 ) -> Any:
-    """Return the gradients with respect to grad, the input and the weight, given by_u, the gradient
+    """Return the gradients with respect to grad, the input and the weight. `by_u` is the gradient
     with respect to u = grad * weight. The weight is broadcast along axes.
     """
     if weight is None:
@@ -215,8 +215,6 @@ def _(
 
 
 def axes_of(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return all axes except that of the channels, and the shape that broadcasts a row of
-    channels.
-    """
+    """Return all axes except the channel axis, and the shape that broadcasts a row of channels."""
     axes = tuple([axis for axis in range(len(shape)) if axis != 1])
     return axes, (shape[1], *[1] * (len(shape) - 2))

@@ -121,7 +121,7 @@ def _(
 def layer_norm_gradient(
     g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor
 ) -> Tensor:
-    """Return the gradient of layer_norm_rows with respect to its input; it is not
+    """Return the gradient of layer_norm_rows with respect to its input. This op is not
     differentiable.
     """
 
@@ -267,8 +267,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _by_root(input: Tensor, eps: float) -> tuple[Any, Any]:
-    """Return the rows divided by their roots, and the reciprocals of the roots, differentiable
-    again.
+    """Return the rows divided by the root of their mean square, and the reciprocals of the roots,
+    computed by ops that can be differentiated again.
     """
     wide = input.to(input._layout.dtype.computes_in)
     scale = ((wide * wide).mean(1, True) + eps).rsqrt()
@@ -360,8 +360,8 @@ def local_response_norm(
 
 
 def _neighbours(x: Tensor, before: int, behind: int) -> Any:
-    """Return, for each channel, the sum of `before` channels before it, itself, and `behind` after
-    it.
+    """Return, for each channel, the sum of the channel, the `before` channels before it and the
+    `behind` channels after it.
     """
     channels, ndim = x._layout.shape[1], len(x._layout.shape)
     total = x

@@ -59,7 +59,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes: The length of the new axis; if -1, the largest index + 1.
 
     Raises:
-        RuntimeError: input is not int64, or a class is negative or not below num_classes.
+        RuntimeError: tensor is not int64, or a class is negative or not below num_classes.
 
     Example:
         >>> F.one_hot(torch.tensor([0, 2]), num_classes=3)

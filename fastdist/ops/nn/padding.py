@@ -104,7 +104,7 @@ _known_ends = functools.lru_cache(maxsize=256)(_checked_ends)
 
 @functools.cache
 def _node(mode: str, axes: int) -> str:
-    """Return PyTorch's name for the Node; circular padding is a sequence of copies there."""
+    """Return PyTorch's name for the Node; PyTorch composes circular padding of copies."""
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     return "CopySlices" if word is None else node_named(f"{word}{axes}d")
 

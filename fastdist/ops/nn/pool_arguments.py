@@ -68,7 +68,7 @@ def _wrong_count(function: str, name: str, given: int, axes: int) -> str:
 
 
 def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -> None:
-    """Raise NotImplementedError, with PyTorch's text, for a dtype that its kernel does
+    """Raise NotImplementedError, with PyTorch's message, for a dtype that PyTorch's kernel does
     not support.
     """
     if not fits(dtype):
@@ -76,8 +76,8 @@ def require_dtype(kernel: str, dtype: DType, *, fits: Callable[[DType], bool]) -
 
 
 class NotImplementedDType(DTypeError, NotImplementedError):
-    """A dtype that PyTorch's kernel does not support: NotImplementedError, as there, and
-    TypeError.
+    """A dtype that PyTorch's kernel does not support. It is a NotImplementedError, as in PyTorch,
+    and a TypeError.
     """
 
 

@@ -1,8 +1,8 @@
 """Recurrent cells applied to sequences: one op for all steps of a layer in one direction.
 
-The rows of a layer are packed: first those of step 1, then those of step 2, and so on. No step has
-more rows than the one before it. `walk_sequence` uses one op in the common case. It is composed of
-other ops for forward mode, complex numbers and projections.
+The rows of a layer are packed: first the rows of step 1, then the rows of step 2, and so on. No
+step has more rows than the step before it. `walk_sequence` uses one op in the common case. For
+forward mode, complex numbers and projections it is composed of other ops.
 """
 
 from __future__ import annotations
@@ -279,8 +279,8 @@ def recurrent_sequence_gradient(
     reverse: bool,
 ) -> Tensor:
     """Return the gradients of recurrent_sequence with respect to gates, to the product, to hx and
-    to cx. The second is empty if it equals the first. g, last_h and last_c are the gradients of the
-    results, or None. This op is not differentiable.
+    to cx. The second gradient is empty if it equals the first. g, last_h and last_c are the
+    gradients of the results, or None. This op is not differentiable.
     """
 
 
@@ -350,7 +350,7 @@ def _first(x: Any, count: int) -> Any:
 
 
 def _renewed(x: Any, new: Any, count: int) -> Any:
-    """Return x with its first rows replaced by new."""
+    """Return x with its first rows replaced by `new`."""
     batch = x._layout.shape[0] if x is not None else count
     return new if batch == count else cat([new, narrow(x, 0, count, batch - count)], 0)
 

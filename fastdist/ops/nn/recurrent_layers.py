@@ -114,7 +114,7 @@ def _stacked(states: list[Any]) -> Any:
 
 
 def _by_role(params: Sequence[Any], has_biases: bool) -> tuple[Any, ...]:
-    """Return two weights, two biases and the projection, with None for those that are absent."""
+    """Return two weights, two biases and the projection, with None for absent parameters."""
     w_ih, w_hh, *rest = params
     b_ih, b_hh = rest[:2] if has_biases else (None, None)
     projection = rest[2 if has_biases else 0 :]
@@ -130,7 +130,7 @@ def _walk(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> tuple[Any, Any, Any]:
-    """Run one layer in one direction; one product computes the part of the inputs for all steps."""
+    """Run one layer in one direction; one product serves the inputs of all steps."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     if cell != "gru" and b_ih is not None:
         # If both biases are added to the same gates, they are added once, with the part of the

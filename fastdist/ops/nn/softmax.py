@@ -25,7 +25,7 @@ def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis along which the exponentials of the result add up to 1.
-        dtype: The dtype to compute in, and of the result; that of input if None.
+        dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:
@@ -144,7 +144,7 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     Args:
         input: The tensor.
         dim: The axis along which the result adds up to 1.
-        dtype: The dtype to compute in, and of the result; that of input if None.
+        dtype: The dtype to compute in, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

@@ -72,7 +72,7 @@ def add_patches(
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Tensor:
-    """Return images of that size into which patches are added: the adjoint of lay_out_patches.
+    """Return images of the given size into which patches are added: the adjoint of lay_out_patches.
 
     Shape   (n, c * kernel, grid) -> (n, c, *size)
     """

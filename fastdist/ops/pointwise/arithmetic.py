@@ -265,7 +265,7 @@ def pow(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
 
 @pow.refusal
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
-    # Only the exponent is checked: an integer base wraps around, and floating ones become inf.
+    # Only the exponent is checked: an integer base wraps around, and a floating base becomes inf.
     exponent = operands[1]
     if isinstance(exponent, Tensor):
         return

@@ -24,8 +24,8 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: GivenOut = No
 
     Args:
         input: The tensor.
-        min: The lower bound; none if None.
-        max: The upper bound; none if None. Where it is below min, the result is max.
+        min: The lower bound; None means no lower bound.
+        max: The upper bound; None means no upper bound. Where max is below min, the result is max.
         out: A tensor into which the result is written, in place of a new one.
 
     Raises:

@@ -128,7 +128,7 @@ def conjugate_view(input: Tensor) -> Tensor:
         if tls.grad and input.requires_grad:
             seen._edge = changed_edge(conj, of, input._edge)
         return seen
-    # The view as such is not recorded, because its Node is that of conj.
+    # `seen` keeps the edge of input, because the lazy view adds the Node of conj.
     seen._edge = input._edge if tls.grad else None
     return lazy_view(seen, conj)
 
@@ -137,7 +137,7 @@ _WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
 
 
 def is_seen_as(input: Tensor, change: str) -> bool:
-    """Return whether a tensor is a lazy view that computes this op when it is read."""
+    """Return whether a tensor is a lazy view that computes the op `change` when it is read."""
     one = unbatched(input)
     return isinstance(one, LazyConjNeg) and one.change.name == change
 
@@ -204,7 +204,7 @@ def _paired(real: Tensor, imag: Tensor) -> Tensor:
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Return complex numbers with the given absolute values and angles, in radians.
 
-    Raises  RuntimeError as complex does
+    Raises  RuntimeError for the same arguments as `complex`
     """
     _require_parts(abs, angle)
     return complex_of(abs * angle.cos(), abs * angle.sin())

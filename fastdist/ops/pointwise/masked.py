@@ -70,7 +70,7 @@ def _(node: OpNode) -> str:
 
 @masked_fill.refusal
 def _(dtypes: list[DType], operands: Any) -> None:
-    # The value is read on the CPU only: reading it on a device would wait.
+    # The value is read on the CPU only: reading it on a device would wait for the device.
     value = operands[2]
     if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value._layout.shape:
         return

@@ -25,7 +25,7 @@ from ..refusals import floating_only
     homes="function method",
 )
 def maximum(input: Tensor, other: Tensor) -> Tensor:
-    """Return the larger of two elements, or NaN if either is NaN. Equal ones share the gradient.
+    """Return the larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -33,7 +33,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape and the dtype to which both broadcast and promote.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Raises:
         NotImplementedError: An argument is complex.
@@ -55,7 +55,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
     homes="function method",
 )
 def minimum(input: Tensor, other: Tensor) -> Tensor:
-    """Return the smaller of two elements, or NaN if either is NaN. Equal ones share the gradient.
+    """Return the smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
     Args:
         input: The tensor.
@@ -63,7 +63,7 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor of the shape and the dtype to which both broadcast and promote.
+        A tensor of the shape to which both broadcast, in the dtype to which they promote.
 
     Raises:
         NotImplementedError: An argument is complex.

@@ -114,7 +114,7 @@ def ndtri(input: Tensor) -> Tensor:
     "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
-    # The other form is used for positive arguments, where erfcx overflows.
+    # Above 1 the quotient is computed with erfc, because erfcx overflows for large arguments.
     tails=[
         (
             "far = input > T(1); low = where(far, T(0), input) * T(-(0.5 ** 0.5)); "
@@ -205,7 +205,7 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return drawn, which are gamma numbers with concentrations input. The gradient is the
+    """Return `drawn`, gamma numbers with the concentrations `input`. The gradient is the
     derivative of a draw at a fixed quantile.
     """
 
@@ -225,8 +225,8 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     known_as="_standard_gamma",
 )
 def log_gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
-    """Return drawn, which are logarithms of gamma numbers with concentrations input. The gradient
-    is that of gamma_of divided by the gamma number; it is finite even where that number underflows.
+    """Return `drawn`, logarithms of gamma numbers with the concentrations `input`. The gradient
+    is gamma_of's divided by the gamma number. It is finite even where the gamma number underflows.
     """
 
 

@@ -168,8 +168,8 @@ def _filled(x: Any, dim: int, value: float) -> Any:
 )
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
     """Return y, where y[k] = factor[k] * y[k - 1] + input[k] along dim and y[0] = input[0]. If
-    backwards, y[k] = factor[k + 1] * y[k + 1] + input[k], and the last element of y is that of
-    input.
+    `backwards` is true, y[k] = factor[k + 1] * y[k + 1] + input[k], and the last elements of y and
+    input are equal.
 
     Dtype   both tensors must have the same dtype and shape
     """

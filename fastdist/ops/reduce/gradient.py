@@ -18,8 +18,8 @@ from ..shape.splitting import narrow
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Axes = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """Return the estimated derivatives of input along each axis in dim (all, by default). Inside
-    they are of second order.
+    """Return the estimated derivatives of input along each axis in dim (all, by default). In the
+    interior they are accurate to second order.
 
     spacing is the distance between neighbours: None for 1, a number for all axes, or a sequence
     with a number or a vector of coordinates for each axis. At the ends of an axis, edge_order 1
@@ -91,10 +91,11 @@ def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> 
 
 
 def _along(input: Tensor, axis: int, step: float, edge_order: int) -> Tensor:
-    """Return the derivatives along one axis, from three neighbours each, or two at ends of order 1.
+    """Return the derivatives along one axis, from three neighbours, or from two at the ends.
 
-    Let `before` be the distance from the first to the second of three neighbours, and `behind` that
-    from the second to the third. The derivative at the second is that of the parabola through them.
+    Let `before` be the distance from the first to the second of three neighbours, and `behind` the
+    distance from the second to the third. The derivative at the second is the derivative of the
+    parabola through all three.
     """
     n = input._layout.shape[axis]
 

@@ -29,7 +29,7 @@ def _require_floating(kernel: str, input: Tensor) -> None:
 
 
 def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, float]:
-    """Return the range of the histogram: the given one, or that of input if both ends are equal."""
+    """Return the given range, or the range of input if both given ends are equal."""
     if low == high and input._layout.numel:
         low, high = ends_of(input)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -40,7 +40,7 @@ def _range(name: str, input: Tensor, low: float, high: float) -> tuple[float, fl
 
 
 def _around(input: Tensor, number: float, reach: float) -> tuple[float, float]:
-    """Return bounds around a number that differ from it, in its dtype too, by at least `reach`."""
+    """Return bounds at least `reach` from a number, and different from it in its dtype."""
     dtype = input._layout.dtype
     size = dtype.numpy.type(abs(number))
     reach = max(reach, 2 * float(size - np.nextafter(size, dtype.numpy.type(0))))

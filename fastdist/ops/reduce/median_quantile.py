@@ -23,7 +23,7 @@ from .sorting import nth_along, sort_along
 
 @pointwise("where(isnan(input), exact, exact)", ["g", None], homes="nowhere", known_as="median")
 def valued(input: Tensor, exact: Tensor) -> Tensor:
-    """Return exact, with the gradient of input, which equals exact up to rounding."""
+    """Return `exact`, with the gradient of input, which equals `exact` up to rounding."""
 
 
 def _axis(name: str, input: Tensor, dim: Dims) -> int:
@@ -158,16 +158,16 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:
-    """Return a tensor that holds `place` for each row of input; axis has length 1 in it."""
+    """Return a tensor that holds `place` for each row of input; its length along axis is 1."""
     shape = tuple(1 if i == axis else n for i, n in enumerate(input._layout.shape))
     return full(shape, place, dtype=int64, device=input._layout.device)
 
 
 @composite(out="same", node="mode", memory="apart")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """Return (values, indices) of the most frequent value along dim: of equally frequent ones the
-    smallest, with its last index. NaNs are not equal; in PyTorch the result depends on their
-    positions.
+    """Return (values, indices) of the most frequent value along dim: of equally frequent
+    values the smallest, with its last index. NaNs are not equal; in PyTorch the result depends on
+    their positions.
     """
     if not input._layout.shape:
         return return_types.mode(*sort_along(input, 0, False))

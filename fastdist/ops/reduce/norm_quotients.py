@@ -1,4 +1,4 @@
-"""Quotients of gradients by norms where the norm is 0, for second derivatives there.
+"""Quotients of gradients by norms where the norm is 0, for second derivatives at this point.
 
 The derivative of a norm n at x is x / n. It has no limit at 0, and n passes on a gradient of 0
 there. But the gradient of n**2 by n is g = 2n, so that g * x / n = 2x has a derivative at 0. If g

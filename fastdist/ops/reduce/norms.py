@@ -61,7 +61,7 @@ def var(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+        correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -99,7 +99,7 @@ def _slope(input: Tensor, out: Tensor | None, dim: Dims, correction: float, keep
     n = math.prod(layout.shape[axis] for axis in dims)
     left = max(n - correction, 0.0)
     whole = restore_axes(out, layout, dim, keepdim)
-    # Filled before the division. Otherwise the second derivative would be 0 times infinity.
+    # Zeros are replaced before the division: the second derivative would be 0 times infinity.
     inverse = 1.0 / whole.masked_fill(whole == 0, math.inf)
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
 
@@ -161,7 +161,7 @@ def std(
         dim: The axis or axes; all if None.
         unbiased: Whether to divide by the number of elements minus 1; correction is the newer name.
         keepdim: Whether the reduced axes stay, with length 1.
-        correction: Subtracted from the number of elements; None means 1, or 0 if not unbiased.
+        correction: Subtracted from the number of elements; None means 1, or 0 if unbiased is False.
         out: A tensor into which the result is written, in place of a new one.
 
     Example:
@@ -184,8 +184,8 @@ def _parts(input: Tensor) -> tuple[Any, Any]:
 
 
 def sized(input: Tensor, dtype: DType | None = None) -> Any:
-    """Return a real tensor with the same norms as input: for complex numbers, which are cast to
-    dtype if it is given, their absolute values.
+    """Return a real tensor with the same norms as input: the absolute values of complex numbers.
+    If dtype is given, input is cast to it first.
     """
     if not input._layout.dtype.is_complex:
         return input if dtype is None else input.to(dtype)
@@ -247,7 +247,7 @@ def _direction(input: Tensor, out: Tensor, ord: float) -> Any:
     if ord < 2:
         part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
     else:
-        # Filled before the power, as in _power_quotient.
+        # Zeros are replaced before the power, as in _power_quotient.
         is_zero = input == 0
         part = input * size.masked_fill(is_zero, 1.0).pow(ord - 2).masked_fill(is_zero, 0.0)
     slope = out.masked_fill(out == 0, math.inf).pow(1 - ord) if ord > 1 else out.pow(1 - ord)
@@ -310,8 +310,8 @@ def _(input: Tensor, input_t: Tensor, out: Tensor, ord: float, dim: Dims, keepdi
 
 
 # A norm has no derivatives at 0. The first derivative counts as 0 there, as in PyTorch. The second
-# one counts as NaN, because a function of the norm may have one: see norm_quotients.py. For a
-# direction of 0 it counts as 0, because NaN would spread to derivatives in other directions.
+# counts as NaN, because a function of the norm may have a second derivative (norm_quotients.py).
+# For a direction of 0 it counts as 0, because NaN would spread to derivatives in other directions.
 _NONE = "where(g == T(0), T(0), T(nan))"
 _SLOPE = "where(size == T(0), T(0), input * other / size)"
 _SLOPE_BY_INPUT = "where(size == T(0), T(0), g * other / size)"
@@ -438,7 +438,7 @@ def _power_quotient(input: Tensor, exponent: float, out: Tensor | None, g: Tenso
         return None
     if number == 2:
         return g * 2
-    # Filled before the power, whose derivative at 0 is infinite for exponents below 3.
+    # Zeros are replaced before the power: its derivative at 0 is infinite for exponents below 3.
     is_zero = input == 0
     share = number * input.masked_fill(is_zero, 1.0) ** (number - 2)
     return g * share.masked_fill(is_zero, 0.0)
@@ -479,7 +479,7 @@ def norm(
         dim: The axis or axes to reduce; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
         out: A tensor into which the result is written, in place of a new one.
-        dtype: The dtype to compute in; that of input if None.
+        dtype: The dtype to compute in; None means the dtype of input.
 
     Example:
         >>> torch.norm(torch.tensor([3.0, 4.0]))

@@ -105,7 +105,7 @@ def sum(
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor without the axes dim, or with length 1 for each of them if keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
 
     Raises:
         IndexError: An axis does not exist.
@@ -154,11 +154,11 @@ def mean(
         input: The tensor.
         dim: The axis or axes to average over; all if None.
         keepdim: Whether the reduced axes stay, with length 1.
-        dtype: The dtype in which to compute, and of the result; that of input if None.
+        dtype: The dtype in which to compute, and of the result; None means the dtype of input.
         out: A tensor into which the result is written, in place of a new one.
 
     Returns:
-        A tensor without the axes dim, or with length 1 for each of them if keepdim.
+        A tensor without the axes dim, or with length 1 for each of them if keepdim is true.
 
     Example:
         >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)

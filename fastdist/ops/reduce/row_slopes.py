@@ -43,7 +43,7 @@ def may_fuse(*tensors: Tensor | None) -> bool:
 
 def length_of_rows(name: str, input: Tensor, dim: Dims, *others: Any) -> int | None:
     """Return the length of the rows that a reduction over dim reduces. Return None if an op of this
-    file does not apply: dim must be the last axes, and the tensors small plain ones on the CPU.
+    file does not apply: dim must be the last axes, and the tensors must be small plain CPU tensors.
     """
     shape = input._layout.shape
     if not may_fuse(input, *others):

@@ -16,7 +16,7 @@ from ...tensor.tensor import Tensor, from_array
 from ..create.creation import full
 from ..saved_indices import keep_version
 
-# PyTorch's name of a reduction -> that of scatter_reduce, and the result for an empty segment.
+# PyTorch's name of a reduction -> its name in scatter_reduce, and the result for an empty segment.
 _REDUCTIONS = {
     "sum": ("sum", 0.0),
     "mean": ("sum", math.nan),
@@ -41,8 +41,8 @@ def segment_reduce(
     """Return the sum, mean, max, min or prod of each segment of data along axis. This waits for a
     device, to read the boundaries of the segments.
 
-    lengths holds the lengths of segments; or offsets holds the index at which each begins, and the
-    end of the last one. initial is included in each reduction.
+    lengths holds the lengths of segments; or offsets holds the index at which each segment begins,
+    and the end of the last segment. initial is included in each reduction.
 
     Shape   (*lead, n, *rest) and lengths (*lead, k) or offsets (*lead, k + 1) -> (*lead, k, *rest);
             axis is the number of leading axes

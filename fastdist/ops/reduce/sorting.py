@@ -192,7 +192,7 @@ def unique(
         dim: The axis whose slices are compared; elements are compared if None.
 
     Returns:
-        A tensor, or a tuple of it, the inverse and the counts.
+        A tensor, or a tuple of this tensor, the inverse and the counts.
 
     Example:
         >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)

@@ -54,8 +54,8 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
 
 @composite(homes="function")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """Return the integral of y along dim by the trapezoidal rule, over x or with distance
-    dx (1).
+    """Return the integral of y along dim by the trapezoidal rule. x holds coordinates; without x,
+    neighbours have the distance dx, by default 1.
     """
     areas, axis = _areas("trapezoid", y, x, dx, dim)
     word = node_named("mul.1" if x is None else "div.1")

@@ -120,8 +120,8 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 
 def _layout_in_memory(input: Tensor) -> tuple[Shape, Shape]:
-    """Return a tensor's shape and strides. For a batch, which has no strides, return those of the
-    tensor that holds all calls, whose first axes are those of the batch.
+    """Return a tensor's shape and strides. For a batch, which has no strides, return the shape and
+    strides of the tensor that holds all calls. The first axes of that tensor are the batch axes.
     """
     layout = unbatched(input)._layout
     return layout.shape, layout.strides
@@ -173,7 +173,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 def _see_base_itself(seen: Tensor) -> None:
     """Change the recorded steps of a view by strides to a single step from its base, because the
-    intermediate view may not cover all elements of this one.
+    intermediate view may not cover all elements of this view.
     """
     of: Any = seen.value if isinstance(seen, LazyConjNeg) else seen
     extra = of._extra
@@ -193,7 +193,7 @@ def _see_base_itself(seen: Tensor) -> None:
 
 def _require_own_room(input: Tensor, shape: Shape, steps: Shape, offset: int) -> None:
     """Raise RuntimeError if a view of a batch would give one call access to elements outside of its
-    own tensor, such as those of other calls.
+    own tensor, such as elements of other calls.
     """
     base, ndim = unbatched(input), len(input._layout.shape)
     lengths, strides = (part[len(part) - ndim :] for part in _layout_in_memory(input))

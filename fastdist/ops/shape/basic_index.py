@@ -76,9 +76,9 @@ def _(g: Tensor, input_layout: Layout, index: tuple[Any, ...]) -> Tensor:
 # The Route of a view with small indices is cached in the layout of its input. The key is
 # (basic_index, i) for x[i] and x[None], (basic_index, start, stop, axis) for a slice,
 # (basic_index, axis, i) for an index on an axis, and ("narrow", axis, start, length) for `narrow`,
-# which does not accept lengths that a slice would clip. With it x[0] takes 900 ns instead of 1200
-# (AMD EPYC, Zen 3). Larger indices are not cached: in loops over data they change at each call, and
-# would displace other Routes of the layout.
+# which does not accept lengths that a slice would clip. With this cache x[0] takes 900 ns instead
+# of 1200 (AMD EPYC, Zen 3). Larger indices are not cached: in loops over data they change at each
+# call, and would displace other Routes of the layout.
 _NEAR = 32
 
 

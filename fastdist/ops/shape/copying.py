@@ -38,7 +38,7 @@ def clone(input: Tensor) -> Tensor:
 
     Args:
         input: The tensor.
-        memory_format: The order of the elements in memory; that of input if None.
+        memory_format: The order of the elements in memory; None means input's order.
 
     Returns:
         A new tensor. Its gradient is passed on to input; `detach().clone()` gives a leaf.
@@ -157,7 +157,7 @@ class MoveOp(StructuredOp):
     """Copies a tensor to another device; its gradient is copied back."""
 
     def computes(self, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> bool:
-        """Return False: no kernel computes a copy between devices, and it handles
+        """Return False: no kernel computes a copy between devices, and this op handles
         tangents itself.
         """
         return False

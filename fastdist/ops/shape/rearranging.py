@@ -313,7 +313,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
         other: The tensor whose shape is taken.
 
     Raises:
-        RuntimeError: An axis of this tensor that is not 1 differs from the other's.
+        RuntimeError: An axis of input whose length is not 1 differs from that axis of other.
 
     Example:
         >>> torch.tensor([[1], [2]]).expand_as(torch.zeros(2, 3)).shape
@@ -331,7 +331,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
         size: The shape of the result, as a tuple.
 
     Raises:
-        RuntimeError: An axis of input that is not 1 differs from size.
+        RuntimeError: An axis of input whose length is not 1 differs from size.
 
     Example:
         >>> torch.broadcast_to(torch.tensor([1, 2]), (2, 2))

@@ -1,4 +1,4 @@
-"""In-place changes of which memory a tensor uses and of its sizes: `set_`, `resize_`."""
+"""In-place changes of a tensor's memory and of its sizes: `set_`, `resize_`."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     version = target._version
     target._array = array
     if target._extra is not None:
-        # It is no longer a view of its old base.
+        # target is no longer a view of its old base.
         target._extra.base = target._extra.replay = None
     target._layout = layout_of(array, target._layout.device)
     target._storage = BoundedStorage(memory)

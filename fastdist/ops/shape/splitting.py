@@ -34,8 +34,8 @@ from .copying import place as place_op
 def tensor_split(
     input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return views of parts along dim. An int is the number of parts, the first of which are longer
-    by 1 if necessary. A sequence or tensor holds the indices at which parts begin.
+    """Return views of parts along dim. An int is the number of parts; if they cannot be equal, the
+    first parts are longer by 1. A sequence or tensor holds the indices at which parts begin.
     """
     if not input._layout.shape:
         raise ShapeError(
@@ -107,7 +107,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def _quick_narrow(input: Tensor, dim: int, start: int, length: int) -> Any:
-    """Return a view whose Route is cached; NOT_TAKEN for all others."""
+    """Return a view if its Route is cached, otherwise NOT_TAKEN."""
     if not dim.__class__ is start.__class__ is length.__class__ is int:
         return NOT_TAKEN
     if input.__class__ not in PLAIN:
@@ -155,7 +155,7 @@ class DimRange(ShapeError, IndexError):
 
 
 def _quick_select(input: Tensor, dim: int, index: int) -> Any:
-    """Return a view whose Route is cached; NOT_TAKEN for all others."""
+    """Return a view if its Route is cached, otherwise NOT_TAKEN."""
     if dim.__class__ is not int or index.__class__ is not int or input.__class__ not in PLAIN:
         return NOT_TAKEN
     route = input._layout.routes.get((basic_index, dim, index))
@@ -194,7 +194,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 class SplitBackward0(CallNode):
     """The Node of several views that do not overlap: their gradients are combined into one.
 
-    Without it, each view would return a gradient of the size of the whole tensor.
+    Without this Node, each view would return a gradient of the size of the whole tensor.
     """
 
     __slots__ = ()
@@ -236,7 +236,7 @@ class SplitBackward0(CallNode):
 
 
 class UnbindBackward0(SplitBackward0):
-    """The same for views that lack the axis along which they were taken."""
+    """The SplitBackward0 of views that lack the axis along which they were taken."""
 
     __slots__ = ()
 

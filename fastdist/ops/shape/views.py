@@ -321,7 +321,7 @@ def _(op: Op, operands: tuple[Any, ...], attributes: tuple[Any, ...], level: int
 
 @view_op("function method inplace")
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
-    """Return a view without the axes of length 1, or without those of dim that have length 1.
+    """Return a view without the axes of length 1, or without the axes in dim of length 1.
 
     Args:
         input: The tensor.
@@ -477,7 +477,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     Args:
         input: The tensor.
         *sizes: The lengths of the axes of the result, as numbers or as one tuple. One length may be
-            -1; it follows from the others.
+            -1, which is replaced by the length that follows from the others.
         shape: The same as sizes, under NumPy's name.
 
     Example:

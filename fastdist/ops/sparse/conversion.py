@@ -46,7 +46,7 @@ def sparse_of(
 
 
 def part_at(gradient: Any, indices: Any) -> Any:
-    """Return the part of a gradient at the coordinates indices."""
+    """Return the part of a gradient at the coordinates `indices`."""
     axes, shape = indices._layout.shape[0], gradient._layout.shape
     if gradient._layout.is_sparse:
         if gradient._array.indices.shape[0] == axes:
@@ -88,7 +88,7 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> Tensor:
-    """Return the sparse tensor with values at the coordinates indices, of shape (sparse axes, n).
+    """Return the sparse tensor of `values` at the coordinates `indices`, shaped (sparse axes, n).
     Entries with equal coordinates are summed. Given only a size, return zeros.
 
     Raises  RuntimeError for indices, values and a size that do not fit together
@@ -257,8 +257,8 @@ def to_dense(
 
 
 def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
-    """Return a gradient at the distinct coordinates of a sparse tensor; all of it if not
-    by_place.
+    """Return a gradient at the distinct coordinates of a sparse tensor; the whole gradient if
+    `by_place` is false.
     """
     if gradient._layout.is_sparse or not by_place:
         return gradient
@@ -273,8 +273,8 @@ def masked(gradient: Tensor, entries: Any, by_place: bool = True) -> Any:
 
 @composite(homes="method")
 def coalesce(input: Tensor) -> Tensor:
-    """Return the tensor with entries summed that have equal coordinates, and with coordinates
-    sorted.
+    """Return the tensor with its entries sorted by coordinate, and entries with equal coordinates
+    summed.
     """
     _require_sparse("coalesce", input)
     if input._array.is_coalesced:

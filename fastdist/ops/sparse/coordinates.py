@@ -1,8 +1,8 @@
 """Sparse tensors: constructing them from coordinates and values, and accessing their parts.
 
-tensor/sparse.py describes the representation, interpreters/sparse_rules.py the rules of ops. Rules
-compute with the dense Tensors of coordinates and values, so they do not depend on the device. They
-are recorded by `recorded`: a Node holds a function that maps the gradient of the result to
+tensor/sparse.py describes the representation, and interpreters/sparse_rules.py the rules of ops.
+Rules compute with the dense Tensors of coordinates and values, so they do not depend on the device.
+`recorded` records them: a Node holds a function that maps the gradient of the result to
 gradients of the inputs, and another one for tangents, both written with Tensor operations. The
 gradient of a sparse tensor is sparse if it is known at its entries only (to_dense, coalesce, sum,
 sparse.mm).
@@ -37,12 +37,12 @@ Tangent = Callable[[list[Any], list[Any]], Any]
 
 
 class SparseNode(CallNode):
-    """The Node of an op with sparse tensors; `gradients` maps a gradient to those of the inputs."""
+    """The Node of an op with sparse tensors; `gradients` maps g to the inputs' gradients."""
 
     __slots__ = ()
     saved_names = ("_held",)
     takes_sparse = True
-    _held: list[Any]  # the function, and what it is applied to; empty after release
+    _held: list[Any]  # the function, and its saved tensors with versions; empty after release
 
     def __init__(self, name: str, gradients: Gradients, saved: Sequence[Any]) -> None:
         self._called = name
@@ -96,8 +96,8 @@ def recorded(
 ) -> Any:
     """Add autograd to result, which was computed from inputs without recording.
 
-    It gets a Node if a gradient may flow, and tangents. `tangent` computes them from the list of
-    the inputs' tangents (None for an input without tangent) and the inputs.
+    The result gets a Node if a gradient may flow, and tangents. `tangent` computes the tangents
+    from the list of the inputs' tangents (None for an input without tangent) and the inputs.
 
     Note    a backward pass fails if a tensor in `saved`, which `gradients` reads, has been changed
             in place
@@ -138,8 +138,8 @@ def with_values(input: Any, values: Any) -> Any:
 
 
 def flat_places(indices: Tensor, shape: Sequence[int]) -> Any:
-    """Return the flat index of each coordinate in C order over the sparse axes, which have the
-    lengths shape, in separate memory.
+    """Return the flat index of each coordinate in C order over the sparse axes, whose lengths
+    are `shape`. The result has separate memory.
 
     Raises  IndexError for an index out of range; on a GPU the flat index is -1 instead
     """
@@ -203,8 +203,8 @@ _MANY = 4096
 
 
 def in_order(places: Tensor, most: int) -> tuple[Any, Any]:
-    """Return places, all of which are smaller than most, sorted, and their original positions.
-    Equal ones keep their order.
+    """Return `places`, which are all smaller than `most`, sorted, and their original positions.
+    Equal places keep their order.
 
     Long vectors are sorted digit by digit: 10,000 numbers below 200,000 take 0.12 ms instead of
     0.5 ms, and 40,000 numbers 0.4 ms instead of 2.5 ms (AMD EPYC, one thread).
@@ -227,7 +227,7 @@ def in_order(places: Tensor, most: int) -> tuple[Any, Any]:
 
 
 class Grouped:
-    """Entries grouped by flat index, which is smaller than most. Group i is
+    """Entries grouped by flat index, which is smaller than `most`. Group i is
     order[starts[i]:starts[i + 1]].
     """
 
@@ -252,7 +252,7 @@ def joined_tensors(parts: Sequence[Any]) -> Any:
 
 
 def coalesced(input: Tensor) -> Any:
-    """Return input with sorted entries, of which those with equal coordinates are summed; without
+    """Return input with its entries sorted, and entries with equal coordinates summed; without
     recording.
     """
     coo = input._array

@@ -85,8 +85,8 @@ def _select_slices(input: Any, index: Any, axis: int) -> Any:
 
 
 def meetings(begins: Tensor, counts: Tensor) -> tuple[Any, Any]:
-    """Return two vectors: each i, repeated counts[i] times, and beside it the numbers begins[i],
-    begins[i] + 1, ...
+    """Return two vectors of equal length. The first has each i, repeated counts[i] times; the
+    second has for these i the numbers begins[i], begins[i] + 1, ...
     """
     device = begins._layout.device
     positions: Any = arange(begins._layout.shape[0], dtype=int64, device=device)

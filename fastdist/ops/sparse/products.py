@@ -30,7 +30,7 @@ from .indexing import meetings
 
 @on_sparse("matmul")
 def product(input: Tensor | Number, other: Tensor | Number, by_place: bool = False) -> Any:
-    """Return the product of two matrices, or of a matrix and a vector. It is sparse if both are.
+    """Return the product of two matrices, or of a matrix and a vector; sparse if both factors are.
 
     With by_place the gradient of a sparse factor is sparse, as for sparse.mm; otherwise it is
     dense.
@@ -78,7 +78,7 @@ def _tangent(tangents: list[Any], factors: list[Any]) -> Any:
 
 
 def _gradient_by_sparse(g: Tensor | complex, input: Tensor, other: Any, by_place: bool) -> Any:
-    """Return g @ other.T, only at the coordinates of input if by_place."""
+    """Return g @ other.T; if by_place is true, only at the coordinates of input."""
     whole = g @ (to_dense(other) if is_sparse(other) else other).t()
     return masked(whole, input) if by_place else whole
 
@@ -122,7 +122,7 @@ def _require_matrices(input: Any, other: Any) -> None:
 
 def _rows_of_products(input: Tensor, dense: Tensor) -> Any:
     """Return a sparse matrix times a dense one. Each row is a weighted sum of rows of the dense
-    one.
+    matrix.
     """
     whole = coalesced(input.detach())
     if whole._array.values.ndim != 1:

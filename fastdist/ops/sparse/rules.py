@@ -135,7 +135,7 @@ def _joined(input: Any, other: Any, alpha: complex) -> Any:
             f"{indices_of(input)._layout.shape[0]} != {indices_of(other)._layout.shape[0]}"
         )
     found = wrap(input._array.plus(other._array), input._layout)
-    # As in PyTorch, the entries of coalesced tensors are merged, and those of others concatenated.
+    # As in PyTorch, entries of coalesced tensors are merged, and all other entries concatenated.
     both = input._array.is_coalesced and other._array.is_coalesced
     return coalesced(found) if both else found
 

@@ -39,7 +39,9 @@ def normalized(input: Tensor, dim: int, is_log: bool) -> Any:
 
 
 def _lines(places: Tensor, lengths: tuple[int, ...], axis: int) -> tuple[Any, int]:
-    """Return the number of each entry's line along axis, and the number of lines."""
+    """Return the number of each entry's line, and the number of lines. A line consists of the
+    elements that differ only in their index along axis.
+    """
     others = [one for one in range(len(lengths)) if one != axis]
     n, device = places._layout.shape[1], places._layout.device
     if not others:
