@@ -64,10 +64,10 @@ class PointwiseOp(GeneralPath[P, R]):
     `dtype` is one of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True means that the
     body is right for complex numbers too, and that its partials are holomorphic, or conj. `held`
     names the attributes that the result's dtype must be able to hold, although half types compute
-    with them in float32. `factors` names those that scale an operand and do not affect the result's
-    dtype. For `exact` and `scaled_by` see Note [Numbers next to half types]. piecewise=True means
-    that the slope is constant in steps: see Note [Functions in steps] in node_writer.py. `tails`
-    are partials without cancellation: see Note [Tails] in derive.py.
+    with them in float32. `factors` names the attributes that scale an operand and do not affect the
+    result's dtype. For `exact` and `scaled_by` see Note [Numbers next to half types].
+    piecewise=True means that the slope is constant in steps: see Note [Functions in steps] in
+    node_writer.py. `tails` are partials without cancellation: see Note [Tails] in derive.py.
     """
 
     __slots__ = (
@@ -422,8 +422,8 @@ class PointwiseOp(GeneralPath[P, R]):
         return combined(derivatives, (*primals, *given, result), tangents, layout)
 
     def _all_numbers(self, numbers: Given) -> Given:
-        """Return the values of all numbers of the op, for the numbers of a form; None for
-        defaults.
+        """Return one value for each number of the op, given the numbers that a form takes: these,
+        or None for each if the form takes none.
         """
         return numbers or (None,) * len(self.attributes)
 

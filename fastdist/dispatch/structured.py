@@ -51,8 +51,8 @@ class StructuredOp(GeneralPath[P, R]):
     `@op.batches` registers a function for other cases. `has_out` says whether the op takes an
     `out=`; by default only ops that users call do. computes_in_out=True means that the op computes
     in the dtype of `out=` if no dtype= is given. takes_complex=True means that the kernel takes
-    complex numbers and the derivatives are right for them. That holds for the derivatives of moves,
-    and for those that conjugate. piecewise=True means that the slope is constant in steps: see Note
+    complex numbers and the derivatives are right for them, because they only move elements, or
+    because they conjugate. piecewise=True means that the slope is constant in steps: see Note
     [Functions in steps] in node_writer.py. With kernel_gradients=True, gradients that are not
     recorded are computed by the CPU kernels for small tensors (`small_kernels.GRADIENTS`) instead
     of the vjps.

@@ -18,7 +18,8 @@ next_sequence_number: Callable[[], int] = itertools.count().__next__
 
 
 class Hooks:
-    """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after.
+    """Hooks of one Node: on the gradients of its outputs before it runs, and on its results after
+    it has run.
 
     Each dict is id -> function, so that removing a hook keeps the order of the others.
     """

@@ -17,14 +17,14 @@ from .views import view_of
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first needed, so a
 # view also gets a tangent that its base gets later. An in-place op on a view writes into a copy of
-# the base's tangent, which replaces the old tangent; all views then drop theirs. Tangents are never
-# overwritten, because they may be shared: y = x + 1 has the same tangent object as x. A dual tensor
-# shares memory with the tensor that it was made from, but not its tangent: here it counts as a
-# base.
+# the base's tangent, which replaces the old tangent; all views then drop their tangents. Tangents
+# are never overwritten, because they may be shared: y = x + 1 has the same tangent object as x. A
+# dual tensor shares memory with the tensor that it was made from, but not its tangent: here it
+# counts as a base.
 
 
 class _Limit(threading.local):
-    # Only levels opened before this one count; None means all. See only_below.
+    # Ops see only levels of a lower `order`; None means all levels. See only_below.
     order: int | None = None
 
 
@@ -142,8 +142,8 @@ def walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     """Return tangent, or a copy of it in the memory order of tensor.
 
     Every view of tensor must also be possible for its tangent. For example, a transposed tensor can
-    be viewed as rows, but a tangent in C order could not. It is possible if the tangent's axes have
-    tensor's order, without gaps.
+    be viewed as rows, but a tangent in C order could not. This is possible if the tangent's axes
+    have tensor's order, without gaps.
     """
     own, layout = tangent._layout, tensor._layout
     if own is layout or (own.contiguous and layout.contiguous):

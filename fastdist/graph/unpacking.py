@@ -97,7 +97,9 @@ class SavedView:
         self._extra = extra if modes.special else None
 
     def edge(self) -> Any:
-        """Return the edge of the view, recorded again over the base as it was then."""
+        """Return the edge of the view, recorded again over the base as it was when the output was
+        saved.
+        """
         base = wrap(self._array, self.layout)
         base._edge = self.node()
         return self.replay(base, self.steps)._edge

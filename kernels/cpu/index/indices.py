@@ -16,7 +16,7 @@ MANY: Final = 4096
 # The result of a compiled loop in which no index was out of bounds: see Note [Indices that change]
 # in bounds.py.
 INSIDE: Final = 0
-# Copied for each loop on several threads, which writes its result there instead of returning it.
+# Copied for each loop on several threads, which writes its result into the copy.
 ALL_INSIDE: Final = np.full(1, INSIDE)
 
 

@@ -9,7 +9,7 @@ integers it tries dozens of templates again.
 # of that is Python code; a tenth of its calls resolved operators on numbers. A twentieth of the
 # time went into passes without effect: kernels contain no closures (InlineClosureLikes), and no
 # expressions over whole NumPy arrays (NopythonRewrites). LLVM's passes over each function, and its
-# first ones over the module, prune reference counts; the optimizing passes prune them again.
+# first passes over the module, prune reference counts; the optimizing passes prune them again.
 
 from __future__ import annotations
 
