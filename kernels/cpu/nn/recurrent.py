@@ -114,7 +114,7 @@ def sequence_gradient(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Run sequence backward: write the gradients by gates, by the product's contribution to the
+    """Run `sequence` backward: write the gradients by gates, by the product's contribution to the
     gates, by hx and by cx. The second gradient, `over`, is only written for gru; for other cells it
     equals the first gradient, and `over` has no rows.
 
