@@ -1,7 +1,7 @@
 """The body of a pointwise op, and its derivatives, which are made from the partials.
 
 A partial is the derivative of the op's value by one input, as a scalar body over the inputs, `out`
-and the op's numbers. If its text mentions `g`, it is the whole linear map instead, such as
+and the op's numbers. If a partial mentions `g`, it is the whole linear map instead, such as
 `where(input > T(0), g, T(0))`: relu must select, because 0 * inf is NaN. The vjp replaces g by the
 gradient, and the jvp by the tangent, so the two cannot disagree.
 """

@@ -297,8 +297,8 @@ class NodeWriter:
         return [f"if {condition}:", *[f"    {line}" for line in lines], f"else: {otherwise}"]
 
     def save_lines(self, node: str, number: str, *, is_new: bool = False) -> list[str]:
-        """Return the statements that save values; the edges are in _e0, _e1 and so on. The text of
-        a short path has these statements inline.
+        """Return the statements that save values; the edges are in _e0, _e1 and so on. The source
+        of a short path has these statements inline.
 
         `number` is the template of the expression that saves a number, with `{}` for its name.
         is_new says that `out` is a new tensor: it has no Storage yet, and no other thread has it.

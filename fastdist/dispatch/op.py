@@ -257,8 +257,8 @@ OPS: dict[str, Op] = {}
 def declarator(
     kind: Callable[Concatenate[Declared, Options], AnyOp],
 ) -> Callable[Options, Callable[[Declared], AnyOp]]:
-    """Return the decorator that declares ops of a kind; its arguments are those of the kind's
-    class.
+    """Return the decorator that declares ops of a kind; its arguments are the arguments of the
+    kind's class.
 
     The decorated function has the op's name, signature and docstring. Names must be unique.
     """

@@ -429,8 +429,8 @@ class PointwiseOp(GeneralPath[P, R]):
 
     @cached_property
     def sums_raw_tangents(self) -> bool:
-        """Whether the tangent computed from raw gradients equals that of the derivatives bit by
-        bit.
+        """Whether the tangent computed from raw gradients equals the tangent computed by the
+        derivatives bit by bit.
         """
         if self.tails or self.pushes is not None or self.derives is not None:
             return False
@@ -483,8 +483,8 @@ class PointwiseOp(GeneralPath[P, R]):
 
 
 def _require_texts(name: str, tensors: Sequence[str], body: Any, partials: Sequence[Any]) -> None:
-    """Raise DeclarationError unless body is a text and partials, if any, has one entry for each
-    tensor: a text, or None where there is no gradient.
+    """Raise DeclarationError unless `body` is a string and `partials`, if any, has one entry for
+    each tensor: a string, or None where there is no gradient.
     """
     fault = ""
     if not isinstance(body, str):

@@ -94,7 +94,7 @@ class ShortPath:
     `target` names the tensor that the result is written into, the first operand or `out`; empty for
     a new result. `more` is the number of results after the first. `special` has the names to pass
     on if an interpreter may see the call, or the call has tangents; empty if the caller has checked
-    this. A `timed` text gets checked operands, and reports the call to profiles.
+    this. A `timed` path gets checked operands, and reports the call to profiles.
     """
 
     def __init__(

@@ -302,12 +302,12 @@ class ForwardGrad:
             at._let_go()
 
     def value(self, level: int | ForwardADLevel) -> Any:
-        """Return the tangent at level; None if there is none."""
+        """Return the tangent at `level`; None if there is none."""
         at = _try_resolve(level)
         return None if at is None else self._content.get(at)
 
     def contains(self, level: int | ForwardADLevel) -> bool:
-        """Return whether there is a tangent at level."""
+        """Return whether there is a tangent at `level`."""
         at = _try_resolve(level)
         with self._content_lock:
             return at in self._content
@@ -322,7 +322,7 @@ class ForwardGrad:
         return found if len(found) < 2 else tuple(sorted(found))
 
     def reset(self, level: int | ForwardADLevel, *, update_level: bool = True) -> None:
-        """Remove the tangent at level.
+        """Remove the tangent at `level`.
 
         Raises  AssertionError if there is no tangent; but no error if the level calls this
                 (update_level=False), because the tensor may have removed the tangent before

@@ -33,8 +33,8 @@ limit = _Limit()
 
 @contextmanager
 def only_below(level: ForwardADLevel | None) -> Iterator[None]:
-    """Let ops of this thread carry only tangents of levels outside of level; with None, of no
-    level.
+    """Let ops of this thread carry only tangents of levels outside of `level`, or no tangents if
+    `level` is None.
     """
     before = limit.order
     order = -1 if level is None else level.order
@@ -176,7 +176,7 @@ def _forget_in_views(tensor: Tensor, level: ForwardADLevel) -> None:
 
 
 def below(operand: Any, level: ForwardADLevel) -> Any:
-    """Return operand without its tangents of level and of inner levels.
+    """Return operand without its tangents of `level` and of inner levels.
 
     A computation of tangents at a level must not see that level's tangents, or it would be
     differentiated twice.

@@ -58,7 +58,7 @@ def unpack_output(
 # Results after the first are saved as the Tensors that the caller gets. They are new, so their
 # version is 0 and is not stored.
 def as_fresh(results: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return results; one whose version is not 0 is replaced by an alias at version 0."""
+    """Return results; a result whose version is not 0 is replaced by an alias at version 0."""
     for one in results:
         storage = one._storage
         if storage is not None and storage.version:

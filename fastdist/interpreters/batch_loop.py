@@ -146,7 +146,7 @@ def writable_copy(input: Any, others: Sequence[Any]) -> Any:
 
 
 def batch_like(input: Tensor, made: Tensor) -> Tensor:
-    """Return made, a tensor for one call, as a writable batch at each level at which input is a
+    """Return `made`, a tensor for one call, as a writable batch at each level at which input is a
     batch.
     """
     found = []

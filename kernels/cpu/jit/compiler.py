@@ -259,8 +259,8 @@ def _kernel_of(serves: str, signature: Any) -> str:
 
 
 def _in_dtype(signature: Any) -> str:
-    """Return text for the first floating dtype among the arrays that a kernel takes, or else for
-    the first dtype; an empty text for a kernel that takes addresses.
+    """Return words for a message that name the first floating dtype among the arrays that a kernel
+    takes, or else the first dtype; an empty string for a kernel that takes addresses.
     """
     arrays = [str(one.dtype) for one in tuple(signature) if isinstance(one, numba.types.Array)]
     floating = [one for one in arrays if one.startswith(("float", "complex"))]

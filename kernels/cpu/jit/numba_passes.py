@@ -1,4 +1,4 @@
-"""Numba's compiler passes for kernels: only those that have an effect on them, each once.
+"""Numba's compiler passes for kernels: only passes that have an effect on kernels, each once.
 
 Numba supports any function: it looks for features that kernels do not use, and at each `+` of two
 integers it tries dozens of templates again.
@@ -34,7 +34,7 @@ _NEEDLESS: Final = ("InlineClosureLikes", "InlineOverloads", "NopythonRewrites")
 
 
 def passes_with(state: Any, lowering: Any) -> Any:
-    """Return those of Numba's njit passes that kernels need, with this lowering pass."""
+    """Return the passes of Numba's njit that kernels need, with this lowering pass."""
     passes = _builder.define_nopython_pipeline(state)
     passes.passes = [
         (lowering if each is _Lowering else each, why)

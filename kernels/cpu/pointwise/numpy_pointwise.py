@@ -187,7 +187,7 @@ class _Constants(dict[Any, tuple[Any, ...]]):
     """The literals of a function, by the dtype of the operands.
 
     For floating dtypes they are 0-d arrays, which ufuncs take in half the time of Python numbers.
-    For integer dtypes they are Python numbers, so that NumPy rejects those that the dtype cannot
+    For integer dtypes they are Python numbers, so that NumPy rejects numbers that the dtype cannot
     hold.
     """
 

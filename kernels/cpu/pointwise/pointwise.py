@@ -66,8 +66,8 @@ class PointwiseKernel:
         self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
-        # The loop for each key of dtypes (or the one that all share); None if NumPy computes any
-        # size.
+        # The loop for each key of dtypes (or the loop that all keys share); None if NumPy computes
+        # any size.
         self._loops: dict[Any, Callable[..., None] | None] = {}
         self._exponent = _exponent_of(body)
         self._short: dict[float, PointwiseKernel] = {}

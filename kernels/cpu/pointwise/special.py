@@ -393,7 +393,8 @@ def gamma_slope(a: float, x: float) -> float:
     return -x / a * total
 
 
-# The functions that vector_math compiles with Numba; a function follows those that it calls.
+# The functions that vector_math compiles with Numba; a function follows the functions that it
+# calls.
 COMPILED = (
     *(lgamma, _polynomial, digamma, _hurwitz_zeta, polygamma, erfinv, zeta),
     *(erfcx_positive, erfcx, ndtri, bessel_ie, i0e, i1e),

@@ -114,7 +114,7 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     def new(self, text: str) -> str:
-        """Write an assignment of text to a new variable; return the variable."""
+        """Write an assignment of the expression `text` to a new variable; return the variable."""
         name = f"_{len(self.lines)}v"
         self.line(f"{name} = {text}")
         return name

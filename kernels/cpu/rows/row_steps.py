@@ -199,8 +199,8 @@ def row(operands: str, *steps: Step) -> Row:
 
 
 def columns(operands: str, **texts: str) -> Columns:
-    """Return the Columns for operands such as "g mean:numbers"; for each text an operand with its
-    name, for the totals, is added.
+    """Return the Columns for operands such as "g mean:numbers"; for each expression in `texts`, an
+    operand with its name is added for the totals.
     """
     totals = " ".join(f"{name}:totals" for name in texts)
     return Columns(_operands(f"{operands} {totals}"), tuple(texts.items()))
