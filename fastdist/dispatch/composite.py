@@ -128,9 +128,7 @@ def checked(
     of_one: Callable[..., Any] | None = None,
     quick: Callable[..., Any] | None = None,
 ) -> F:
-    """Return function with errors that name the wrong argument. `cast_as` is its name in autocast's
-    lists.
-    """
+    """Return function with errors that name the wrong argument; `cast_as` is autocast's name."""
     fitted = set[Any]()
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 

@@ -85,7 +85,7 @@ _BUILTIN = frozenset(vars(builtins))
 
 
 def require_word(what: str, word: str, known: Iterable[str]) -> None:
-    """Raise DeclarationError unless word is one of known; the message calls the argument `what`."""
+    """Raise DeclarationError unless `word` is in `known`; the message calls the argument `what`."""
     known = list(known)
     if word in known:
         return

@@ -40,10 +40,11 @@ class StructuredOp(GeneralPath[P, R]):
     other parameters name the values that it needs: out, `others` (the results after the first), the
     inputs, the attributes, `<input>_layout`, `plan`. Only values that a vjp names are saved.
     `@op.jvp` takes `<input>_t` for the tangents (None where there is no tangent). `linear=True`
-    means that the jvp is the op itself, applied to the tangent. Only the first result has gradients
-    and tangents. An op with `several` has them for all results: its derivatives name `grads` (None
-    for a result without a gradient) and `outs` instead of g and out, and its jvp returns a tuple.
-    With `keeps_order` the result has the input's order in memory; otherwise it is in C order.
+    means that the jvp is the op itself, applied to the tangent. By default, only the first result
+    has gradients and tangents. An op with `several` has them for all results: its derivatives name
+    `grads` (None for a result without a gradient) and `outs` instead of g and out, and its jvp
+    returns a tuple. With `keeps_order` the result has the input's order in memory; otherwise it is
+    in C order.
 
     fresh=True promises that no vjp returns g, a view of it, or a saved value, so that gradients may
     be accumulated in place. `batch`, one of BATCH_WORDS, defines how `vmap` runs the op;

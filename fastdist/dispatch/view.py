@@ -144,7 +144,7 @@ class ViewOp(StructuredOp[P, R]):
         return lambda array: look(backend, array, *attributes)
 
     def at(self, input: Tensor, index: tuple[Any, ...], key: Any = None) -> Tensor:
-        """Return the view of input at index, for integers and slices that change from call to call.
+        """Return input[index] as a view, for integers and slices that change from call to call.
 
         If key is given, it identifies the index for input's layout, and the Route is cached under
         it.

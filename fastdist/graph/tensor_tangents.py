@@ -89,7 +89,7 @@ def _root_of(extra: Extra | None) -> tuple[Tensor, Iterable[Any]] | None:
 
 
 def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
-    """Return the operand's tangent at level, or None. See Note [Tangents of views]."""
+    """Return the operand's tangent at `level`, or None. See Note [Tangents of views]."""
     if not isinstance(operand, Tensor) or operand._extra is None:
         return None
     extra = operand._extra
@@ -108,7 +108,7 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
 
 
 def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> None:
-    """Store tensor's own tangent at level; it replaces an earlier one."""
+    """Store tensor's own tangent at `level`; it replaces an earlier tangent."""
     extra = extra_of(tensor)
     if extra.tangents is None:
         extra.tangents = ForwardGrad()
@@ -118,7 +118,7 @@ def store_tangent(tensor: Tensor, tangent: Tensor, level: ForwardADLevel) -> Non
 
 
 def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -> None:
-    """Give tensor a tangent at level; it replaces an earlier one."""
+    """Give tensor a tangent at `level`; it replaces an earlier tangent."""
     if tangent is None:
         return
     if tensor.__class__ is LazyConjNeg:

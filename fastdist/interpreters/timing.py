@@ -136,7 +136,7 @@ def _recorded_as(result: Any, before: int) -> int:
 
 
 def _count_memory(given: tuple[Any, ...], result: Any) -> None:
-    """Count the memory of a result's new arrays; arrays of arguments or of out do not count."""
+    """Count the memory of a result's new arrays; arrays of arguments or of `out` do not count."""
     known = {id(root) for value in values_of(given) for root in _roots_of(value)}
     for tensor in result if isinstance(result, tuple) else (result,):
         for root in _roots_of(tensor):

@@ -109,7 +109,7 @@ def _of_public_functions() -> _SciPys:
 
 
 def _on_threads(size: int, run: Callable[[Array, int], Array]) -> Run:
-    """Return a function that calls run with one thread, or with all if size is large."""
+    """Return a function that calls `run` with one thread, or with all if `size` is large."""
 
     def run_alone(x: Array) -> Array:
         return run(x if x.flags.aligned else x.copy(), 1)

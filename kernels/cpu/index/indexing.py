@@ -264,7 +264,7 @@ def _compile_put(dtype: Any, add: bool) -> None:
 
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
-    """Write the elements of x at places into out."""
+    """Write the elements of x at `places` into out."""
     line = places[0] if x.ndim == 1 and out.size >= _MANY_OF_A_LINE else None
     if (
         line is not None
@@ -291,7 +291,7 @@ def take(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x to places of out, or add it there; x broadcasts.
+    """Write x to `places` of out, or add it there; x broadcasts.
 
     Raises  IndexError, before anything is written, for an index that is out of bounds
     """
@@ -330,6 +330,6 @@ def put_zeros(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x into out, then write src to places of out, or add it there; src broadcasts."""
+    """Write x into out, then write src to `places` of out, or add it there; src broadcasts."""
     np.copyto(out, x)
     put(src, out, places, accumulate)

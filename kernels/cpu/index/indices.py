@@ -30,7 +30,7 @@ def refuse(index: int, length: int, axis: int) -> Any:
 
 
 def ends(index: Array) -> tuple[int, int]:
-    """Return the smallest and the largest of index, which is not empty, and is in C order or small.
+    """Return the smallest and the largest of `index`, which is not empty, and in C order or small.
     argmin and argmax take a quarter of the time of min and max, which are Python functions.
     """
     return index.item(index.argmin()), index.item(index.argmax())

@@ -211,7 +211,7 @@ def _can_tile(ndim: Any, count: Any, plan: Any, sizes: Any) -> Any:
 
 @_part
 def _pack(source: Any, step: Any, target: Any, target_step: Any, count: Any, size: Any) -> None:
-    """Copy count elements of `size` bytes from one strided memory to another."""
+    """Copy `count` elements of `size` bytes from one strided memory to another."""
     if size == 4:
         for k in range(count):
             _store32(target + k * target_step, 0, _load32(source + k * step, 0))

@@ -152,7 +152,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Ar
 
 
 def take(column: Array, *kept: Array) -> None:
-    """Write arrays of one element, with column's dtype, one after the other into column."""
+    """Write arrays of one element, with column's dtype, one after the other into `column`."""
     for place, one in enumerate(kept):
         column[place] = one.reshape(())
 

@@ -305,7 +305,7 @@ def runs_of_places(indexed: Any, values: Any, shape: Steps, places: Places) -> R
 
 @on_device_of_out
 def take(x: Any, out: Any, places: Places) -> None:
-    """Write the elements of x at places into out."""
+    """Write the elements of x at `places` into out."""
     if not out.size:
         return
     runs = runs_of_places(x, out, out.shape, places)
@@ -315,7 +315,7 @@ def take(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x to places of out, or add it there; x broadcasts."""
+    """Write x to `places` of out, or add it there; x broadcasts."""
     used = [one for one in places if one is not None]
     met = np.broadcast_shapes(*[one.shape for one in used])
     shape = [n for n, place in itertools.zip_longest(out.shape, places) if place is None]
@@ -343,7 +343,7 @@ def put_zeros(x: Any, out: Any, places: Places) -> None:
 
 @on_device_of_out
 def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> None:
-    """Write x into out, then write src to places of out, or add it there; src broadcasts."""
+    """Write x into out, then write src to `places` of out, or add it there; src broadcasts."""
     cast(x, out)
     put(src, out, places, accumulate)
 

@@ -131,7 +131,7 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: An
 
 
 def take(column: Any, *kept: Any) -> None:
-    """Write arrays of one element, with column's dtype, one after the other into column.
+    """Write arrays of one element, with column's dtype, one after the other into `column`.
 
     Thread  any; queued on the current stream of the arrays' device
     """
