@@ -68,7 +68,7 @@ def sequence(
     and before, (rows, ...), are for the gradient. A step uses the first rows of the batch. All
     inputs have the dtype of saved; results are rounded to their own dtype.
     """
-    # The parts of these arrays are read by address below; all other arrays are made here.
+    # The parts of these arrays are used by address below. Other inputs may be copied first.
     require_arrays(weight, saved, before)
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
